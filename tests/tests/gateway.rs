@@ -775,7 +775,7 @@ fn the_document_describes_what_answers() {
             gateway.request("GET", &path.replace("{id}", "p1"), &[("Authorization", &gateway.bearer())], "");
         // Not there, or not enough was said; but never unknown as an address, and never a failure of the daemon.
         assert!(matches!(answer.status, 200 | 400 | 404), "{path}: {} {}", answer.status, answer.body);
-        assert!(!answer.body.contains("nothing at this address"), "{path}");
+        assert!(!answer.body.contains("exists at this address"), "{path}");
     }
     // Each body is a type with the fields that it must have.
     let schema = |path: &str| {

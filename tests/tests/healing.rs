@@ -82,11 +82,11 @@ fn what_a_start_repairs_is_a_line_in_the_log_and_nothing_is_none() {
     stage.hook(&stage.event("one", "UserPromptSubmit", prompt));
     stage.flush();
     let expected = [
-        ("suspended the sessions that the last stop has interrupted", "sessions=1"),
+        ("suspended the sessions that the last stop interrupted", "sessions=1"),
         ("took back the jobs of compressors that are gone", "jobs=1"),
         ("booked calls of models at the most that they can have cost", "calls=1"),
         ("drained the spool", "stored=1"),
-        ("removed the socket of a daemon that died", ""),
+        ("removed a dead daemon's socket", ""),
         ("the last stop was sudden; the database is sound", ""),
     ];
     let counts = |stage: &Stage| expected.map(|(words, value)| told(stage, words, value));

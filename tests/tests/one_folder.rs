@@ -285,7 +285,7 @@ fn a_socket_at_which_somebody_else_listens_stays() {
     let stage = Stage::new().daemon();
     std::fs::remove_file(stage.socket()).unwrap();
     let other = std::os::unix::net::UnixListener::bind(stage.socket()).unwrap();
-    until("it says nothing", || stage.log().contains("another process listens"));
+    until("it says nothing", || stage.log().contains("another process is listening"));
     assert!(listens(&stage.socket(), std::process::id()));
     // Once that one is gone it is the daemon's again.
     drop(other);

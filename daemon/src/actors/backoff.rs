@@ -1,11 +1,11 @@
-//! How long to wait before trying again.
+//! Delays before retries.
 
-/// The longest wait after the `attempt`-th failure, in milliseconds: 1 s, 2 s, 4 s ... at most 256 s.
+/// Returns the maximum delay after the `attempt`-th failure, in milliseconds: 1 s, 2 s, 4 s ... at most 256 s.
 pub fn retry_delay_ms(attempt: u32) -> i64 {
     1000 << attempt.saturating_sub(1).min(8)
 }
 
-/// A random delay from 0 to `delay_ms`, so that jobs that failed together are not retried together.
+/// Returns a random delay between 0 and `delay_ms`, so that jobs that failed together are not retried together.
 pub fn full_jitter(delay_ms: i64) -> i64 {
     let random = uuid::Uuid::new_v4().as_u128() % 1_000_001;
     let share = i128::try_from(random).unwrap_or(0);

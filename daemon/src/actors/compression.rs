@@ -1,10 +1,10 @@
-//! Supervises the compressors: a pool of fixed size that replaces crashed members. If compression uses models, one more
-//! member works without them, on jobs that must not wait for a model: the summaries of live sessions, and, if models
-//! are asked once a session, all jobs except notes.
+//! Supervises the compressors: a pool of fixed size that replaces crashed members. If compression uses models, an
+//! extra member works without them, on jobs that must not wait for a model: the summaries of live sessions and, if
+//! models run once per session, all jobs except notes.
 //!
 //! Five crashes within a minute open the circuit: jobs wait, and no member is replaced for a minute. A member whose
 //! thread hangs abandons the thread and continues. More than four abandoned threads within an hour stop the member for
-//! an hour, because they may still hold memory and a processor. Capturing is not affected.
+//! an hour, because they may still hold memory and a core. Capturing is not affected.
 //!
 //! The bus announces queued jobs. If a job is due later, a timer waits for it.
 
@@ -31,27 +31,27 @@ const CRASHES_TO_OPEN: usize = 5;
 const OPEN_FOR: Duration = Duration::from_secs(60);
 const LOST_WINDOW: Duration = Duration::from_secs(3600);
 const MOST_LOST: usize = 4;
-/// How often waiting jobs are offered to the compressors.
+/// How often to offer waiting jobs to the compressors.
 const OFFER_EVERY: Duration = Duration::from_secs(1);
-/// The longest timer. The clock may be changed, and the machine may sleep.
+/// The maximum duration of a timer, because the clock may change and the machine may sleep.
 const LONGEST_TIMER: Duration = Duration::from_secs(60);
 
 pub enum CompressionMessage {
-    /// There may be a job.
+    /// A job may be available.
     Wake,
-    /// When the first waiting job is due; `None` if no job waits.
+    /// When the first waiting job is due; `None` if no job is waiting.
     Due(Option<Timestamp>),
-    /// Start the missing member of this slot.
+    /// Starts the missing member of this slot.
     Refill {
         slot: usize,
     },
-    /// Close the circuit.
+    /// Closes the circuit.
     TryAgain,
     /// A member has abandoned a thread that does not end.
     ThreadLost {
         worker: String,
     },
-    /// Call providers again whose circuit is open, because the user asked for it.
+    /// Calls providers with an open circuit again, at the user's request.
     Reconsider,
     Observe(RpcReplyPort<CompressionCounters>),
 }
@@ -59,7 +59,7 @@ pub enum CompressionMessage {
 /// What `recall ctl status` shows of compression.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CompressionCounters {
-    /// The backends in use, as an observation's origin names them.
+    /// The backends in use, named as in an observation's origin.
     pub backend: String,
     pub restarts: u64,
     pub threads_lost: u64,
@@ -71,7 +71,7 @@ pub struct CompressionCounters {
 pub enum Circuit {
     #[default]
     Closed,
-    /// Too many crashes: no compressor runs for a while.
+    /// Too many crashes: no compressor runs for now.
     Open,
 }
 
@@ -97,11 +97,11 @@ pub struct CompressionState {
     incarnations: u64,
     counters: CompressionCounters,
     due_lookup: DueLookup,
-    /// Runs until the next job is due.
+    /// The timer until the next job is due.
     timer: Option<JoinHandle<Result<(), MessagingErr<CompressionMessage>>>>,
 }
 
-/// Whether a lookup of the next due job runs.
+/// Whether a lookup of the next due job is running.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DueLookup {
     Idle,
@@ -129,7 +129,7 @@ impl Actor for Compression {
         for slot in 0..slots(&template.policy) {
             me.send_message(CompressionMessage::Refill { slot })?;
         }
-        // Jobs of the previous daemon may be waiting.
+        // Jobs may be waiting from the previous daemon.
         me.send_message(CompressionMessage::Wake)?;
         wake_on_work(&me, &template);
         Ok(CompressionState {
@@ -185,7 +185,7 @@ impl Actor for Compression {
     }
 }
 
-/// The number of members: those that may work at the same time, plus one without models if the others use models.
+/// The number of members: those that may work concurrently, plus one without models if the others use models.
 fn slots(policy: &CompressionPolicy) -> usize {
     policy.concurrency + usize::from(!policy.backends.is_empty())
 }
@@ -225,13 +225,13 @@ fn wake_on_work(me: &ActorRef<CompressionMessage>, template: &CompressorArgument
 impl CompressionState {
     fn wake(&mut self, me: &ActorRef<CompressionMessage>) {
         for member in self.members.values() {
-            // A member that has just died is replaced by the supervision event.
+            // The supervision event of a member that has just died starts its replacement.
             let _ = member.actor.send_message(CompressorMessage::Wake);
         }
         self.look_up_due(me);
     }
 
-    /// Finds out when the first waiting job is due.
+    /// Looks up when the first waiting job is due.
     fn look_up_due(&mut self, me: &ActorRef<CompressionMessage>) {
         if self.due_lookup != DueLookup::Idle {
             self.due_lookup = DueLookup::RunAgain;
@@ -242,7 +242,7 @@ impl CompressionState {
         tokio::spawn(async move {
             let due = match tokio::task::spawn_blocking(move || readers.read(|db| db.next_try())).await {
                 Ok(Ok(due)) => due,
-                // The time is unknown, so it is looked up again soon.
+                // The due time is unknown, so it is looked up again soon.
                 Ok(Err(_)) | Err(_) => Some(clock::now()),
             };
             let _ = me.send_message(CompressionMessage::Due(due));
@@ -260,7 +260,7 @@ impl CompressionState {
         }
         let Some(due) = due else { return };
         let delay = match due.since(clock::now()).unsigned_abs() {
-            // The job is due already, and waits for another job or for a compressor.
+            // The job is already due; it waits for another job or for a compressor.
             0 => OFFER_EVERY,
             ms => Duration::from_millis(ms).min(LONGEST_TIMER),
         };
@@ -329,7 +329,7 @@ impl CompressionState {
         }
         let Some(member) = self.members.values().find(|member| member.worker == worker) else { return };
         let slot = member.slot;
-        tracing::error!(%worker, "too many compressor threads are stuck; the slot stays empty for an hour");
+        tracing::error!(%worker, "too many compressor threads are stuck; this slot stays empty for an hour");
         member.actor.stop(None);
         me.send_after(LOST_WINDOW, move || CompressionMessage::Refill { slot });
     }
@@ -343,7 +343,7 @@ impl CompressionState {
     }
 }
 
-/// Removes the moments that are older than the window.
+/// Removes the entries that are older than the window.
 fn remove_before(moments: &mut VecDeque<Instant>, now: Instant, window: Duration) {
     while moments.front().is_some_and(|first| now.duration_since(*first) > window) {
         moments.pop_front();

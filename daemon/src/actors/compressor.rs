@@ -1,9 +1,9 @@
-//! One compressor. It leases a job, runs it on its own thread, and commits the result.
+//! A compressor. It leases a job, runs it on its own thread, and commits the result.
 //!
 //! The job runs on a thread outside the runtime, because an actor cannot be stopped inside blocking code. After the
-//! deadline its result is discarded and the thread counts as lost. A panic in the thread ends this actor; the
-//! supervisor returns the job to the queue and starts another compressor. The built-in compressor's result is stored
-//! first, so that no reader waits for a model.
+//! deadline, the result is discarded and the thread counts as lost. A panic in the thread ends this actor; the
+//! supervisor then returns the job to the queue and starts another compressor. The built-in compressor's result is
+//! stored first, so that readers do not wait for a model.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -32,20 +32,19 @@ use recall_store::{
 };
 use recall_system::faults::{self, Point};
 
-/// A lease lasts longer than the deadline by this much, so that no job is leased again while its thread may still
-/// finish.
+/// The time by which a lease outlasts the deadline, so that no job is leased again while its thread may still finish.
 const LEASE_MARGIN: Duration = Duration::from_secs(60);
 /// The deadline of the built-in compressor, which needs milliseconds.
 const STAND_IN_WITHIN: Duration = Duration::from_secs(30);
-/// The pause before a result is stored again, e.g. while the disk is full.
+/// The pause before a result is stored again, for example while the disk is full.
 const STORE_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// Jitter for jobs that waited for a provider, so that they do not all return at once.
 const HELD_JITTER_MS: i64 = 1_000;
 
 pub enum CompressorMessage {
-    /// There may be a job.
+    /// A job may be available.
     Wake,
-    /// The lease was granted; `None` if there was nothing to lease.
+    /// The reply to a lease request; `None` if there was nothing to lease.
     Leased(Option<LeasedJob>),
     /// The thread has finished the job, or the deadline has passed.
     Finished(Box<(LeasedJob, Ended)>),
@@ -56,7 +55,7 @@ type BoxedWrite = Pin<Box<dyn Future<Output = Result<(), WriteFailed>> + Send>>;
 /// How a thread ended.
 pub enum Ended {
     With(JobOutcome),
-    /// The thread has not ended. The stand-in was computed on another thread.
+    /// The thread has not ended. Another thread computed the stand-in.
     Never {
         stand_in: Option<JobResult>,
     },
@@ -90,7 +89,7 @@ pub struct CompressorState {
 enum Activity {
     Idle,
     Busy,
-    /// Busy, and woken meanwhile: there may be another job.
+    /// Busy, and woken in the meantime, so another job may be available.
     BusyAndWoken,
 }
 
@@ -140,7 +139,7 @@ impl CompressorState {
         tokio::spawn(self.next_job(me));
     }
 
-    /// Requests a lease and sends it to the actor when it is granted.
+    /// Requests a lease; the result is sent to the actor.
     fn next_job(&self, me: &ActorRef<CompressorMessage>) -> impl Future<Output = ()> + Send + use<> {
         let now = clock::now();
         let deadline = self.arguments.policy.job_within() + LEASE_MARGIN;
@@ -241,8 +240,8 @@ impl CompressorState {
         self.store(me, failure, BusEvent::JobFailed { job: Some(job.id) }, job.id);
     }
 
-    /// Queues the result of a job, announces it once it is committed, and requests the next job. While the disk has no
-    /// room the result is kept, because the lease would last for minutes, and a model may have been paid.
+    /// Queues the result of a job, announces it once committed, and requests the next job. While the disk is full the
+    /// result is kept, because the lease lasts for minutes and a model may have been paid for it.
     fn store<O: Operation<Output = ()> + Clone>(
         &self,
         me: &ActorRef<CompressorMessage>,
@@ -252,7 +251,7 @@ impl CompressorState {
     ) {
         let writer = self.arguments.writer.clone();
         let mut committed: BoxedWrite = Box::pin(writer.queue(operation.clone()));
-        // One commit stores the result and leases the next job.
+        // A single commit stores the result and leases the next job.
         let next_job = self.next_job(me);
         let bus = self.arguments.bus.clone();
         tokio::spawn(async move {
@@ -266,7 +265,7 @@ impl CompressorState {
                     Err(error) => {
                         tracing::warn!(%job, %error, "cannot store a result");
                         if !error.may_pass() {
-                            // The lease expires, and another compressor takes the job.
+                            // The lease expires, and another compressor takes over the job.
                             break;
                         }
                     }
@@ -326,7 +325,7 @@ impl CompressorState {
     }
 }
 
-/// How a thread ended.
+/// The outcome of a function on its own thread.
 enum OnThread<T> {
     Ended(T),
     NotStarted(String),
@@ -340,7 +339,7 @@ async fn on_thread<T: Send + 'static>(
 ) -> OnThread<T> {
     let (sender, result) = oneshot::channel();
     let started = start(move || {
-        // The receiver is gone after the deadline.
+        // After the deadline the receiver is gone.
         let _ = sender.send(work());
     });
     if let Err(error) = started {
@@ -358,7 +357,7 @@ fn start(work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     std::thread::Builder::new().name("compressor".to_owned()).spawn(work).map(drop)
 }
 
-/// A paused test clock waits only for threads that the runtime knows.
+/// The test clock, while paused, waits only for threads that the runtime knows.
 #[cfg(test)]
 fn start(work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     drop(tokio::task::spawn_blocking(work));

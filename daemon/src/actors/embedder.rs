@@ -1,6 +1,6 @@
-//! Makes vectors in the background. It wakes after the index was updated, and now and then to check the model's folder.
-//! It is a separate actor because its work takes minutes and may fail without harm: nothing waits for it, and it is
-//! restarted without limit.
+//! Computes vectors in the background. It wakes after the index is updated, and periodically to check the model's
+//! folder. It is a separate actor because its work takes minutes and may fail without harm: nothing waits for it, and
+//! it is restarted without limit.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -16,21 +16,21 @@ use recall_app::embedding_work::{EmbeddingError, EmbeddingWork, FilesChecked, Or
 use recall_config::EmbeddingPolicy;
 use recall_embedding::EmbedError;
 
-/// How long new documents are collected.
+/// How long to collect new documents.
 const COLLECT_FOR: Duration = Duration::from_secs(1);
-/// How long after the start the model is read.
+/// How long after the start the model is loaded.
 const FIRST_LOOK_AFTER: Duration = Duration::from_millis(250);
-/// How often the model's folder is checked and failed work is tried again.
+/// How often to check the model's folder and retry failed work.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 
 pub enum EmbedderMessage {
-    /// There may be new documents.
+    /// New documents may be available.
     Wake,
-    /// New documents were collected long enough.
+    /// The collection time is over.
     Collected,
     /// Check the model's folder.
     Look,
-    /// Replies when a run that began after the request has ended, whatever its result.
+    /// Replies once a run that began after the request has ended, whatever its result.
     Flush(RpcReplyPort<()>),
     Done {
         origin: Option<Origin>,
@@ -53,7 +53,8 @@ pub struct EmbedderState {
     run: Run,
     origin: Option<Origin>,
     collecting: Collecting,
-    /// Files are checked once for each start of the actor, because it takes a while and nobody else writes them.
+    /// Whether the files were checked. Done once per start of the actor, because it takes a while and nobody else
+    /// writes them.
     checked: FilesChecked,
     waiting: Vec<RpcReplyPort<()>>,
     served_by_run: Vec<RpcReplyPort<()>>,
@@ -63,7 +64,7 @@ pub struct EmbedderState {
 enum Run {
     Idle,
     Going,
-    /// Another run was requested meanwhile.
+    /// Another run was requested in the meantime.
     GoAgain,
 }
 
@@ -87,8 +88,8 @@ impl Actor for EmbedderActor {
             follow(&me, &arguments.bus, arguments.work.pace.clone());
             me.send_interval(LOOK_EVERY, || EmbedderMessage::Look);
         }
-        // Also without a model, because vectors of an earlier configuration must go. It starts later, because reading a
-        // model takes processor and disk from a session that waits for the daemon's start.
+        // Needed even without a model, to remove vectors of an earlier configuration. Delayed, because loading a model
+        // takes CPU and disk from a session that waits for the daemon's start.
         me.send_after(FIRST_LOOK_AFTER, || EmbedderMessage::Look);
         Ok(EmbedderState {
             arguments,

@@ -1,23 +1,23 @@
-//! Why an actor failed, without content.
+//! Reports why an actor failed, without content.
 //!
-//! The message of a panic may quote stored text. A supervisor gets such a message or one of our errors. Only our errors
-//! are logged and shown to the user. The location of a panic is logged when it happens.
+//! A panic message may quote stored text. A supervisor receives either such a message or one of our errors. Only our
+//! errors are logged and shown to the user. The location of a panic is logged when it happens.
 
 use ractor::ActorProcessingErr;
 
 use recall_store::{OpenStoreError, StoreError};
 
-/// An actor ended itself. The message has no content.
+/// The actor stopped itself. The message contains no content.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct GaveUp(pub String);
 
-/// The writer ends because no later write can succeed.
+/// The writer stops because no later write can succeed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the database is damaged: {0}")]
 pub struct DatabaseDamaged(pub String);
 
-/// Why an actor failed.
+/// Returns why an actor failed.
 pub(super) fn reason(error: &ActorProcessingErr) -> String {
     fn message<E: std::error::Error + 'static>(error: &ActorProcessingErr) -> Option<String> {
         error.downcast_ref::<E>().map(ToString::to_string)

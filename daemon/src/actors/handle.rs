@@ -1,7 +1,7 @@
 //! A handle to an actor that survives the actor's restarts.
 //!
 //! A restarted actor has a new reference and an empty mailbox. A handle uses the current reference for each message;
-//! the supervisor sets it.
+//! the supervisor updates it.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -43,7 +43,7 @@ impl<M: Message> ActorHandle<M> {
         self.actor().ok_or(NoAnswer)?.send_message(message).map_err(|_| NoAnswer)
     }
 
-    /// Sends a message and waits for the reply, at most `within`.
+    /// Sends a message and waits up to `within` for the reply.
     pub async fn ask<R: Send + 'static>(
         &self,
         message: impl FnOnce(RpcReplyPort<R>) -> M,

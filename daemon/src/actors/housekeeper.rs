@@ -1,4 +1,4 @@
-//! Periodic work: idle sessions, expired leases, the spool, and the maintenance of the database.
+//! Periodic work: idle sessions, expired leases, the spool, and database maintenance.
 //!
 //! The spool is drained when the daemon starts, when a file appears in it, and in each round.
 
@@ -24,11 +24,11 @@ use recall_domain::session::IdlePolicy;
 use recall_store::{ExpireLeases, Readers, RepairOrphans, RepairedOrphans};
 use recall_system::holding::Holding;
 
-/// How often the spool is polled if it cannot be watched, or if files could not be stored.
+/// How often to poll the spool if it cannot be watched, or if files could not be stored.
 const POLL_SPOOL_EVERY: Duration = Duration::from_secs(1);
-/// How often the configuration is polled. The watch on its folder does not see changes behind a symlink.
+/// How often to poll the configuration. The watch on its folder does not see changes behind a symlink.
 const CHECK_CONFIG_EVERY: Duration = Duration::from_secs(10);
-/// A change counts when two checks this far apart agree.
+/// A change takes effect once two checks this far apart agree.
 const CONFIG_SETTLES: Duration = Duration::from_secs(1);
 
 #[derive(Clone)]
@@ -50,16 +50,16 @@ pub struct HousekeeperState {
     arguments: HousekeeperArguments,
     drain: Drain,
     waiting: Vec<RpcReplyPort<Drained>>,
-    /// `None` if the system cannot watch the spool; then it is polled every second.
+    /// `None` if the system cannot watch the spool; it is then polled every second.
     watch: Option<SpoolWatch>,
-    /// `None` if there is no such folder, or the system cannot watch it. It is polled in any case.
+    /// `None` if the folder does not exist or cannot be watched. It is polled in any case.
     config_watch: Option<SpoolWatch>,
     /// The timer of the next poll.
     poll_timer: Option<JoinHandle<Result<(), MessagingErr<HousekeeperMessage>>>>,
     maintenance: MaintenanceState,
 }
 
-/// Whether maintenance runs. A backup may take longer than a round.
+/// Whether maintenance is running. A backup may take longer than a round.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum MaintenanceState {
     Idle { last: LastDone },
@@ -70,7 +70,7 @@ enum MaintenanceState {
 enum Drain {
     Idle,
     Running,
-    /// Requested again while it runs, because files may have appeared after its listing.
+    /// Requested again while running, because files may have appeared after it listed them.
     RunAgain,
 }
 
@@ -147,7 +147,7 @@ impl HousekeeperState {
         });
     }
 
-    /// Watches the folder of the configuration, unless it is watched already or missing.
+    /// Watches the configuration folder, unless it is already watched or missing.
     fn watch_config(&mut self, me: &ActorRef<HousekeeperMessage>) {
         if self.config_watch.as_ref().is_some_and(SpoolWatch::is_current) {
             return;
@@ -190,14 +190,14 @@ impl HousekeeperState {
             };
             if expired {
                 match ingest.ports.writer.write(ExpireLeases { now }).await {
-                    Ok(jobs) => tracing::info!(jobs, "took back jobs that were leased for too long"),
+                    Ok(jobs) => tracing::info!(jobs, "returned jobs with expired leases to the queue"),
                     Err(error) => tracing::warn!(%error, "cannot expire leases"),
                 }
             }
             if orphans {
                 match ingest.ports.writer.write(RepairOrphans { at: now }).await {
                     Ok(RepairedOrphans { calls, prompts }) => {
-                        tracing::info!(calls, prompts, "gave calls a prompt, and prompts a compression job");
+                        tracing::info!(calls, prompts, "repaired calls without a prompt and prompts without a job");
                     }
                     Err(error) => tracing::warn!(%error, "cannot repair orphans"),
                 }
@@ -215,7 +215,7 @@ impl HousekeeperState {
         });
     }
 
-    /// Watches the spool, unless it is watched already.
+    /// Watches the spool, unless it is already watched.
     fn watch_spool(&mut self, me: &ActorRef<HousekeeperMessage>) {
         if self.watch.as_ref().is_some_and(SpoolWatch::is_current) {
             return;

@@ -7,13 +7,13 @@ use recall_app::maintenance::LastDone;
 use recall_app::ports::Drained;
 
 pub enum HousekeeperMessage {
-    /// Do all periodic work.
+    /// Does all periodic work.
     Round,
     /// The spool may contain files to drain.
     DrainSpool,
     /// The configuration may have changed.
     CheckConfig,
-    /// Replies when each file in the spool was tried once.
+    /// Replies once each file in the spool has been tried once.
     Drain(RpcReplyPort<Drained>),
     /// A drain has ended.
     Drained(Drained),

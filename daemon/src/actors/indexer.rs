@@ -1,12 +1,12 @@
-//! The only tantivy writer: follows the store's log from its own high-water mark.
+//! The only tantivy writer. It follows the store's log from its own high-water mark.
 //!
 //! A commit costs milliseconds whatever its size, so changes are collected for a moment; `flush` skips that wait. A
-//! damaged or outdated index is rebuilt from the store. Until it is complete, the [`IndexHandle`] says so and users'
-//! searches read the store instead.
+//! damaged or outdated index is rebuilt from the store. Until the rebuild is complete, the [`IndexHandle`] says so and
+//! users' searches read the store instead.
 //!
-//! An opened index can be searched at once. The first run, a moment after the start, compares its files with their
-//! checksums, which takes longer than the rest of the daemon's start. Nothing is written before that. A new index is
-//! also created in the first run.
+//! An opened index can be searched immediately. The first run, shortly after the start, verifies the checksums of its
+//! files, which takes longer than the rest of the daemon's start. Nothing is written before that. A new index is also
+//! created in the first run.
 
 use recall_domain::ids::LogSeq;
 use std::path::{Path, PathBuf};
@@ -31,30 +31,30 @@ use recall_store::{LogEntry, Readers, StoreError, TrimIndexLog};
 use recall_system::faults::{self, Point};
 use recall_system::holding::Holding;
 
-/// How long changes are collected. Searches and prompts read what is not indexed yet from the store, so nobody waits for
-/// this, and fewer, larger commits cost less: each makes files that are merged later.
+/// How long to collect changes. Searches and prompts read unindexed documents from the store, so nobody waits for
+/// this, and fewer, larger commits cost less because each creates files that must be merged later.
 const COLLECT_FOR: Duration = Duration::from_secs(1);
-/// After a run the indexer pauses three times as long as the run took, so that it takes at most a quarter of a core.
-/// The pause is never longer than this.
+/// The maximum pause after a run. The indexer pauses three times as long as the run took, so that it takes at most a
+/// quarter of a core.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// Documents per commit. More at once is hardly faster and takes more memory.
+/// Documents per commit. Larger commits are hardly faster and take more memory.
 const STEP: u32 = 500;
-/// Rows that are read in one transaction: each transaction takes locks, and what is cached of the database is dropped
-/// if it was written since the last one.
+/// The number of rows read per transaction. Each transaction takes locks, and drops the database's page cache if
+/// something was written since the last one.
 const READ_AT_ONCE: usize = 16;
 
 pub enum IndexerMessage {
     /// The log has grown.
     Follow,
-    /// Changes were collected long enough.
+    /// The collection time is over.
     Collected,
-    /// Replies when the index contains everything committed before.
+    /// Replies once the index contains everything committed before.
     Flush(RpcReplyPort<()>),
-    /// Like [`Self::Flush`], and no text of removed documents is left on disk.
+    /// Like [`Self::Flush`], and also ensures that no text of removed documents is left on disk.
     Purge(RpcReplyPort<()>),
     /// The run has ended and the writer is back.
     Followed(Box<RunResult>),
-    /// A search failed, which means damaged files. The next run compares the files with their checksums.
+    /// A search failed, which indicates damaged files. The next run verifies their checksums.
     Suspect,
     Observe(RpcReplyPort<IndexCounters>),
 }
@@ -95,14 +95,15 @@ pub struct IndexerArguments {
     pub holding: Holding,
 }
 
-/// The index that the start opens beside the database. The first indexer takes it. Cheap to clone.
+/// The index that is opened at the daemon's start, in parallel with the database. The first indexer takes it. Cheap to
+/// clone.
 #[derive(Clone, Default)]
 pub struct FirstIndex(Arc<Mutex<Option<JoinHandle<OpenedFiles>>>>);
 
 type OpenedFiles = Result<(Held, Origin), OpenIndexError>;
 
 impl FirstIndex {
-    /// Opens the index of a folder if there is one. Must be called inside the runtime.
+    /// Opens the index in a folder if there is one. Must be called inside the runtime.
     pub fn open(folder: &Path) -> Self {
         if !Index::exists(folder) {
             return Self::default();
@@ -129,12 +130,12 @@ pub struct IndexerState {
     held: Option<Held>,
     trust: Trust,
     next_run: NextRun,
-    /// Callers that wait for a run that starts after their request.
+    /// Callers waiting for a run that starts after their request.
     waiting: Vec<RpcReplyPort<()>>,
     served_by_run: Vec<RpcReplyPort<()>>,
     extent: Extent,
     counters: IndexCounters,
-    /// How long changes are collected before the next run.
+    /// How long to collect changes before the next run.
     pause: Duration,
 }
 
@@ -145,7 +146,7 @@ enum Files {
     Opened,
 }
 
-/// How much the next run does.
+/// The amount of work for the next run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Extent {
     #[default]
@@ -154,7 +155,7 @@ enum Extent {
     Purge,
 }
 
-/// Whether the files of an examined index are trusted.
+/// Whether to trust the files of an examined index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Trust {
     #[default]
@@ -165,7 +166,7 @@ enum Trust {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NextRun {
     None,
-    /// A timer runs; more changes may be collected.
+    /// A timer is running; more changes may be collected.
     Soon,
     Now,
 }
@@ -193,8 +194,8 @@ impl Actor for Indexer {
             counters: IndexCounters::default(),
         };
         follow_the_log(&me, &state.arguments);
-        // A session may be waiting for the daemon. Creating files, or comparing them with their checksums, takes
-        // processor and disk from it, so the first run comes later.
+        // A session may be waiting for the daemon. Creating files or verifying checksums would take CPU and disk from
+        // it, so the first run comes later.
         if Index::exists(&state.arguments.folder) {
             state.open().await?;
         }
@@ -266,7 +267,7 @@ fn open(folder: &Path) -> Result<(Held, Origin), OpenIndexError> {
     }
 }
 
-/// An index whose files match their checksums: this one, or an empty one in its place.
+/// Returns an index whose files match their checksums: this one, or an empty one in its place.
 fn examined(
     held: Held,
     folder: &Path,
@@ -279,7 +280,7 @@ fn examined(
     let begun = Instant::now();
     match unexamined.examine() {
         Ok(opened) => {
-            tracing::debug!(took = ?begun.elapsed(), "the files of the index agree with their checksums");
+            tracing::debug!(took = ?begun.elapsed(), "the index files match their checksums");
             handle.set(state_of(&opened.index));
             Ok((Box::new(opened), Origin::Kept))
         }
@@ -294,7 +295,7 @@ fn examined(
     }
 }
 
-/// The state after examination. The first run over the log shows whether an empty index is complete.
+/// The state after examination. Only the first run over the log shows whether an empty index is complete.
 fn state_of(examined: &Index) -> IndexState {
     match examined.high_water() {
         LogSeq(0) => IndexState::Filling(examined.clone()),
@@ -302,7 +303,7 @@ fn state_of(examined: &Index) -> IndexState {
     }
 }
 
-/// Like [`examined`], on a thread with low priority.
+/// Like [`examined`], on a low-priority thread.
 fn examined_aside(
     held: Held,
     folder: &Path,
@@ -314,7 +315,7 @@ fn examined_aside(
     }
     thread::scope(|scope| {
         let work = move || {
-            // On Linux this affects only the calling thread. It is not the lowest priority, because a flush may wait
+            // On Linux this affects only the calling thread. Not the lowest priority, because a flush may be waiting
             // for it.
             #[cfg(target_os = "linux")]
             let _ = rustix::process::setpriority_process(None, 10);
@@ -338,7 +339,7 @@ fn follow_the_log(me: &ActorRef<IndexerMessage>, arguments: &IndexerArguments) {
 }
 
 impl IndexerState {
-    /// Opens or creates the index, unless that is done.
+    /// Opens or creates the index, unless already done.
     async fn open(&mut self) -> Result<(), ActorProcessingErr> {
         if self.files == Files::Opened {
             return Ok(());
@@ -384,7 +385,7 @@ impl IndexerState {
         });
     }
 
-    /// Fails if the index is damaged: the supervisor then starts another indexer, which rebuilds the index.
+    /// Fails if the index is damaged. The supervisor then starts another indexer, which rebuilds the index.
     fn followed(
         &mut self,
         me: &ActorRef<IndexerMessage>,
@@ -422,7 +423,7 @@ impl IndexerState {
     }
 }
 
-/// One run: examines the index if necessary, and adds the new log entries.
+/// Performs one run: examines the index if necessary, and adds the new log entries.
 fn follow(held: Held, arguments: &IndexerArguments, extent: Extent) -> RunResult {
     let IndexerArguments { agents, folder, readers, handle, holding, .. } = arguments;
     if let Err(lost) = holding.check() {
@@ -456,7 +457,7 @@ enum CatchUpError {
     Open(#[from] OpenIndexError),
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
-    #[error("the examination of the index panicked")]
+    #[error("examining the index panicked")]
     Panicked,
 }
 
@@ -468,15 +469,15 @@ fn catch_up(
 ) -> Result<(), CatchUpError> {
     let newest = readers.read(|db| db.highest_log_entry())?;
     let indexed = writer.high_water();
-    // An index that is ahead of the store followed another store. If log entries after its high-water mark are gone, it
-    // cannot follow this store either.
+    // An index that is ahead of the store followed another store. If log entries after its high-water mark are gone,
+    // it cannot follow this store either.
     if indexed > newest || !readers.read(|db| db.log_goes_on_after(indexed))? {
         handle.filling();
         writer.clear()?;
         rebuild(writer, agents, readers, newest)?;
     }
-    // Stop at the end that the log had at the beginning. The next run takes what is written meanwhile, so that changes
-    // of a busy agent are collected.
+    // Stops at the log's end as of the beginning. Later changes are left to the next run, so that those of a busy
+    // agent are collected.
     while writer.high_water() < newest {
         let after = writer.high_water();
         let entries = readers.read(|db| db.documents_after(after, STEP))?;
@@ -494,12 +495,12 @@ fn catch_up(
     Ok(writer.settle()?)
 }
 
-/// Whether the log was restarted while it was followed. Its entries then lack earlier documents.
+/// Whether the log restarted while the index followed it. Its entries then lack earlier documents.
 fn has_started_over(LogSeq(after): LogSeq, entries: &[LogEntry]) -> bool {
     entries.first().is_some_and(|first| first.seq.0 > after.saturating_add(1))
 }
 
-/// Adds all documents. `newest` was read before, so later writes are followed afterwards.
+/// Adds all documents. `newest` was read beforehand, so later writes are picked up by following the log.
 fn rebuild(
     writer: &mut Writer,
     agents: Agents,
@@ -514,7 +515,7 @@ fn rebuild(
             let Some(last) = keys.last() else { break };
             after = last.row;
             put(writer, agents, readers, &keys)?;
-            // These documents can be found already. After a crash the rebuild starts again.
+            // These documents become searchable already. After a crash the rebuild starts over.
             commit(writer, LogSeq(0))?;
         }
     }

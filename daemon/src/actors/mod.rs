@@ -1,4 +1,4 @@
-//! The actor tree: one file for each actor, with its messages, its state and its `handle`.
+//! The actor tree: one file per actor, with its messages, its state and its `handle`.
 //!
 //! ```text
 //! root

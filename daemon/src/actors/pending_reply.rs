@@ -1,12 +1,12 @@
-//! Finishes an event once it is queued: waits for the commit, looks up the context during the commit or after it, and
-//! answers the agent. The session handles other events meanwhile.
+//! Finishes an event after it is queued: waits for the commit, looks up the context during or after it, and answers
+//! the agent. Meanwhile the session handles other events.
 //!
-//! A start gets the project's state once its event is committed. If that is not ready in time because the disk, git or
-//! the machine is slow, the start gets the index of titles, which needs only a few reads of the store.
+//! A session start receives the project's state once its event is committed. If that takes too long because the disk,
+//! git or the machine is slow, the start receives the index of titles, which needs only a few reads of the store.
 //!
-//! About one disk flush in a hundred takes longer than an agent should wait. The context is ready by then, so the reply
-//! contains it and says that the event is not stored yet. The shim then keeps the event in the spool, and its second
-//! delivery changes nothing.
+//! About one disk flush in a hundred takes longer than an agent should wait. The context is ready by then, so the
+//! reply contains it and says that the event is not stored yet. The shim then keeps the event in the spool, and its
+//! second delivery changes nothing.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -37,16 +37,16 @@ use recall_domain::session::Ask;
 use recall_repository::refs::WorkLocation;
 use recall_store::{EventOutcome, Injection, ProjectInfo, RetractInjection};
 
-/// The remaining work of a queued event: wait for the commit, look up the context, answer, and report to the session.
+/// The remaining work for a queued event: wait for the commit, look up the context, answer, and report to the session.
 pub(super) struct PendingReply {
     pub(super) me: ActorRef<SessionMessage>,
     pub(super) key: SessionKey,
     pub(super) context: Arc<SessionContext>,
     /// Locked during a lookup, so that two concurrent calls do not inject the same items.
     pub(super) injected: Arc<Mutex<InjectedSet>>,
-    /// The identities of the session's project, if the session is not stored yet; else empty.
+    /// The identities of the session's project if the session is not stored yet; otherwise empty.
     pub(super) project: Vec<ProjectKey>,
-    /// The name of the project that was in this folder before, if this one is new there.
+    /// The name of the project that was in this folder before, if the current one is new there.
     pub(super) replaced: Option<String>,
     pub(super) start: StartDelivery,
     /// Where the agent works.
@@ -56,38 +56,38 @@ pub(super) struct PendingReply {
     pub(super) trace: EventTrace,
 }
 
-/// Whether an event repeats a start with no other event in between. Two hooks may report one start, each with its own
-/// event.
+/// Whether an event repeats a start with no other event in between. Two hooks may report the same start, each with its
+/// own event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StartDelivery {
     First,
     Again,
 }
 
-/// A request for context that an agent waits for.
+/// A request for context that an agent is waiting for.
 pub(super) struct PendingRequest {
     pub(super) ask: Ask,
     /// The event that carries the request.
     pub(super) event: EventId,
     pub(super) look: LookupTime,
-    /// Used for starts only.
+    /// Used only for starts.
     times: AnswerTimes,
     pub(super) injection_receipt: InjectionReceipt,
     pub(super) pending: PendingAnswer,
 }
 
-/// When the context is looked up.
+/// When to look up the context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LookupTime {
     /// While the event is being committed. The context cannot contain the event itself.
     DuringCommit,
-    /// After the commit. A start also gets items that were just completed, and the store may not know yet where the
-    /// session works.
+    /// After the commit. A start also includes items that were just completed, and the store may not yet know where
+    /// the session works.
     AfterCommit,
 }
 
 impl PendingRequest {
-    /// `None` if no client waits for the answer. Then nothing is looked up, and nothing counts as injected.
+    /// Returns `None` if no client waits for the answer. Then nothing is looked up, and nothing counts as injected.
     pub(super) fn of(
         ask: Option<Ask>,
         recipient: Recipient,
@@ -116,19 +116,19 @@ impl PendingRequest {
     }
 }
 
-/// When the reply to a start uses the index of titles instead.
+/// When the reply to a start falls back to the index of titles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct AnswerTimes {
-    /// From here on, the titles are looked up beside the whole context.
+    /// From here on, the titles are looked up in parallel with the full context.
     titles: Instant,
     /// From here on, the reply contains the titles if they are ready.
     until: Instant,
 }
 
 impl AnswerTimes {
-    /// `within` is the time for an answer, `waited` how long the hook has waited already. Reading the titles and
-    /// sending the answer also take time. So after half of the time the answer waits neither for the commit nor for the
-    /// whole context. A hook that has waited longer than the time for an answer has started the daemon, and waits
+    /// `within` is the time for an answer; `waited` is how long the hook has already waited. Reading the titles and
+    /// sending the answer also take time, so after half of the time the answer waits neither for the commit nor for
+    /// the full context. A hook that has waited longer than the time for an answer has started the daemon, and waits
     /// longer.
     fn of(within: Duration, waited: Duration) -> Self {
         let now = Instant::now();
@@ -144,30 +144,30 @@ impl AnswerTimes {
     }
 }
 
-/// How long a hook has waited since it captured its event; `None` if the machine has restarted since. On a busy machine
-/// much of the time has passed before a lookup starts.
+/// How long a hook has waited since it captured its event; `None` if the machine has restarted since. On a busy
+/// machine much of the time has passed before a lookup starts.
 pub(super) fn waited(deliver: &Deliver) -> Option<Duration> {
     let now = BootStamp::now();
     let is_same_boot = now.boot_id == deliver.boot_id;
     is_same_boot.then(|| Duration::from_nanos(now.boot_ns.saturating_sub(deliver.boot_ns)))
 }
 
-/// The commit gets this part of the time for an answer. Then the answer is sent without it.
+/// The commit may take one in this many parts of the time for an answer. After that the answer is sent without it.
 const UNSAVED_AFTER: u32 = 3;
-/// The whole context gets this part of the time for a start's answer. Then the titles are looked up beside it. A
-/// healthy machine needs less.
+/// The full context of a start may take one in this many parts of the time for the answer. After that the titles are
+/// looked up in parallel. A healthy machine needs less.
 const TITLES_AFTER: u32 = 9;
-/// This part of the time for a start's answer is reserved for writing and sending it. On a busy machine each of these
-/// steps waits for a processor.
+/// One in this many parts of the time for a start's answer is reserved for writing and sending it. On a busy machine
+/// each of these steps waits for a core.
 const RESERVE: u32 = 3;
 
-/// The result of a lookup. Its lock blocks other lookups of the session until the result is recorded.
+/// The result of a lookup. Its lock blocks the session's other lookups until the result is recorded.
 struct LookedUp {
     injected: OwnedMutexGuard<InjectedSet>,
     context_reply: ContextReply,
 }
 
-/// Whether the caller still waited for the reply.
+/// Whether the caller was still waiting for the reply.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sent {
     Yes,
@@ -180,8 +180,8 @@ impl<E> From<Result<(), E>> for Sent {
     }
 }
 
-/// Runs a lookup during a commit. Returns the result of the commit if it is known when the lookup has ended and `until`
-/// has passed.
+/// Runs a lookup during a commit. Returns the commit's result if it is known once the lookup has ended and `until` has
+/// passed.
 async fn beside<T, R>(
     look: impl Future<Output = T>,
     mut commit: Pin<&mut impl Future<Output = R>>,
@@ -201,7 +201,7 @@ async fn beside<T, R>(
     (found, committed)
 }
 
-/// Waits for the whole context. From `begins` on, the substitute is looked up too. From `until` on, whichever is ready
+/// Waits for the full context. From `begins` on, the substitute is looked up too. From `until` on, whichever is ready
 /// first is returned.
 async fn whole_or<T, F: Future<Output = Option<T>>>(
     whole: impl Future<Output = T>,
@@ -236,8 +236,8 @@ async fn whole_or<T, F: Future<Output = Option<T>>>(
     }
 }
 
-/// A conversation that was given something and still has it starts as a resumed one does, whatever its agent calls that:
-/// some start a session anew at each prompt, or tell of a start twice.
+/// A conversation that still has injected context starts like a resumed one, whatever its agent reports: some agents
+/// start a session anew at each prompt, or report a start twice.
 fn meant(ask: Ask, injected: &InjectedSet) -> Ask {
     match ask {
         Ask::Start(StartSource::Startup, audience) if *injected != InjectedSet::default() => {
@@ -254,7 +254,7 @@ struct RecordedInjection {
 }
 
 impl PendingReply {
-    /// Does the remaining work. `stored` is the result of the event's write.
+    /// Does the remaining work. `stored` is the result of writing the event.
     pub(super) async fn run(
         self,
         reply: RpcReplyPort<Reply>,
@@ -307,7 +307,7 @@ impl PendingReply {
                 Reply::Ack { stdout }
             }
             Ok(EventOutcome::Duplicate) => Reply::Duplicate { stdout: Vec::new() },
-            // The session was forgotten after the event was accepted, so nothing remains to do.
+            // The session was forgotten after the event was accepted, so there is nothing left to do.
             Ok(EventOutcome::Dropped) => Reply::Ack { stdout: Vec::new() },
             Err(_) => Reply::Busy,
         };
@@ -329,7 +329,7 @@ impl PendingReply {
         let _ = self.me.send_message(SessionMessage::WriteResult(WriteResult { outcome }));
     }
 
-    /// Waits for the receipt of an injection, and retracts the injection if it did not arrive.
+    /// Waits for the receipt of an injection, and retracts the injection if it was not delivered.
     async fn settle_injection(&self, injection: Option<(RecordedInjection, PendingRequest)>, sent: Sent) {
         let Some((RecordedInjection { news, recorded }, asked)) = injection else { return };
         let PendingRequest { event, injection_receipt, pending, .. } = asked;
@@ -356,7 +356,7 @@ impl PendingReply {
         LookedUp { injected, context_reply }
     }
 
-    /// Looks up the context of a start. Also returns the result of the commit, if it is known by then.
+    /// Looks up the context of a start. Also returns the commit's result, if known by then.
     async fn look_up_start(
         &self,
         asked: &PendingRequest,
@@ -377,12 +377,12 @@ impl PendingReply {
         (context_reply.map(|context_reply| LookedUp { injected, context_reply }), committed)
     }
 
-    /// Whether this start was answered already, as another delivery of it.
+    /// Whether another delivery of this start was already answered.
     fn was_given(&self, injected: &InjectedSet) -> bool {
         self.start == StartDelivery::Again && *injected != InjectedSet::default()
     }
 
-    /// The index of titles. The session may not be stored yet. `None` if its project is unknown.
+    /// Looks up the index of titles. The session may not be stored yet. `None` if its project is unknown.
     async fn titles(&self, asked: &PendingRequest, injected: InjectedSet) -> Option<Option<ContextReply>> {
         if self.was_given(&injected) {
             return Some(Some(ContextReply::default()));
@@ -405,7 +405,7 @@ impl PendingReply {
         });
         match read.await {
             Ok(Ok(context_reply)) => {
-                tracing::info!(session = %self.key.id, "the context of a start is late; answering with the index of titles");
+                tracing::info!(session = %self.key.id, "the start context is late; answering with the index of titles");
                 context_reply.map(Some)
             }
             Ok(Err(error)) => {
@@ -425,7 +425,7 @@ impl PendingReply {
             Some(project) => match meant(asked.ask.clone(), injected) {
                 Ask::File(path) => self.file_context(&path, project.row, injected).await,
                 ask @ Ask::Call { .. } => self.command_context(&ask, project, injected).await,
-                // A subagent does not know its caller's context. What the caller has found out is in the task.
+                // A subagent does not see its caller's context. The caller's findings are in the task.
                 ask @ Ask::Task(_) => {
                     self.project_context(ask, project, Some(self.key.id.clone()), InjectedSet::default())
                         .await
@@ -437,7 +437,7 @@ impl PendingReply {
         context_reply
     }
 
-    /// Renders the context and records it. It counts as injected unless the receipt says that it did not arrive.
+    /// Renders the context and records it. It counts as injected unless the receipt says that it was not delivered.
     fn inject(
         &self,
         asked: &PendingRequest,
@@ -457,7 +457,7 @@ impl PendingReply {
         (self.rendered(&context_reply), injection)
     }
 
-    /// The bytes that the agent reads.
+    /// Returns the bytes that the agent reads.
     fn rendered(&self, context_reply: &ContextReply) -> Vec<u8> {
         let answer = HookOutput {
             event: self.event,
@@ -471,7 +471,7 @@ impl PendingReply {
         self.context.agents.spec(self.key.agent.as_str())
     }
 
-    /// The session's project, if the store knows it.
+    /// Returns the session's project, if the store knows it.
     async fn project(&self) -> Option<ProjectInfo> {
         let (readers, key) = (self.context.context_lookup.readers.clone(), self.key.clone());
         let found = tokio::task::spawn_blocking(move || readers.read(|db| db.project_of(&key))).await;

@@ -1,5 +1,5 @@
-//! Tests the timing of model calls, with the whole actor tree and a paused clock: delays before retries, delays that a
-//! provider asks for, the circuit, and the daily budget.
+//! Tests the timing of model calls with the whole actor tree and a paused clock: delays before retries, delays that a
+//! provider requests, the circuit, and the daily budget.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -23,11 +23,11 @@ const GOOD: &str =
     r#"{"observations": [{"type": "gotcha", "title": "Round once", "narrative": "Per line loses cents."}]}"#;
 const SECOND: i64 = 1_000;
 const HOUR: i64 = 3_600 * SECOND;
-/// A timer waits for due jobs. Jobs that are not taken then are offered every second. Starting a job takes no time on a
-/// paused clock.
+/// A timer waits for due jobs. Jobs that are not taken then are offered every second. On a paused clock, starting a
+/// job takes no time.
 const SLACK: i64 = 2 * SECOND;
 
-/// Gives the scripted answers, then good ones, and records when it was called.
+/// Returns the scripted answers, then good ones, and records when it was called.
 #[derive(Clone, Default)]
 struct Scripted {
     answers: Arc<Mutex<VecDeque<Result<ChatReply, ProviderError>>>>,
@@ -60,7 +60,8 @@ impl Scripted {
         self.asked.lock().unwrap().len()
     }
 
-    /// A tree that uses this provider for one job at a time. Sessions do not end by themselves, so a turn is one call.
+    /// Starts a tree that uses this provider for one job at a time. Sessions do not end by themselves, so each turn is
+    /// one call.
     async fn tree(&self, mut config: Config) -> Tree {
         config.compression.concurrency = 1;
         config.compression.unit = Unit::Turn;
@@ -88,7 +89,7 @@ impl Tree {
     /// Advances the clock until the condition holds.
     async fn until(&mut self, holds: impl Fn(&Self) -> bool) {
         while !holds(self) {
-            // After missed events the condition is checked again.
+            // Missed events only mean that the condition is checked again.
             let _ = self.bus_events.recv().await;
         }
     }

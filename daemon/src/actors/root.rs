@@ -1,11 +1,11 @@
 //! The root of the actor tree: starts all actors in order and restarts those that fail.
 //!
-//! Children start in the order of their dependencies. One that fails is restarted behind the same handle, at once the
-//! first time and then after growing delays. Five failures of the same child within a minute end the daemon, so that
-//! its service manager notices. The indexer, the embedder, the subscriber and the telemetry are restarted without
+//! Children start in the order of their dependencies. One that fails is restarted behind the same handle, immediately
+//! the first time and then with growing delays. Five failures of the same child within a minute end the daemon, so
+//! that its service manager notices. The indexer, the embedder, the subscriber and the telemetry are restarted without
 //! limit: without them search gets worse or the user learns less, but capturing continues.
 //!
-//! A damaged database is repaired here, because all actors that have it open must stop first: see
+//! A damaged database is repaired here, because all actors that have it open must first stop: see
 //! [`RootState::repair`].
 
 use std::collections::{HashMap, VecDeque};
@@ -63,13 +63,13 @@ const CHILDREN: [Child; 9] = [
 ];
 
 pub enum RootMessage {
-    /// The delay of a failed child is over.
+    /// The restart delay of a failed child is over.
     Restart(Child),
     /// A read found signs of damage in the database.
     Suspect(Suspicion),
-    /// Use this configuration from now on.
+    /// Applies this configuration.
     Reconfigure(Arc<Config>),
-    /// Stop a child and reply when it has stopped.
+    /// Stops a child and replies once it has stopped.
     StopChild(Child, ractor::RpcReplyPort<()>),
 }
 
@@ -222,10 +222,10 @@ impl RootState {
         Ok(())
     }
 
-    /// Fails if the child has failed too often. The root fails then, and the daemon ends.
+    /// Restarts a child. Fails if the child has failed too often. The root then fails, and the daemon ends.
     async fn restart(&mut self, me: &ActorRef<RootMessage>, child: Child) -> Result<(), ActorProcessingErr> {
         if self.children.values().any(|(kind, _)| *kind == child) {
-            // A repair has started the child meanwhile.
+            // A repair has already started the child.
             return Ok(());
         }
         let Err(error) = self.start(me, child).await else { return Ok(()) };
@@ -240,9 +240,9 @@ impl RootState {
         }
     }
 
-    /// Repairs a damaged database. All actors whose state depends on it are restarted. Their callers get BUSY
-    /// meanwhile, so events go to the spool. The index notices by itself. Fails if there were too many repairs: the
-    /// root fails then, and the daemon ends.
+    /// Repairs a damaged database, and restarts all actors whose state depends on it. Their callers get BUSY
+    /// meanwhile, so events go to the spool. The index notices on its own. Fails if there were too many repairs: the
+    /// root then fails, and the daemon ends.
     async fn repair(
         &mut self,
         me: &ActorRef<RootMessage>,
@@ -252,17 +252,17 @@ impl RootState {
         let again = self.count_failure(Child::Writer)? > 1;
         // A database that looks sound and fails again is damaged.
         let evidence = if again && evidence == Evidence::Reported { Evidence::Proven } else { evidence };
-        tracing::error!(%why, "the database is replaced if it is damaged or unwanted");
+        tracing::error!(%why, "repairing the database: it is replaced if damaged");
         for child in [Child::Compression, Child::Sessions, Child::Writer] {
             self.stop(child).await;
         }
         match self.database_lock.claim(STOP_WITHIN).await {
             // The daemon ends.
             _ if self.setup.holding.check().is_err() => {
-                tracing::error!("the database is another daemon's by now")
+                tracing::error!("another daemon has taken over the database")
             }
             Some(only) => {
-                // Readers have seen everything up to here; later changes are news.
+                // Readers have seen everything up to here; later changes are new to them.
                 self.services.readers.renew();
                 let site = RepairSite {
                     database: self.setup.database.clone(),
@@ -302,8 +302,8 @@ impl RootState {
         self.failed(me, child)
     }
 
-    /// Restarts the actors that a change of the configuration concerns. Callers of a restarting actor get BUSY, so
-    /// events go to the spool.
+    /// Restarts the actors affected by a configuration change. Callers of a restarting actor get BUSY, so events go to
+    /// the spool.
     async fn reconfigure(
         &mut self,
         me: &ActorRef<RootMessage>,
@@ -333,7 +333,7 @@ impl RootState {
         Ok(())
     }
 
-    /// Returns the jobs of stopped compressors to the queue before a lease is granted again.
+    /// Returns the jobs of stopped compressors to the queue before new leases are granted.
     fn release_leases(&self) {
         let released = self.services.writer.queue(ReleaseLeases);
         tokio::spawn(async move {
@@ -344,7 +344,7 @@ impl RootState {
         });
     }
 
-    /// Retries that waited for the former model run at once.
+    /// Immediately retries jobs that were waiting for the previous model.
     fn wake_retries(&self) {
         let woken = self.services.writer.queue(WakeRetries);
         tokio::spawn(async move {
@@ -363,7 +363,7 @@ impl RootState {
         }
     }
 
-    /// Stops a child at once. Callers of queued messages get no reply.
+    /// Stops a child immediately. Callers of queued messages get no reply.
     async fn stop(&mut self, child: Child) {
         let cell = self.children.values().find(|(kind, _)| *kind == child).map(|(_, cell)| cell.clone());
         if let Some(cell) = cell {
@@ -372,15 +372,15 @@ impl RootState {
         }
     }
 
-    /// Schedules a restart. Fails if the child has failed too often: the root fails then, and the daemon ends.
+    /// Schedules a restart. Fails if the child has failed too often: the root then fails, and the daemon ends.
     fn failed(&mut self, me: &ActorRef<RootMessage>, child: Child) -> Result<(), ActorProcessingErr> {
         let failures = self.count_failure(child)?;
         me.send_after(restart_delay(failures), move || RootMessage::Restart(child));
         Ok(())
     }
 
-    /// Counts a failure. Returns how often the child has failed in the last minute. Fails if that is too often for a
-    /// child that the daemon needs.
+    /// Counts a failure. Returns how often the child failed in the last minute. Fails if that is too often for an
+    /// essential child.
     fn count_failure(&mut self, child: Child) -> Result<usize, ActorProcessingErr> {
         let now = Instant::now();
         let failures = self.failures.entry(child).or_default();
@@ -400,7 +400,7 @@ impl RootState {
     }
 }
 
-/// The children whose settings differ, in start order.
+/// Returns the children whose settings differ, in start order.
 fn concerned(before: &Config, now: &Config) -> Vec<Child> {
     let timers = (before.idle, before.housekeeping_s, before.retention_days)
         != (now.idle, now.housekeeping_s, now.retention_days);
@@ -409,7 +409,7 @@ fn concerned(before: &Config, now: &Config) -> Vec<Child> {
         Child::Telemetry => before.otlp_endpoint != now.otlp_endpoint,
         Child::Writer => before.durability != now.durability,
         Child::Indexer => false,
-        // Its calls count towards the caps of both.
+        // The embedder's calls count towards the caps of both.
         Child::Embedder => {
             before.embedding != now.embedding || before.compression.caps != now.compression.caps
         }
@@ -433,7 +433,7 @@ async fn spawn<A: Actor>(
     Ok(started.get_cell())
 }
 
-/// At once the first time, then 400 ms, 800 ms ... at most 5 s.
+/// Returns 0 the first time, then 400 ms, 800 ms ... at most 5 s.
 fn restart_delay(failures: usize) -> Duration {
     match failures {
         0 | 1 => Duration::ZERO,

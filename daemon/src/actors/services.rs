@@ -1,6 +1,6 @@
 //! The services of the daemon: its setup, the handles, and the arguments of each actor.
 //!
-//! The root supervises the actors; this file connects them to each other.
+//! The root supervises the actors; this file connects them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -83,7 +83,7 @@ pub struct DaemonSetup {
     pub first_index: FirstIndex,
     pub spool: Spool,
     pub config: Loaded,
-    /// The files to read the configuration from again; `None` means that it is never read again.
+    /// The files from which the configuration is reloaded; `None` disables reloading.
     pub settings: Option<SettingsFiles>,
     /// Built by the caller, because the configured patterns may be invalid.
     pub redactor: Arc<Redactor>,
@@ -292,7 +292,7 @@ impl Services {
     pub(super) fn compressor_template(&self, setup: &DaemonSetup) -> CompressorArguments {
         let supervisor = self.compression.clone();
         let on_lost_thread = move |worker| {
-            // A stopped supervisor does not count.
+            // Nobody counts once the supervisor has stopped.
             let _ = supervisor.send(CompressionMessage::ThreadLost { worker });
         };
         CompressorArguments {
@@ -339,7 +339,7 @@ fn context_lookup(
 ) -> ContextLookup {
     let suspect = indexer.clone();
     let on_suspicion = move || {
-        // An indexer that is not running checks the index at its start.
+        // An indexer that is not running checks the index when it starts.
         let _ = suspect.send(IndexerMessage::Suspect);
     };
     let stored = StoredDocuments { readers: readers.clone(), agents: setup.agents };

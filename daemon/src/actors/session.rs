@@ -1,8 +1,8 @@
-//! One live session: owns its batches, its mailbox and its injected set.
+//! A live session: owns its batches, its mailbox and its injected set.
 //!
 //! It applies `domain::session` to its state and queues the effects at the writer without waiting. So events of one
-//! session are committed in the order of arrival and can share a commit. Until then its state is ahead of the store. If
-//! a write fails, or the event is found to be stored already, the state is dropped and read again before the next
+//! session are committed in the order of arrival and can share a commit. Until then, its state is ahead of the store.
+//! If a write fails, or the event turns out to be stored already, the state is dropped and reloaded before the next
 //! event.
 
 use std::collections::HashSet;
@@ -40,20 +40,20 @@ use recall_repository::refs::WorkLocation;
 use recall_store::{Delivery, IdleEffects, Precedence, ProjectInfo, SessionOrigin, StoreError, Transaction};
 use recall_system::faults::{self, Fault, Point, planted};
 
-/// An approval captured longer ago is late: it waited in the spool.
+/// An approval captured longer ago is late, because it waited in the spool.
 const RECENT_APPROVAL: Duration = Duration::from_secs(5);
 
-/// How long an ended session keeps its actor. Hooks of its end may still be under way; later ones are answered from the
+/// How long an ended session keeps its actor. Hooks of its end may still arrive; later ones are answered from the
 /// store.
 const RESTS_AFTER: Duration = Duration::from_secs(10);
 
 /// The delays after which a transcript is read again, because it may be written only after the hook of a turn's end.
-/// After these, the session's next events, its end and housekeeping read it.
+/// After these, it is read at the session's next events, its end and housekeeping.
 const LOOKS_AGAIN: [Duration; 4] =
     [Duration::from_millis(60), Duration::from_millis(300), Duration::from_secs(2), Duration::from_secs(6)];
-/// How many folders of a session are checked for links.
+/// The maximum number of folders per session that are checked for links.
 const MOST_FOLDERS: usize = 16;
-/// How many turns are searched for at once. Older ones wait for an import.
+/// The maximum number of turns that are searched for at once. Older ones wait for an import.
 const MOST_AWAITED: usize = 8;
 
 pub(super) struct SessionActor;
@@ -68,7 +68,7 @@ pub struct SessionArguments {
     pub retire: Box<dyn Fn() + Send + Sync>,
 }
 
-/// How much is known of writes queued by earlier actors of this session. The store may not show them yet.
+/// How much is known about writes queued by earlier actors of this session. The store may not reflect them yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EarlierWrites {
     Committed,
@@ -84,11 +84,11 @@ pub struct SessionState {
     context: Arc<SessionContext>,
     current_event: CurrentEvent,
     retire: Box<dyn Fn() + Send + Sync>,
-    /// `None` until the first event, and after the state was dropped.
+    /// `None` before the first event, and after the state was dropped.
     loaded: Option<LoadedSession>,
     /// Writes that are not committed yet.
     in_flight: usize,
-    /// Events that can only be answered when no write is in flight. The gate's permits bound their number.
+    /// Events that can be answered only once no write is in flight. Bounded by the gate's permits.
     parked: Vec<IncomingEvent>,
     /// When the last write was settled.
     settled_at: Instant,
@@ -99,19 +99,19 @@ struct LoadedSession {
     origin: OriginState,
     /// Shared with the pending replies.
     injected: Arc<tokio::sync::Mutex<InjectedSet>>,
-    /// The folder of its project.
+    /// The folder of the session's project.
     root: Option<String>,
-    /// The folders that the session's events have named, and which of them are links.
+    /// The folders that the session's events named, and which of them are links.
     links: Vec<(String, Option<LinkedFolder>)>,
     last_seen: LastSeen,
     transcript: Transcript,
-    /// The source of the last event, if it was a start.
+    /// The source of the last event if it was a start.
     last_start: Option<StartSource>,
-    /// Batches that ended without an answer. The transcript may still get it.
+    /// Batches that ended without an answer. Their answers may still appear in the transcript.
     awaited: Vec<Seq>,
     /// The last event before the silence in which answers were searched for.
     looked_after: Option<Timestamp>,
-    /// The events that this actor has accepted. The store knows older ones.
+    /// The events that this actor accepted. Older ones are in the store.
     accepted: HashSet<EventId>,
     keys: HashSet<[u8; 16]>,
 }
@@ -125,10 +125,10 @@ struct Transcript {
 }
 
 impl LoadedSession {
-    /// Whether an event repeats the last event, a start. Records the start.
+    /// Whether a start repeats the last event. Records the start.
     fn start(&mut self, what: &HookEventKind) -> StartDelivery {
         let start = match what {
-            // A resume only gets news, each time.
+            // A resume only injects news, each time.
             HookEventKind::SessionStart { source, .. } if *source != StartSource::Resume => Some(*source),
             _ => None,
         };
@@ -137,7 +137,7 @@ impl LoadedSession {
         if is_again { StartDelivery::Again } else { StartDelivery::First }
     }
 
-    /// Whether this is a second delivery.
+    /// Whether this event is a second delivery.
     fn has_accepted(&self, accepted: &AcceptedEvent) -> bool {
         self.accepted.contains(&accepted.deliver.event_id)
             || accepted.key.is_some_and(|key| self.keys.contains(&key))
@@ -267,7 +267,7 @@ impl SessionState {
         self.set_current_event(None);
     }
 
-    /// Handles the parked events in the order of their arrival, if no write is in flight.
+    /// Handles the parked events in order of arrival, if no write is in flight.
     async fn take_parked(&mut self, me: &ActorRef<SessionMessage>) {
         if self.in_flight > 0 {
             return;
@@ -280,7 +280,7 @@ impl SessionState {
     /// Returns the event if it can be decided now. Otherwise parks or answers it.
     async fn admit(&mut self, incoming: IncomingEvent) -> Option<IncomingEvent> {
         if self.loaded.is_none() {
-            // The writes in flight were decided on the dropped state. Only the store knows their result.
+            // The writes in flight were based on the dropped state, so only the store knows their result.
             if self.in_flight > 0 {
                 self.parked.push(incoming);
                 return None;
@@ -292,7 +292,7 @@ impl SessionState {
         }
         if self.loaded.as_ref().is_some_and(|loaded| loaded.has_accepted(&incoming.accepted)) {
             if self.in_flight > 0 {
-                // The first delivery may not be committed yet, and a duplicate may only be answered after the commit.
+                // The first delivery may not be committed yet, and a duplicate may be answered only after the commit.
                 self.parked.push(incoming);
             } else {
                 self.count_second_hook(&incoming);
@@ -342,7 +342,7 @@ impl SessionState {
         if start == StartDelivery::First
             && matches!(ask, Some(Ask::Start(StartSource::Compact, _) | Ask::First(_)))
         {
-            // The conversation was emptied, and the injected context with it; or the agent dropped everything injected
+            // The conversation was emptied and the injected context with it, or the agent dropped everything injected
             // before the conversation began. Injections in flight belong to the old conversation.
             loaded.injected = Arc::default();
         }
@@ -382,7 +382,7 @@ impl SessionState {
         tokio::spawn(pending_reply.run(reply, asked, stored).instrument(span));
     }
 
-    /// Counts a second hook: an agent reports a call or a prompt once, so another event for it comes from a second
+    /// Counts a second hook. An agent reports a call or a prompt once, so another event for it comes from a second
     /// hook. Ends of turns may repeat.
     fn count_second_hook(&self, incoming: &IncomingEvent) {
         let is_another_event = self
@@ -398,8 +398,8 @@ impl SessionState {
         }
     }
 
-    /// The missing answers of turns that this event leaves without one, or that ended without one before. A Stop
-    /// without a message gets its own turn's answer.
+    /// Returns the missing answers of turns that this event leaves without one, or that ended without one before. A
+    /// Stop without a message gets its own turn's answer.
     async fn missing_replies(
         &mut self,
         me: &ActorRef<SessionMessage>,
@@ -415,7 +415,7 @@ impl SessionState {
         let left = loaded.session.unanswered_batch_before(event);
         let own = left.filter(|batch| !batch.is_of_other_turn(event.prompt.as_ref())).map(|batch| batch.seq);
         let left = left.map(|batch| batch.seq);
-        // The other events are handled when no hook waits.
+        // Other events are handled while no hook waits.
         let is_end = matches!(event.what, HookEventKind::SessionEnd { .. });
         let earlier = if is_end { loaded.awaited.clone() } else { Vec::new() };
         let is_awaiting = !loaded.awaited.is_empty() || left.is_some();
@@ -439,7 +439,7 @@ impl SessionState {
     /// Reads the transcript again for missing answers.
     async fn look_again(&mut self, me: &ActorRef<SessionMessage>) -> Awaited {
         let awaited = match &self.loaded {
-            // Whether they are still missing depends on the events in flight.
+            // Events in flight decide whether answers are still missing.
             Some(_) if self.in_flight > 0 => return Awaited::Some,
             Some(loaded) => loaded.awaited.clone(),
             None => return Awaited::Nothing,
@@ -461,8 +461,8 @@ impl SessionState {
         left
     }
 
-    /// Adds the text to an approval that only names the plan's file. If the approval was captured some time ago, the
-    /// file may have changed; then its text counts only if no write to it is known.
+    /// Adds the text to an approval that names only the plan's file. If the approval was captured some time ago, the
+    /// file may have changed; its text then counts only if no write to it is known.
     async fn read_plan(&self, event: &mut HookEvent, deliver: &Deliver) {
         let HookEventKind::Tool(call) = &mut event.what else { return };
         let Some(PlanChange::Approved { path: Some(path), text: None }) = &call.plan else { return };
@@ -483,7 +483,7 @@ impl SessionState {
         let Transcript { path: Some(path), config_dir } = &loaded.transcript else { return Vec::new() };
         let last = loaded.session.batches.last().map(|batch| batch.seq);
         let missing = wanted.into_iter().filter_map(|seq| loaded.session.unanswered_batch(seq));
-        // Without turn ids, a transcript may only show the last turn's answer.
+        // Without turn ids, a transcript may show only the last turn's answer.
         let history = self.context.agents.spec(self.key.agent.as_str()).history;
         let tells_turns = history.is_some_and(|history| history.tail.is_some());
         let missing =
@@ -496,8 +496,8 @@ impl SessionState {
         self.context.transcript_replies.look_up(&self.key, asked).await
     }
 
-    /// Where the session runs. Looked up once, and again for an event captured before the one that decided, so that the
-    /// order of arrival does not matter.
+    /// Returns where the session runs. Looked up once, and again for an event captured before the one that decided, so
+    /// that the order of arrival does not matter.
     async fn origin(
         &mut self,
         event: &HookEvent,
@@ -543,7 +543,7 @@ impl SessionState {
         origin.project = keys.iter().map(|key| ProjectKey(redact(key.as_str()))).collect();
         (origin.project_name, origin.root) = (redact(&name), Some(redact(&root)));
         if let Some(ProjectInfo { row, name, .. }) = replaced {
-            tracing::info!(session = %self.key.id, project = row.0, "another project lies where this one did");
+            tracing::info!(session = %self.key.id, project = row.0, "the folder now contains another project");
             origin.replaced = Some(name);
         }
         if let Some(loaded) = &mut self.loaded {
@@ -553,7 +553,8 @@ impl SessionState {
         Ok(origin)
     }
 
-    /// The event with the real paths of files whose folder the session names by a link. Each folder is checked once.
+    /// Returns the event with real paths of files whose folder the session names by a link. Each folder is checked
+    /// once.
     async fn with_real_paths(&mut self, mut event: HookEvent, deliver: &Deliver) -> HookEvent {
         let Some(loaded) = &mut self.loaded else { return event };
         let Some(root) = &loaded.root else { return event };
@@ -594,7 +595,7 @@ impl SessionState {
         match settled.outcome {
             StoreOutcome::NotStored => self.loaded = None,
             StoreOutcome::Stored => {
-                // If other writes are in flight, another event may have decided.
+                // With other writes in flight, another event may decide.
                 if self.in_flight == 0
                     && let Some(loaded) = &mut self.loaded
                     && let OriginState::Found(_, decided) = loaded.origin
@@ -605,7 +606,7 @@ impl SessionState {
         }
     }
 
-    /// Applies the idle times to the session. Returns true if it is at rest.
+    /// Applies the idle times to the session. Returns `true` if the session is at rest.
     async fn check_idle(&mut self, me: &ActorRef<SessionMessage>, now: Timestamp) -> bool {
         if self.in_flight > 0 || (self.loaded.is_none() && self.rehydrate().await.is_err()) {
             return false;
@@ -614,7 +615,7 @@ impl SessionState {
         let wanted = self.loaded.as_mut().map_or_else(Vec::new, |loaded| {
             let running = loaded.session.unanswered_batch_on_idle(watch, self.context.idle);
             let running = running.map(|batch| batch.seq);
-            // Sessions without open batches are checked once in each silence.
+            // A session without open batches is checked once per silence.
             let is_silent = now.since(loaded.session.last_event) >= self.context.idle.batch_ms;
             let looks = is_silent && loaded.looked_after != Some(loaded.session.last_event);
             if !looks && running.is_none() {
@@ -639,7 +640,7 @@ impl SessionState {
         false
     }
 
-    /// Stores effects that follow from no event.
+    /// Stores effects that no event caused.
     fn store_quietly(&mut self, me: &ActorRef<SessionMessage>, effects: Vec<Effect>, at: Timestamp) {
         let write = IdleEffects { session: self.key.clone(), effects, at };
         let stored = self.context.writer.queue(write);
@@ -649,7 +650,7 @@ impl SessionState {
             let outcome = match stored.await {
                 Ok(()) => StoreOutcome::Stored,
                 Err(error) => {
-                    tracing::warn!(%error, "cannot store what follows from no event");
+                    tracing::warn!(%error, "cannot store the effects of an idle check");
                     StoreOutcome::NotStored
                 }
             };
@@ -658,14 +659,14 @@ impl SessionState {
     }
 }
 
-/// Whether answers are missing that a transcript may still get.
+/// Whether answers are missing that a transcript may still supply.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Awaited {
     Nothing,
     Some,
 }
 
-/// Has the transcript read again after a delay, unless that was done often enough.
+/// Schedules another reading of the transcript, unless that was done often enough.
 fn look_later(me: &ActorRef<SessionMessage>, times: usize) {
     if let Some(after) = LOOKS_AGAIN.get(times) {
         me.send_after(*after, move || SessionMessage::LookAgain(times));

@@ -38,7 +38,7 @@ pub struct SessionContext {
 /// change its folder later.
 pub(super) enum OriginState {
     Unknown,
-    /// Found out, but perhaps not stored yet.
+    /// Known, but possibly not stored yet.
     Found(SessionOrigin, Order),
     /// Stored. `None` if the event that decided is no longer known.
     Stored(Option<Order>),

@@ -1,11 +1,11 @@
-//! Supervises the sessions: finds or starts the actor of an event, and retires actors that are at rest.
+//! Supervises the sessions: finds or starts the actor for an event, and retires actors at rest.
 //!
 //! A session actor that crashes affects only itself. The callers of its unanswered events get no reply, so their shims
 //! spool. The next event restarts it from the store. An event that crashed its session twice is stored unprocessed and
-//! not tried again.
+//! not retried.
 //!
 //! The writes of an actor that has ended may still be queued. Until they are committed, its successor waits for the
-//! writer before it reads the store. All other actors read at once, so that a slow disk does not delay them.
+//! writer before it reads the store. All other actors read immediately, so that a slow disk does not delay them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
@@ -24,16 +24,16 @@ pub enum SessionsMessage {
         key: SessionKey,
         incoming: Box<IncomingEvent>,
     },
-    /// Lets every session check its idle times, also those that have open batches but no actor.
+    /// Makes every session check its idle times, including those with open batches but no actor.
     CheckIdle {
         now: Timestamp,
         others: Vec<SessionKey>,
     },
-    /// Part of these sessions was forgotten, so their actors must read their state again.
+    /// Parts of these sessions were forgotten, so their actors must reload their state.
     Reload(Vec<SessionKey>),
-    /// A session is at rest, so its actor may end.
+    /// The session is at rest, so its actor may end.
     Retire(SessionKey),
-    /// All writes of an ended actor are committed. `None` means all actors of the previous supervisor.
+    /// All writes of an ended actor are committed. `None` means those of all actors of the previous supervisor.
     Committed(Option<ActorId>),
     /// Replies with the number of actors.
     Count(RpcReplyPort<usize>),
@@ -50,13 +50,13 @@ pub struct SessionsState {
     keys: HashMap<ActorId, SessionKey>,
     /// Writes queued under the previous supervisor.
     earlier_writes: EarlierWrites,
-    /// Counts the uses of actors.
+    /// The number of messages passed to actors so far.
     uses: u64,
 }
 
 struct Live {
     actor: ActorRef<SessionMessage>,
-    /// When the actor last got a message, counted in messages of the supervisor.
+    /// The value of `uses` when the actor last received a message.
     used: u64,
     current_event: CurrentEvent,
 }
@@ -109,7 +109,7 @@ impl Actor for Sessions {
         state: &mut SessionsState,
     ) -> Result<(), ActorProcessingErr> {
         match event {
-            // An actor only ends by a panic, whose message may quote the event.
+            // An actor ends only by a panic, whose message may quote the event.
             SupervisionEvent::ActorFailed(who, _) => {
                 state.record_crash(who.get_id());
                 let key = state.ended(&me, who.get_id());
@@ -124,9 +124,9 @@ impl Actor for Sessions {
     }
 }
 
-/// Above this many actors, the least recently used are asked to give way. Each takes some 30 KiB.
+/// Above this many actors, the least recently used are asked to give way. Each takes about 30 KiB.
 const MOST_LIVE: usize = if cfg!(test) { 60 } else { 1_500 };
-/// They are asked again whenever this many more have started.
+/// They are asked again each time this many more have started.
 const LOOK_EVERY: usize = if cfg!(test) { 5 } else { 50 };
 
 /// How long a session may take to check its idle times.
@@ -189,7 +189,7 @@ impl SessionsState {
 
     fn check_idle(&mut self, me: &ActorRef<SessionsMessage>, now: Timestamp, others: Vec<SessionKey>) {
         let mut keys: Vec<SessionKey> = self.live.keys().cloned().collect();
-        // Actors beyond the limit are still idle in the next round.
+        // Actors beyond the limit remain idle until the next round.
         let room = MOST_LIVE.saturating_sub(keys.len());
         keys.extend(others.into_iter().filter(|key| !self.live.contains_key(key)).take(room));
         for key in keys {
@@ -208,8 +208,8 @@ impl SessionsState {
         }
     }
 
-    /// Asks the least recently used actors to give way. One with a write in flight stays. A session's state is in the
-    /// store, and its next event starts another actor.
+    /// Asks the least recently used actors to give way. Actors with a write in flight stay. A session's state is in
+    /// the store, and its next event starts another actor.
     fn ask_to_give_way(&self) {
         let mut oldest: Vec<(u64, &ActorRef<SessionMessage>)> =
             self.live.values().map(|live| (live.used, &live.actor)).collect();
@@ -243,7 +243,7 @@ impl SessionsState {
         Some(key)
     }
 
-    /// The writes of this session's earlier actors.
+    /// What is known about the writes of this session's earlier actors.
     fn writes_before(&self, session: &SessionKey) -> EarlierWrites {
         if self.keys.values().any(|key| key == session) {
             EarlierWrites::Pending
@@ -252,11 +252,11 @@ impl SessionsState {
         }
     }
 
-    /// Informs the supervisor when everything queued so far is committed.
+    /// Informs the supervisor once everything queued so far is committed.
     fn wait_for_writes(&self, me: &ActorRef<SessionsMessage>, ended: Option<ActorId>) {
         let (me, writer) = (me.clone(), self.context.writer.clone());
         tokio::spawn(async move {
-            // A writer that does not answer may still commit: the next actor asks again.
+            // A writer that does not respond may still commit, so the next actor asks again.
             if writer.settle().await.is_ok() {
                 let _ = me.send_message(SessionsMessage::Committed(ended));
             }

@@ -1,9 +1,9 @@
-//! Runs the commands that the user's config has subscribed to lifecycle events.
+//! Runs the commands that the user's configuration subscribes to lifecycle events.
 //!
-//! A command gets the event as JSON on stdin, runs in its own process group, and has five seconds. It ends with the
-//! daemon, however the daemon ends. Commands of one subscription run one after the other. The queue is limited: further
-//! events are counted and dropped, and a failed command is not repeated. A command of mode `stream` keeps running, see
-//! [`EventStream`]. No agent waits for a command: events come from the bus, after their commit.
+//! A command receives the event as JSON on stdin, runs in its own process group, and has five seconds. It ends with
+//! the daemon, however the daemon ends. Commands of one subscription run one after another. The queue is limited:
+//! further events are dropped and counted, and a failed command is not retried. A command of mode `stream` keeps
+//! running, see [`EventStream`]. No agent waits for a command, because events come from the bus, after their commit.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -23,9 +23,9 @@ use recall_config::{Subscription, SubscriptionMode};
 use recall_domain::lifecycle::LifecycleEvent;
 use recall_system::process_group::{ProcessGroup, until};
 
-/// The time from a command's start to the end of its group.
+/// The time limit from a command's start to the end of its process group.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
-/// How many events wait for one subscription's command.
+/// The maximum number of events waiting for a subscription's command.
 const MOST_WAITING: usize = 64;
 
 pub type SubscriberHandle = ActorHandle<SubscriberMessage>;
@@ -39,7 +39,7 @@ pub enum SubscriberMessage {
         subscription: usize,
         outcome: Result<(), CommandFailed>,
     },
-    /// A command that keeps running.
+    /// A report from a command that keeps running.
     Stream {
         subscription: usize,
         report: StreamReport,
@@ -73,7 +73,7 @@ struct Queue {
     subscription: Arc<Subscription>,
     waiting: VecDeque<Arc<LifecycleEvent>>,
     running: Running,
-    /// The running command.
+    /// The running command of a stream.
     stream: Option<EventStream>,
 }
 
@@ -139,13 +139,13 @@ impl Actor for Subscriber {
         _me: ActorRef<SubscriberMessage>,
         state: &mut SubscriberState,
     ) -> Result<(), ActorProcessingErr> {
-        // Commands that still run end with the daemon.
+        // Commands that are still running end with the daemon.
         state.stopping.store(true, Ordering::Release);
         Ok(())
     }
 }
 
-/// Forwards events from the bus until the actor has stopped.
+/// Forwards events from the bus until the actor stops.
 fn forward(me: &ActorRef<SubscriberMessage>, bus: &Bus) {
     let (me, mut bus_events) = (me.clone(), bus.listen());
     tokio::spawn(async move {
@@ -184,7 +184,7 @@ impl SubscriberState {
         }
     }
 
-    /// Starts a subscription's next command, if there is one and the previous one has ended.
+    /// Starts a subscription's next command, if one is waiting and the previous one has ended.
     fn run_next(&mut self, me: &ActorRef<SubscriberMessage>, number: usize) {
         let Some(queue) = self.queues.get_mut(number).filter(|queue| queue.running == Running::No) else {
             return;
@@ -222,7 +222,7 @@ impl SubscriberState {
     }
 }
 
-/// Opens the stream of a command that keeps running.
+/// Opens the stream to a command that keeps running.
 fn stream(
     me: &ActorRef<SubscriberMessage>,
     number: usize,
@@ -236,7 +236,7 @@ fn stream(
     })
 }
 
-/// Runs a command until it ends or its time is over. Blocks.
+/// Runs a command until it ends or its time is up. Blocks.
 fn run(
     subscription: &Subscription,
     event: &LifecycleEvent,
@@ -247,7 +247,7 @@ fn run(
         .map_err(|error| CommandFailed::Start { program: program(), error })?;
     if let Some(mut stdin) = group.take_stdin() {
         let line = format!("{}\n", to_json(event));
-        // The command may end without reading it.
+        // The command may end without reading its input.
         std::thread::spawn(move || drop(stdin.write_all(line.as_bytes())));
     }
     let in_time = until(Instant::now() + ENDS_WITHIN);

@@ -1,6 +1,6 @@
-//! Exchanges shared notes with remotes, one round at a time: every minute while an agent works or a round has left
-//! something, else every ten minutes, and when somebody asks. A remote that fails is left out for longer each time. Nothing waits for it but `recall sync --now`, and
-//! without a share it does nothing.
+//! Exchanges shared notes with remotes, one round at a time: every minute while an agent works or a round left work
+//! undone, otherwise every ten minutes, and on request. A remote that fails is skipped for longer each time. Only
+//! `recall sync --now` waits for a round, and without a share it does nothing.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use recall_app::sharing::round::Which;
 use recall_app::sharing::syncing::Syncing;
 use recall_domain::ids::Timestamp;
 
-/// After the start, so that sessions that wait for the daemon come first.
+/// The delay after the start, so that sessions waiting for the daemon come first.
 const FIRST_AFTER: Duration = Duration::from_secs(2);
 const WHILE_WORKING: Duration = Duration::from_secs(60);
 const OTHERWISE: Duration = Duration::from_secs(600);
@@ -22,14 +22,14 @@ const OTHERWISE: Duration = Duration::from_secs(600);
 pub type SyncHandle = ActorHandle<SyncMessage>;
 
 pub enum SyncMessage {
-    /// It is time for a round.
+    /// The timer of a round has fired.
     Due {
         number: u64,
     },
-    /// Replies when a round that began after the request has ended.
+    /// Replies once a round that began after the request has ended.
     Round(RpcReplyPort<()>),
     Done,
-    /// When the next round begins by itself.
+    /// Replies with when the next scheduled round begins.
     Next(RpcReplyPort<NextRound>),
 }
 
@@ -38,7 +38,7 @@ pub(super) struct SyncActor;
 pub struct SyncState {
     syncing: Syncing<ActorPorts>,
     run: Run,
-    /// The number of the timer that counts. Earlier ones are outdated.
+    /// The number of the current timer. Earlier timers are ignored.
     timer: u64,
     next: NextRound,
     waiting: Vec<RpcReplyPort<()>>,
@@ -113,7 +113,7 @@ impl SyncState {
         self.served_by_run.append(&mut self.waiting);
         let (me, syncing) = (me.clone(), self.syncing.clone());
         tokio::spawn(async move {
-            // A round that panics is over, too. Its panic is in the log, and a stopped actor needs no report.
+            // A round that panics has ended too. The panic is in the log, and a stopped actor needs no report.
             let _ = tokio::spawn(async move { syncing.round(which).await }).await;
             let _ = me.send_message(SyncMessage::Done);
         });

@@ -1,7 +1,7 @@
-//! Sends spans and metrics to the collector that the user's config names. See [`recall_telemetry`].
+//! Sends spans and metrics to the collector in the user's configuration. See [`recall_telemetry`].
 //!
-//! The bus reports operations that ended, after their commit, and the store has the rest. No agent waits for it. The
-//! number of waiting spans is limited; further ones are counted and dropped.
+//! The bus reports operations that ended, after their commit, and the store has the details. No agent waits for this.
+//! The number of waiting spans is limited; further ones are dropped and counted.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -22,13 +22,13 @@ use recall_domain::session::LooseCall;
 use recall_store::{ExpiredLife, JobTimes, Readers, StoreError};
 use recall_telemetry::{Collector, Metric, NotSent, Sent, Span, spans};
 
-/// How long spans are collected before they are sent.
+/// How long to collect spans before sending.
 const COLLECT_FOR: Duration = Duration::from_secs(2);
-/// The pause before an unreachable collector is tried again.
+/// The pause before an unreachable collector is retried.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
-/// The most waiting spans.
+/// The maximum number of waiting spans.
 const MOST_WAITING: usize = 4_096;
-/// The most spans of one request.
+/// The maximum number of spans per request.
 const AT_ONCE: usize = 512;
 /// The flush timeout for spans at shutdown.
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
@@ -39,7 +39,7 @@ pub enum TelemetryMessage {
     Ended(Ended),
     /// The bus has dropped at most this many events.
     Missed(u64),
-    /// Spans were collected long enough.
+    /// The collection time is over.
     Send,
     /// The daemon was measured.
     Measured(Vec<Metric>),
@@ -63,7 +63,7 @@ pub enum Ended {
 
 #[derive(Clone)]
 pub struct TelemetryArguments {
-    /// `None` means that nothing is sent.
+    /// `None` disables sending.
     pub endpoint: Option<String>,
     pub readers: Readers,
     pub bus: Bus,
@@ -79,18 +79,18 @@ pub struct TelemetryState {
     collector: Option<Collector>,
     waiting: VecDeque<Span>,
     sending: Sending,
-    /// The spans of jobs that were sent. A summary is made again if something arrives late.
+    /// The spans of jobs that were sent. A summary is created again if something arrives late.
     told_jobs: HashSet<Vec<u8>>,
-    /// Why the last call failed, if it did. Each problem is logged once.
+    /// Why the last call failed, if it did. Each problem is logged only once.
     trouble: Option<String>,
     counters: TelemetryCounters,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sending {
-    /// Nothing waits.
+    /// No spans are waiting.
     No,
-    /// A message is under way that will send the waiting spans.
+    /// A message that sends the waiting spans is queued.
     Soon,
     Yes,
 }
@@ -158,14 +158,14 @@ impl Actor for Telemetry {
     ) -> Result<(), ActorProcessingErr> {
         let spans = state.waiting.drain(..).take(AT_ONCE).collect::<Vec<_>>();
         if let Some(collector) = state.collector.as_ref().filter(|_| !spans.is_empty()) {
-            // Shutdown does not wait longer than this.
+            // Shutdown waits no longer than this.
             let _ = tokio::time::timeout(ENDS_WITHIN, collector.send_spans(spans)).await;
         }
         Ok(())
     }
 }
 
-/// Forwards from the bus until the actor has stopped.
+/// Forwards events from the bus until the actor stops.
 fn forward(me: &ActorRef<TelemetryMessage>, bus: &Bus) {
     let (me, mut bus_events) = (me.clone(), bus.listen());
     tokio::spawn(async move {
@@ -196,7 +196,7 @@ fn has_span(event: &LifecycleEvent) -> bool {
     matches!(event.what, LifecycleKind::SessionEnd { .. } | LifecycleKind::BatchClosed(_))
 }
 
-/// The spans of an operation that ended. Blocks. None if it has been forgotten.
+/// Returns the spans of an operation that ended; none if it was forgotten. Blocks.
 fn spans_of(readers: &Readers, ended: &Ended) -> Result<Vec<Span>, StoreError> {
     readers.read(|db| match ended {
         Ended::OfSession(event) => {
@@ -236,7 +236,7 @@ fn spans_of(readers: &Readers, ended: &Ended) -> Result<Vec<Span>, StoreError> {
         }
         Ended::Expired(life) => Ok(expired_spans(life)),
         Ended::Job(job) => {
-            // A job that was queued again while it ran is not over.
+            // A job that was queued again while it ran is not finished.
             let is_over = |job: &JobTimes| {
                 job.ended.is_some() && matches!(&*job.status, "done" | "dead") && !job.is_early
             };
@@ -251,7 +251,7 @@ fn spans_of(readers: &Readers, ended: &Ended) -> Result<Vec<Span>, StoreError> {
     })
 }
 
-/// The spans of a session that is already deleted.
+/// Returns the spans of a session that is already deleted.
 fn expired_spans(life: &ExpiredLife) -> Vec<Span> {
     let ExpiredLife { session, turns, calls, tally, ended, reason } = life;
     let turns =
@@ -263,7 +263,7 @@ fn expired_spans(life: &ExpiredLife) -> Vec<Span> {
 }
 
 impl TelemetryState {
-    /// Whether a job's span was not sent yet.
+    /// Whether a job's span has not been sent yet.
     fn is_news(&mut self, span: &Span) -> bool {
         if self.told_jobs.len() >= MOST_WAITING {
             self.told_jobs.clear();

@@ -1,11 +1,11 @@
-//! Owns the only write connection and answers after commit.
+//! Owns the only write connection and replies after commit.
 //!
-//! One commit takes the writes that have queued up during the previous one; it does not wait for more. The shim removes
-//! its event when it is acknowledged, so nothing is answered before `COMMIT` has returned. The connection has its own
+//! A commit contains the writes that queued up during the previous one; it does not wait for more. The shim removes
+//! its event when it is acknowledged, so no reply is sent before `COMMIT` has returned. The connection has its own
 //! thread, because an agent waits for each commit and a pool's thread takes longer to wake. Writes go directly to that
-//! thread; the actor's mailbox only gets its end.
+//! thread; the actor's mailbox only learns of its end.
 //!
-//! A damaged database takes no more writes. The group is rolled back, its callers get an error, and the writer fails
+//! A damaged database accepts no more writes. The group is rolled back, its callers get an error, and the writer fails
 //! with [`DatabaseDamaged`], which the root repairs. [`DatabaseLock`] prevents a repair from replacing the file while
 //! it is open.
 
@@ -28,12 +28,12 @@ use recall_store::{Changes, Durability, Operation, StoreError, StoreWriter};
 use recall_system::faults::{Fault, planted};
 use recall_system::holding::Holding;
 
-/// The most writes in one commit, so that the first does not wait long for the last.
+/// The maximum number of writes per commit, so that the first does not wait long for the last.
 const MAX_GROUP: usize = 64;
-/// A commit that takes longer means a disk in trouble. The caller treats its result as unknown, not as failed.
+/// A commit that takes longer indicates a failing disk. The caller treats its result as unknown, not as failed.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
-/// Rewriting takes about a second for a hundred megabytes.
+/// The time limit for rewriting the database, which takes about a second per hundred megabytes.
 const REWRITTEN_WITHIN: Duration = Duration::from_secs(300);
 
 pub enum WriterMessage {
@@ -61,7 +61,7 @@ impl WriteQueue {
         queue.send((pending, Busy::begin())).map_err(|_| NoAnswer)
     }
 
-    /// Sends `pending` with a port for its reply, and waits for that, at most `within`.
+    /// Sends `pending` with a port for its reply, and waits up to `within` for it.
     async fn ask<R: Send + 'static>(
         &self,
         pending: impl FnOnce(RpcReplyPort<R>) -> Pending,
@@ -76,7 +76,7 @@ impl WriteQueue {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(entrance);
     }
 
-    /// Closes this thread's queue, unless the next thread's is open already.
+    /// Closes this thread's queue, unless the next thread's is already open.
     fn close(&self, thread: ThreadId) {
         let mut entrance = self.0.write().unwrap_or_else(PoisonError::into_inner);
         entrance.take_if(|entrance| entrance.thread == thread);
@@ -154,9 +154,9 @@ impl WriterHandle {
         self.queue.ask(Pending::Settle, ANSWER_WITHIN).await
     }
 
-    /// Asks for the write-ahead log to be moved into the database, without waiting.
+    /// Requests that the write-ahead log be moved into the database, without waiting.
     pub fn restart_log(&self) {
-        // A restarting writer does it another time.
+        // A restarting writer does it later.
         let _ = self.queue.send(Pending::RestartLog);
     }
 
@@ -220,7 +220,7 @@ impl Drop for WriterState {
 pub type QueuedWrite =
     Box<dyn FnOnce(Result<&StoreWriter, &StoreError>, &mut Changes, Position) -> Executed + Send>;
 
-/// Where an operation stands in its transaction.
+/// The position of an operation in its transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Position {
     First,
@@ -233,7 +233,7 @@ pub struct Executed {
     answer: Reply,
 }
 
-/// Sends the output to the caller, or the error of the commit.
+/// Sends the caller the output, or the error of the commit.
 type Reply = Box<dyn FnOnce(&Result<(), StoreError>)>;
 
 fn queued<O: Operation>(operation: O, reply: RpcReplyPort<Result<O::Output, StoreError>>) -> QueuedWrite {
@@ -324,7 +324,7 @@ impl Actor for Writer {
     ) -> Result<(), ActorProcessingErr> {
         if let Some(thread) = state.thread.take() {
             state.queue.close(thread.thread().id());
-            // A panicking thread has reported why.
+            // A panicking thread has already reported why.
             let _ = tokio::task::spawn_blocking(move || thread.join()).await;
         }
         Ok(())
@@ -368,7 +368,7 @@ fn serve(
     if holding.check().is_err() {
         return Ok(());
     }
-    // Leave all in one file, unless somebody is reading.
+    // Leaves everything in one file, unless somebody is reading.
     held.connection.settle();
     Ok(())
 }
@@ -420,7 +420,7 @@ fn commit_group(
         if changes.accepted || changes.documents || changes.jobs {
             commits.record(started.elapsed());
         }
-        // This comes before the replies: a caller with a reply can rely on the events being published.
+        // This comes before the replies, because a caller with a reply can rely on the events being published.
         let calls = std::mem::take(&mut changes.calls);
         calls.into_iter().for_each(|call| bus.publish(BusEvent::LooseCall(Arc::new(call))));
         let expired = std::mem::take(&mut changes.expired);

@@ -1,4 +1,4 @@
-//! The compressors' ledger. It reserves the cost of a call in a commit before the call is made.
+//! The compressors' ledger. It commits the reservation of a call's cost before the call is made.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,17 +14,17 @@ use recall_providers::ledger::{Ledger, NotReserved};
 use recall_store::{ReserveCost, SettleCost};
 use recall_system::faults::{self, Point};
 
-/// Usable from threads outside the runtime.
+/// A ledger that can be used from threads outside the runtime.
 pub(super) struct WriterLedger {
     pub(super) writer: WriterHandle,
     pub(super) caps: Caps,
     pub(super) runtime: Handle,
-    /// Gets an event when a call is over.
+    /// Receives an event when a call ends.
     pub(super) bus: Bus,
     pub(super) under_way: CallsUnderWay,
 }
 
-/// Calls under way, each with its beginning.
+/// Calls in progress, each with its start time.
 #[derive(Default)]
 pub(super) struct CallsUnderWay(Mutex<HashMap<i64, (Charge, Timestamp)>>);
 
@@ -56,7 +56,8 @@ impl Ledger for WriterLedger {
         }
     }
 
-    /// Waits for the commit, so that the ledger has the true cost even if the daemon dies while it stores the answer.
+    /// Waits for the commit, so that the ledger has the actual cost even if the daemon dies while it stores the
+    /// answer.
     fn settle(&self, reservation: ReservationId, cost: Cost) {
         faults::reach(Point::Answered);
         if let Some(call) = self.under_way.end(reservation, cost) {

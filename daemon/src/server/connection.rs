@@ -1,4 +1,4 @@
-//! Serves one connection.
+//! Serves a single connection.
 //!
 //! The peer's user is checked before a byte is read, and a frame's length before memory is allocated. Each wait has a
 //! deadline, so a silent or slow client loses only its own place.
@@ -30,15 +30,15 @@ const HEADER_WITHIN: Duration = Duration::from_secs(10);
 /// The time for a whole body. 16 MiB over a local socket take far less.
 const BODY_WITHIN: Duration = Duration::from_secs(5);
 const WRITE_WITHIN: Duration = Duration::from_secs(5);
-/// A shim gives up after 60 ms; a permit later than this is of no use to it.
+/// A shim gives up after 60 ms, so a permit later than this is useless to it.
 const PERMIT_WITHIN: Duration = Duration::from_millis(40);
 
-/// Serves requests until the client goes away or misbehaves.
+/// Serves requests until the client disconnects or misbehaves.
 pub async fn serve(mut stream: Stream, connection: ConnectionContext) {
     if !is_ours(&stream) {
         return;
     }
-    // The receipt for the last answer; dropped if the answer does not arrive.
+    // The receipt for the last answer; dropped if the answer is not delivered.
     let mut receipt: Option<ReceiptSender> = None;
     loop {
         let next = read_header(&mut stream).await;
@@ -54,7 +54,7 @@ pub async fn serve(mut stream: Stream, connection: ConnectionContext) {
             }
         };
         let accepted = Instant::now();
-        // The share is held until there is an answer, because the request is in memory that long.
+        // Holds the share until there is an answer, because the request is in memory that long.
         let (request, _share) = match read_request(&mut stream, header, &connection.room).await {
             Ok(read) => read,
             Err(refusal) => {
@@ -91,20 +91,20 @@ fn is_ours(stream: &Stream) -> bool {
     let peer = stream.peer_creds().ok().and_then(|credentials| credentials.euid());
     let ours = rustix::process::geteuid().as_raw();
     if peer != Some(ours) && !planted(Fault::AnyPeer) {
-        tracing::warn!(?peer, "refused a connection of another user");
+        tracing::warn!(?peer, "refused a connection from another user");
         return false;
     }
     true
 }
 
-/// The client's next action after its last answer.
+/// What the client does after its last answer.
 enum Next {
     Frame(Header),
     /// A refused frame, and the reply to it.
     Refused(Reply),
-    /// The client has gone, or is silent for too long.
+    /// The client has disconnected, or has been silent for too long.
     Nothing,
-    /// The client has gone and left the answer unread.
+    /// The client has disconnected without reading the answer.
     Unread,
 }
 
@@ -124,13 +124,14 @@ async fn read_header(stream: &mut Stream) -> Next {
     }
 }
 
-/// Reads and decodes a request, with its share of the memory for all frames. `Err` is the refusal to send.
+/// Reads and decodes a request, and returns it with its share of the memory for all frames. `Err` is the refusal to
+/// send.
 async fn read_request(stream: &mut Stream, header: Header, room: &Room) -> Result<(Request, Share), Reply> {
-    let invalid = || Reply::Invalid("the frame holds no request".to_owned());
+    let invalid = || Reply::Invalid("the frame does not contain a request".to_owned());
     let body = match timeout(BODY_WITHIN, room.read(stream, header.len)).await {
         Ok(Ok(body)) => body,
         Ok(Err(RoomError::Full)) => {
-            tracing::warn!(length = header.len, "other frames hold all memory; this one is turned away");
+            tracing::warn!(length = header.len, "refused a frame because other frames use all memory");
             return Err(Reply::Busy);
         }
         Ok(Err(RoomError::Io(_))) | Err(_) => return Err(invalid()),
@@ -138,13 +139,13 @@ async fn read_request(stream: &mut Stream, header: Header, room: &Room) -> Resul
     match frame::decode_body(header, &body.bytes) {
         Ok(request) => Ok((request, body.into_share())),
         Err(error) => {
-            tracing::warn!(length = header.len, error = %problem(&error), "a frame holds no request");
+            tracing::warn!(length = header.len, error = %problem(&error), "a frame does not contain a request");
             Err(invalid())
         }
     }
 }
 
-/// The problem, without any content.
+/// Describes the problem without any content.
 fn problem(error: &FrameError) -> &'static str {
     match error {
         FrameError::Torn => "torn",
@@ -153,7 +154,7 @@ fn problem(error: &FrameError) -> &'static str {
     }
 }
 
-/// Answers a query inside a span of its own.
+/// Answers a query inside its own span.
 async fn answer(query: Query, connection: &ConnectionContext, accepted: Instant) -> Reply {
     let id = || connection.queries.fetch_add(1, Ordering::Relaxed) + 1;
     let span = tracing::debug_span!(parent: None, "query", id = id(), name = query.name());
@@ -165,7 +166,7 @@ async fn answer(query: Query, connection: &ConnectionContext, accepted: Instant)
     answered.instrument(span).await
 }
 
-/// Passes an event on once there is a permit.
+/// Passes an event on once a permit is available.
 pub(super) async fn take(
     deliver: Deliver,
     connection: &ConnectionContext,

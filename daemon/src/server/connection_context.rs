@@ -10,7 +10,8 @@ use super::room::Room;
 use crate::actors::services::Services;
 use recall_app::event_feed::EventFeed;
 
-/// The most events between the gate and their acknowledgement. Mailboxes are unbounded, so this is their bound.
+/// The maximum number of events between the gate and their acknowledgement. It bounds the mailboxes, which are
+/// unbounded themselves.
 const PERMITS: usize = 256;
 
 /// State that every connection needs.
@@ -23,7 +24,7 @@ pub struct ConnectionContext {
     pub event_feed: EventFeed,
     pub gateway: Gateway,
     pub closing: Arc<AtomicBool>,
-    /// How many queries the log has numbered.
+    /// The number of queries so far, used to number them in the log.
     pub queries: Arc<AtomicU64>,
     /// Asks the daemon to stop.
     pub stop: mpsc::Sender<()>,

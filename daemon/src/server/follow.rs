@@ -1,4 +1,4 @@
-//! `recall events` over the Unix socket: writes the rows of an [`EventFeed`](recall_app::event_feed).
+//! Serves `recall events` over the Unix socket by writing the rows of an [`EventFeed`](recall_app::event_feed).
 
 use interprocess::local_socket::tokio::Stream;
 use recall_protocol::frame::encode_frame;
@@ -21,7 +21,7 @@ pub async fn serve(stream: &mut Stream, filter: EventFilter, event_feed: &EventF
         let mut byte = [0];
         let row = tokio::select! {
             row = rows.next() => row,
-            // The client sends nothing more, so this means it has disconnected.
+            // The client sends nothing more, so a read means that it disconnected.
             _ = stream.read(&mut byte) => return,
         };
         let reply = row.map_or(Reply::ShuttingDown, |row| Reply::Json(row.to_string().into_bytes()));
@@ -41,7 +41,7 @@ fn refusal(error: &FollowError) -> Reply {
     }
 }
 
-/// Takes as long as the client's reading takes: only this task waits.
+/// Takes as long as the client takes to read; only this task waits.
 async fn write(stream: &mut Stream, reply: &Reply) -> Result<(), ()> {
     let frame = encode_frame(reply).map_err(drop)?;
     stream.write_all(&frame).await.map_err(drop)

@@ -1,6 +1,7 @@
 //! The gate accepts connections, up to a limit.
 //!
-//! At the limit it stops accepting. The kernel's backlog fills, and a shim that waits there spools after its deadline.
+//! At the limit it stops accepting. The kernel's backlog then fills, and a shim that waits there spools after its
+//! deadline.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,9 +15,9 @@ use tokio::task::JoinHandle;
 use super::connection;
 use super::connection_context::ConnectionContext;
 
-/// The most connections at the same time.
+/// The maximum number of concurrent connections.
 const CONNECTIONS: usize = 512;
-/// The pause after a failed accept (no descriptors left).
+/// The pause after a failed accept, for example without free descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Accepts connections until it is closed.
@@ -35,13 +36,13 @@ impl Gate {
         Self { accepting, connection, places, closing }
     }
 
-    /// Accepts at another socket from now on. Accepted connections continue.
+    /// Accepts on another socket from now on. Accepted connections continue.
     pub fn move_to(&mut self, listener: Listener) {
         let accepting = tokio::spawn(accept(listener, self.connection.clone(), Arc::clone(&self.places)));
         std::mem::replace(&mut self.accepting, accepting).abort();
     }
 
-    /// Stops accepting. Events on open connections are refused because the daemon stops.
+    /// Stops accepting. Events on open connections are refused because the daemon is stopping.
     pub fn close(self) {
         self.closing.store(true, Ordering::Release);
         self.accepting.abort();

@@ -10,7 +10,7 @@ use tokio::task::{AbortHandle, JoinHandle};
 use super::http::keys::Keys;
 use recall_app::answers::status::{GatewayAnswer, GatewayState};
 
-/// Why the gateway does not open.
+/// Why the gateway could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
     #[error("The gateway cannot listen on port {0}")]
@@ -26,7 +26,7 @@ pub struct Gateway(Arc<Mutex<State>>);
 #[derive(Default)]
 struct State {
     open: Option<OpenGateway>,
-    /// Why the last attempt to open it failed.
+    /// Why the last attempt to open the gateway failed.
     failure: Option<String>,
 }
 
@@ -42,7 +42,7 @@ pub struct OpenGateway {
 }
 
 impl Gateway {
-    /// Opens the gateway unless it is open, and makes a link for one browser.
+    /// Opens the gateway if it is closed, and creates a one-time link for a browser.
     pub(super) async fn open_by(
         &self,
         start: impl Future<Output = Result<OpenGateway, GatewayError>>,
@@ -54,19 +54,19 @@ impl Gateway {
         };
         place.failure = None;
         let open = place.open.insert(open);
-        // Browsers do not send what follows the `#`.
+        // Browsers do not send the fragment after `#`.
         let link = format!("{}/#/open/{}", open.url, open.keys.new_link());
         Ok(GatewayAnswer { url: open.url.clone(), link })
     }
 
-    /// Whether the gateway is open, and if not, why.
+    /// Whether the gateway is open and, if not, why.
     pub async fn state(&self) -> GatewayState {
         let place = self.0.lock().await;
         GatewayState { url: place.open.as_ref().map(|open| open.url.clone()), failure: place.failure.clone() }
     }
 
-    /// Closes the gateway. Readers of the event stream get what has happened until now, and no more. The port is free
-    /// afterwards.
+    /// Closes the gateway. Readers of the event stream get everything that has happened until now. Afterwards the port
+    /// is free.
     pub async fn close(&self) {
         let mut place = self.0.lock().await;
         place.failure = None;
@@ -76,7 +76,7 @@ impl Gateway {
         }
     }
 
-    /// Accepts no more connections, because the daemon stops. The bus tells readers of the event stream.
+    /// Stops accepting connections because the daemon is stopping. The bus informs readers of the event stream.
     pub async fn stop(&self) {
         if let Some(open) = self.0.lock().await.open.take() {
             stop_accepting(open).await;
@@ -89,7 +89,7 @@ pub fn files_of_an_open_one(home: &Paths) -> [PathBuf; 2] {
     [home.gateway_note(), home.viewer_page()]
 }
 
-/// Returns once the listener is closed.
+/// Stops accepting, and returns once the listener is closed.
 async fn stop_accepting(open: OpenGateway) {
     open.accepting.abort();
     let _ = open.accepting.await;
@@ -98,7 +98,7 @@ async fn stop_accepting(open: OpenGateway) {
     }
 }
 
-/// An error with its cause.
+/// Formats an error with its cause.
 fn whole(error: &GatewayError) -> String {
     let cause = std::error::Error::source(error);
     cause.map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))

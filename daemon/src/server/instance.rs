@@ -1,7 +1,7 @@
-//! One daemon for each home.
+//! Ensures that each home has only one daemon.
 //!
-//! The lock on the open file decides. The process id and the socket written into the file are only information. The
-//! system drops the lock when the process ends, however it ends.
+//! The lock on the open file decides. The process id and the socket in the file are only informative. The system
+//! releases the lock when the process ends, however it ends.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Seek, Write};
@@ -17,7 +17,7 @@ pub struct Instance {
     last_stop: LastStop,
 }
 
-/// How often, and after which pause, a lock is tried again if the file names no live holder.
+/// How often, and after which pause, a lock is retried if the file names no live holder.
 const PASSERS_BY: usize = 5;
 const PASSING_BY: Duration = Duration::from_millis(20);
 
@@ -32,7 +32,7 @@ pub enum LastStop {
 
 #[derive(Debug, thiserror::Error)]
 pub enum InstanceError {
-    /// Not a fault: another daemon serves this home.
+    /// Not a fault: another daemon already serves this home.
     #[error("another daemon is running{}", .0.as_ref().map(|note| format!(" (pid {})", note.pid)).unwrap_or_default())]
     Taken(Option<LockNote>),
     #[error("cannot use lock file {}", path.display())]
@@ -44,7 +44,7 @@ pub enum InstanceError {
 }
 
 impl Instance {
-    /// Takes the lock, or says who holds it. Never waits.
+    /// Takes the lock, or reports who holds it. Never waits.
     ///
     /// # Errors
     /// When another daemon holds the lock or the file cannot be used.
@@ -62,7 +62,7 @@ impl Instance {
             .map_err(failed)?;
         match file.try_lock() {
             Ok(()) => {
-                // A note that was not retracted.
+                // A non-empty note was not retracted.
                 let note = file.metadata().map_err(failed)?.len();
                 let last_stop = if note == 0 { LastStop::Clean } else { LastStop::Sudden };
                 Ok(Self { file, last_stop })
@@ -72,10 +72,10 @@ impl Instance {
         }
     }
 
-    /// Like [`Self::claim`], but tries again: a command that asks whether a daemon runs holds the lock for a moment.
+    /// Like [`Self::claim`], but retries: a command that checks whether a daemon runs holds the lock for a moment.
     ///
     /// # Errors
-    /// As [`Self::claim`].
+    /// See [`Self::claim`].
     pub async fn claim_patiently(path: &Path) -> Result<Self, InstanceError> {
         for _ in 0..PASSERS_BY {
             match Self::claim(path) {
@@ -92,8 +92,8 @@ impl Instance {
         self.last_stop
     }
 
-    /// Writes down where this daemon listens, for clients that find nothing at their own path. If the daemon is killed,
-    /// the note stays. It survives a power failure once the returned file is synced.
+    /// Records where this daemon listens, for clients that find nothing at their own path. If the daemon is killed,
+    /// the note remains. It survives a power failure once the returned file is synced.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -108,12 +108,12 @@ impl Instance {
     /// Removes the note from the file.
     pub fn retract(&mut self) {
         if let Err(error) = self.file.set_len(0) {
-            tracing::warn!(%error, "the lock file keeps its note");
+            tracing::warn!(%error, "cannot remove the note from the lock file");
         }
     }
 }
 
-/// Whether the process of a note is alive. A killed daemon leaves its note.
+/// Whether the process in a note is alive. A killed daemon leaves its note behind.
 fn lives(note: &LockNote) -> bool {
     let pid = i32::try_from(note.pid).ok().and_then(rustix::process::Pid::from_raw);
     pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))

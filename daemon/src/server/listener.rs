@@ -1,10 +1,10 @@
-//! The socket: inherited from the service manager, or made here.
+//! Opens the socket: inherited from the service manager, or created here.
 //!
-//! A socket file that refuses connections was left by a daemon that died. It is removed only while the instance lock is
-//! held, so a live daemon's socket never is. An inherited socket belongs to its maker and stays.
+//! A socket file that refuses connections was left behind by a daemon that died. It is removed only while the instance
+//! lock is held, so a live daemon's socket is never removed. An inherited socket belongs to its creator and stays.
 //!
-//! A socket's file can vanish while its daemon lives: a logout clears the runtime folder, or somebody deletes the file
-//! or changes its mode. Then nobody finds the daemon, so it checks its [`Door`] and reopens it.
+//! A socket's file can vanish while its daemon runs: a logout clears the runtime folder, or somebody deletes the file
+//! or changes its mode. Then nobody can reach the daemon, so it checks its [`Door`] and reopens it.
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -62,7 +62,7 @@ pub enum DoorState {
     Open,
     /// The file is missing or cannot be used.
     Gone,
-    /// Another process listens on it.
+    /// Another process is listening on the socket.
     Taken,
 }
 
@@ -75,7 +75,7 @@ impl Door {
         Self { path: path.to_owned(), origin, identity }
     }
 
-    /// Checks the socket's file, and restores the modes of file and folder. Blocks.
+    /// Checks the socket's file, and restores the modes of the file and its folder. Blocks.
     pub fn look(&self) -> DoorState {
         if let Some(folder) = self.path.parent() {
             make_usable(folder);
@@ -93,7 +93,7 @@ impl Door {
         if is_ours && is_usable { DoorState::Open } else { DoorState::Gone }
     }
 
-    /// Removes the file if it is still the one made here.
+    /// Removes the file if it is still the one created here.
     pub fn remove(&self) {
         let found = self.path.symlink_metadata().ok().map(|found| FileIdentity::of(&found));
         if self.origin == SocketOrigin::Own && found == self.identity {
@@ -102,7 +102,7 @@ impl Door {
     }
 }
 
-/// Restores a folder's mode: private, and accessible to us.
+/// Makes a folder private, and accessible to us.
 fn make_usable(folder: &Path) {
     let _ = folder::secure(folder);
     if let Ok(found) = folder.symlink_metadata()
@@ -114,7 +114,7 @@ fn make_usable(folder: &Path) {
     }
 }
 
-/// Whether a process listens there. One that does not answer in time counts as listening.
+/// Whether a process listens there. One that does not respond in time counts as listening.
 fn is_live(path: &Path) -> bool {
     let is_socket = path.symlink_metadata().is_ok_and(|found| found.file_type().is_socket());
     let connected = || Connection::open_socket(path, Deadline::after(ANSWERS_WITHIN));
@@ -130,7 +130,7 @@ pub enum SocketOrigin {
 /// Opens the socket. Must be called inside the runtime, with the instance lock held.
 ///
 /// # Errors
-/// When the socket can be neither inherited nor made.
+/// When the socket can be neither inherited nor created.
 pub fn open(path: &Path) -> Result<SocketListener, ListenError> {
     if let Some(fd) = inherited().map_err(ListenError::Inherited)? {
         let listener = UnixListener::try_from(fd).map_err(ListenError::Inherited)?;
@@ -142,10 +142,10 @@ pub fn open(path: &Path) -> Result<SocketListener, ListenError> {
     bind(path)
 }
 
-/// Makes the socket again after its file vanished. Must be called inside the runtime, with the instance lock held.
+/// Creates the socket again after its file vanished. Must be called inside the runtime, with the instance lock held.
 ///
 /// # Errors
-/// When the folder cannot be made or the socket cannot be bound.
+/// When the folder cannot be created or the socket cannot be bound.
 pub fn reopen(path: &Path) -> Result<SocketListener, ListenError> {
     if let Some(folder) = path.parent() {
         folder::create_private(folder).map_err(ListenError::Folder)?;
@@ -156,34 +156,35 @@ pub fn reopen(path: &Path) -> Result<SocketListener, ListenError> {
 fn bind(path: &Path) -> Result<SocketListener, ListenError> {
     let failed = |source| ListenError::Bind { path: path.to_owned(), source };
     match std::fs::remove_file(path) {
-        // We hold the lock, so the daemon that made it is gone.
-        Ok(()) => tracing::info!("removed the socket of a daemon that died"),
+        // We hold the lock, so the daemon that created it is gone.
+        Ok(()) => tracing::info!("removed a dead daemon's socket"),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(failed(error)),
     }
     let name = path.to_fs_name::<GenericFilePath>().map_err(failed)?;
     let options = ListenerOptions::new().name(name).reclaim_name(false);
-    // macOS cannot set the mode before bind; there the folder's 0700 and the peer check keep others out.
+    // macOS cannot set the mode before bind. There the folder's mode 0700 and the peer check keep others out.
     let options = if cfg!(target_os = "macos") { options } else { options.mode(0o600) };
     let listener = options.create_tokio().map_err(failed)?;
     Ok(SocketListener { listener, door: Door::new(path, SocketOrigin::Own) })
 }
 
-/// The socket that systemd passes on (sd_listen_fds(3)), if any.
+/// Returns the socket that systemd passes on (sd_listen_fds(3)), if any.
 #[cfg(not(target_os = "macos"))]
 fn inherited() -> io::Result<Option<OwnedFd>> {
     Ok(sd_notify::listen_fds()?.next().map(own))
 }
 
-/// The socket of that name in our launch agent (launch_activate_socket(3)). `None` if launchd did not start us.
+/// Returns the socket of that name in our launch agent (launch_activate_socket(3)). `None` if launchd did not start
+/// us.
 #[cfg(target_os = "macos")]
 fn inherited() -> io::Result<Option<OwnedFd>> {
     use rustix::io::{FdFlags, fcntl_setfd};
     match raunch::activate_socket(LAUNCHD_SOCKET) {
         Ok(sockets) => {
-            // Extra sockets are closed, because nobody would answer on them.
+            // Extra sockets are closed, because nobody would respond on them.
             let socket = sockets.into_iter().map(own).next();
-            // launchd leaves it open for every program that we start, so it is closed on exec.
+            // launchd leaves it inheritable by every program that we start, so it is closed on exec.
             socket.iter().try_for_each(|socket| fcntl_setfd(socket, FdFlags::CLOEXEC))?;
             Ok(socket)
         }

@@ -1,6 +1,6 @@
-//! The log goes to stderr if somebody reads it there, else to a file of bounded size.
+//! Writes the log to stderr if somebody reads it there, otherwise to a file of bounded size.
 //!
-//! Ids and lengths are logged, never content.
+//! The log contains ids and lengths, never content.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
@@ -14,10 +14,10 @@ use rustix::fs::OFlags;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// The file is set aside at this size; one older file is kept.
+/// The size in bytes at which the file is rotated; one older file is kept.
 const MOST_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Starts logging. `RECALL_LOG` contains the filter, e.g. `debug` or `recall::server=trace`.
+/// Starts logging. `RECALL_LOG` is the filter, such as `debug` or `recall::server=trace`.
 pub fn start(paths: &Paths) {
     let filter = EnvFilter::try_from_env("RECALL_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
@@ -34,15 +34,15 @@ pub fn start(paths: &Paths) {
     tell_panics();
 }
 
-/// Logs a panic by its place only, because its message may quote the text that caused it.
+/// Logs only the location of a panic, because its message may quote the text that caused it.
 fn tell_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
-        tracing::error!(place, "panicked: this is a bug of recall");
+        tracing::error!(place, "panicked: this is a bug in recall");
     }));
 }
 
-/// A file that is set aside when it reaches its limit.
+/// A log file that is rotated at its size limit.
 #[derive(Clone)]
 struct LogFile {
     path: PathBuf,
@@ -55,12 +55,12 @@ impl LogFile {
     fn new(paths: &Paths) -> Self {
         let folders = [paths.state_folders(), vec![paths.log_dir()]].concat();
         let log = Self { path: paths.log_file(), folders, open: Arc::default() };
-        // Opened now, so that folders are private before anybody can connect. Each line retries what fails.
+        // Opened now, so that folders are private before anybody can connect. Each line retries a failed open.
         *log.open.lock().unwrap_or_else(PoisonError::into_inner) = log.open().ok();
         log
     }
 
-    /// Opens the file, unless somebody else may have prepared it or its folder. A pipe does not block it.
+    /// Opens the file, unless somebody else may have prepared it or its folder. Does not block on a pipe.
     fn open(&self) -> io::Result<(File, u64)> {
         self.folders.iter().try_for_each(|folder| folder::secure(folder)).map_err(io::Error::other)?;
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;

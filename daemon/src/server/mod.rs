@@ -1,6 +1,6 @@
-//! The daemon as a process: one instance, one socket, and checks of what comes through it.
+//! The daemon as a process: one instance, one socket, and checks of everything that arrives on it.
 //!
-//! **Invariant:** it does not know what an event means. It checks peers and frames, and passes events on.
+//! **Invariant:** this room does not know what an event means. It checks peers and frames, and passes events on.
 
 pub mod instance;
 pub mod listener;

@@ -1,8 +1,8 @@
-//! Watches whether the daemon still owns its data folder and whether its socket can be found.
+//! Checks whether the daemon still owns its data folder and whether its socket can be reached.
 //!
-//! It checks both every few seconds. A daemon that has lost its folder exits, see [`Holding`]. One whose socket is gone
-//! makes another: at the old path, or if that fails, where a hook would look for it now. The lock file says where. A
-//! socket on which another process listens is left alone.
+//! Both are checked every few seconds. A daemon that has lost its folder exits, see [`Holding`]. If its socket is
+//! gone, it creates another: at the old path or, if that fails, where a hook would look for it now. The lock file says
+//! where. A socket on which another process listens is left alone.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use recall_system::holding::Holding;
 
 /// How often the daemon checks.
 pub const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// How long one check may take. A file system that does not answer is checked again later.
+/// How long one check may take. A file system that does not respond is checked again later.
 const SEEN_WITHIN: Duration = Duration::from_secs(5);
 
 pub struct Presence {
@@ -26,7 +26,7 @@ pub struct Presence {
     pub instance: Instance,
     pub door: Door,
     pub gate: Gate,
-    /// The last problem with the socket, to log it only once.
+    /// The last problem with the socket, so that it is logged only once.
     trouble: Option<String>,
 }
 
@@ -35,12 +35,12 @@ impl Presence {
         Self { holding, instance, door, gate, trouble: None }
     }
 
-    /// Checks once.
+    /// Performs one check.
     pub async fn look(&mut self) {
         let (holding, door) = (self.holding.clone(), self.door.clone());
         let seen = spawn_blocking(move || match holding.renew() {
             Ok(()) => Some(door.look()),
-            // The folder's loss is reported elsewhere.
+            // The loss of the folder is reported elsewhere.
             Err(_) => None,
         });
         match timeout(SEEN_WITHIN, seen).await {
@@ -48,7 +48,7 @@ impl Presence {
             Ok(Ok(Some(DoorState::Gone))) => self.reopen(),
             Ok(Ok(Some(DoorState::Taken))) => {
                 let path = self.door.path.display();
-                self.say(format!("another process listens on {path}; that socket is left alone"));
+                self.say(format!("another process is listening on {path}, so that socket is left alone"));
             }
             Ok(Ok(None) | Err(_)) | Err(_) => {}
         }
@@ -61,10 +61,10 @@ impl Presence {
         });
         match opened {
             Ok(SocketListener { listener, door }) => {
-                tracing::warn!(socket = %door.path.display(), "the socket was gone; there is another");
+                tracing::warn!(socket = %door.path.display(), "the socket was gone; created another");
                 self.gate.move_to(listener);
                 if let Err(error) = self.instance.announce(&door.path) {
-                    tracing::warn!(%error, "the lock file does not say where the daemon listens");
+                    tracing::warn!(%error, "cannot write to the lock file where the daemon listens");
                 }
                 self.door = door;
                 self.trouble = None;
@@ -85,7 +85,8 @@ fn reopen(path: &Path) -> Result<SocketListener, ListenError> {
     listener::reopen(path)
 }
 
-/// Where a hook with our environment would look for a daemon now. The runtime folder may have gone since the start.
+/// Where a hook with our environment would now look for a daemon. The runtime folder may have vanished since the
+/// start.
 fn usual_socket() -> Option<PathBuf> {
     Some(Paths::from_env().ok()?.socket().ok()?.to_owned())
 }

@@ -1,9 +1,9 @@
 //! Limits the memory for the frames of all connections.
 //!
-//! A frame may be 16 MiB, and there are hundreds of connections. So the memory of a frame beyond its first piece comes
-//! from one budget, piece by piece as its bytes arrive: a client that only announces a large frame holds nothing.
-//! Nearly all events fit into the first piece and need none of the budget. A client that finds the budget used up is
-//! told BUSY, and a shim then keeps its event in the spool.
+//! A frame may be 16 MiB, and there are hundreds of connections. So a frame's memory beyond its first piece comes from
+//! one budget, piece by piece as its bytes arrive: a client that only announces a large frame holds nothing. Nearly
+//! all events fit into the first piece and need none of the budget. A client that finds the budget exhausted gets
+//! BUSY, and a shim then keeps its event in the spool.
 
 use std::io;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-/// The first buffer of a frame. With all connections in use that is 32 MiB.
+/// The size of a frame's first buffer. With all connections in use that is 32 MiB.
 const FIRST_PIECE: usize = 64 * 1024;
-/// The most that a frame takes from the budget at once.
+/// The maximum that a frame takes from the budget at once.
 const PIECE: usize = 1 << 20;
 /// The budget of all frames together, beyond their first pieces.
 const BUDGET: usize = 64 << 20;
-/// A shim gives up after 60 ms; memory that comes later is of no use to it.
+/// A shim gives up after 60 ms, so memory that comes later than this is useless to it.
 const WITHIN: Duration = Duration::from_millis(40);
 
 /// The budget, shared by all connections.
@@ -28,19 +28,19 @@ pub struct Room {
     left: Arc<Semaphore>,
 }
 
-/// The bytes of a frame, and their share of the budget until this is dropped.
+/// The bytes of a frame, with their share of the budget until this is dropped.
 pub struct Body {
     pub bytes: Vec<u8>,
     share: Option<OwnedSemaphorePermit>,
 }
 
-/// Why there is no body.
+/// Why a body could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum RoomError {
     /// Other frames use the whole budget.
     #[error("no memory is left for this frame")]
     Full,
-    #[error("the frame does not come whole")]
+    #[error("the frame is incomplete")]
     Io(#[from] io::Error),
 }
 
@@ -58,7 +58,7 @@ impl Room {
     /// Reads a body of this length. Its memory grows with the bytes that arrive, not with the announced length.
     ///
     /// # Errors
-    /// When the body is not complete in time, or the budget is used up.
+    /// When the body is not complete in time, or the budget is exhausted.
     pub async fn read(
         &self,
         stream: &mut (impl AsyncRead + Unpin),

@@ -47,7 +47,7 @@ use recall_system::faults::{Fault, planted};
 use recall_system::holding::{self, Holding, Lost, TakeError};
 use recall_system::trusted_file::{self, Refused};
 
-/// Why the daemon does not run.
+/// Why the daemon could not run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     #[error(transparent)]
@@ -97,13 +97,13 @@ pub async fn run(paths: Paths, config: Loaded) -> Result<(), RunError> {
 /// Like [`run`], with a given compressor, for tests of the whole tree.
 ///
 /// # Errors
-/// As [`run`].
+/// See [`run`].
 pub async fn run_with(
     paths: Paths,
     mut loaded: Loaded,
     compressor: Arc<dyn Compressor>,
 ) -> Result<(), RunError> {
-    // A session may wait for this start, so slow steps run side by side. All are done before anybody is answered.
+    // A session may be waiting for this start, so slow steps run in parallel. All are done before anybody is answered.
     let (note, valid) = (last_config(&paths), loaded.clone());
     let recorded = spawn_blocking(move || valid.record(&note));
     if planted(Fault::KeepSecrets) {
@@ -126,10 +126,10 @@ pub async fn run_with(
     }
     let socket = paths.socket()?.to_owned();
     let start_stamp = paths.start_stamp();
-    // This comes before anybody can connect.
+    // Must come before anybody can connect.
     let announced = instance.announce(&socket);
     let announced = spawn_blocking(move || announced?.sync_data());
-    // From here on, clients that connect wait in the backlog instead of spooling.
+    // From here on, connecting clients wait in the backlog instead of spooling.
     let opened = listener::open(&socket)?;
     let first_index = FirstIndex::open(&paths.index_dir());
     let site = RepairSite { database: paths.database(), backups, note: repair_note(&paths) };
@@ -175,7 +175,7 @@ pub async fn run_with(
     let measuring = tokio::spawn(measure(connection.clone()));
     let _ = recorded.await;
     if let Ok(Err(error)) = announced.await {
-        tracing::warn!(%error, "the lock file does not say where the daemon listens");
+        tracing::warn!(%error, "cannot write to the lock file where the daemon listens");
     }
     let gate = Gate::open(opened.listener, connection);
     let last_stop = instance.last_stop();
@@ -190,7 +190,7 @@ pub async fn run_with(
 
     let mut terminated = signal(SignalKind::terminate()).map_err(RunError::Signals)?;
     let mut interrupted = signal(SignalKind::interrupt()).map_err(RunError::Signals)?;
-    // A closed terminal sends a hangup, which must not end a daemon that was started from it.
+    // A closed terminal sends a hangup, which must not end a daemon started from it.
     let _hangup = signal(SignalKind::hangup()).map_err(RunError::Signals)?;
     let mut looks = tokio::time::interval(LOOK_EVERY);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -216,16 +216,16 @@ pub async fn run_with(
         gateway.stop().await;
     }
     if outcome.is_ok() {
-        // When every permit is back, every event is acknowledged.
+        // Once every permit is back, every event is acknowledged.
         let _ = tokio::time::timeout(DRAIN_WITHIN, permits.acquire_many(all_permits)).await;
         if let Err(error) =
             services.writer.write(SuspendAll { at: clock::now(), why: Suspension::Stop }).await
         {
-            tracing::error!(%error, "live sessions are not stamped as suspended");
+            tracing::error!(%error, "cannot mark live sessions as suspended");
         }
         let _ = services.indexer.ask(IndexerMessage::Flush, DRAIN_WITHIN).await;
         root::stop(&tree).await;
-        // Followers of events are told of the end. Nobody waits for one that does not read.
+        // Followers of events are told about the end. Nobody waits for one that does not read.
         event_feed.wait_until_empty(FAREWELL_WITHIN).await;
     }
     door.remove();
@@ -238,7 +238,7 @@ pub async fn run_with(
     outcome
 }
 
-/// Takes the data folder. Logs a warning on file systems whose locks other machines may not see.
+/// Takes the data folder. Warns on file systems whose locks other machines may not see.
 async fn hold(paths: &Paths) -> Result<Holding, RunError> {
     let (folder, lock) = (paths.data_dir().to_owned(), paths.lock_file());
     let taken = spawn_blocking(move || Holding::take(&folder, &lock)).await;
@@ -246,16 +246,16 @@ async fn hold(paths: &Paths) -> Result<Holding, RunError> {
     if let Some(name) = holding.file_system().name() {
         tracing::warn!(
             folder = %paths.data_dir().display(),
-            "the data folder lies on {name}: a lease that beats guards it beside the lock, and the database is written \
+            "the data folder is on {name}: a lease with a heartbeat guards it in addition to the lock, and the database is written \
              with a rollback journal instead of a write-ahead log"
         );
     }
     Ok(holding)
 }
 
-/// Lets the next hook start a daemon at once. For some seconds after a start the shim tries no other, because that
-/// start may have failed; this one has not. The stamp is emptied and not removed, because a shim may hold its lock. An
-/// empty stamp counts as new.
+/// Lets the next hook start a daemon immediately. For some seconds after a start the shim does not try another,
+/// because that start may have failed; this one has not. The stamp is emptied instead of removed, because a shim may
+/// hold its lock. An empty stamp counts as new.
 fn forget_start(stamp: &Path) {
     let flags = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
     match OpenOptions::new().write(true).custom_flags(flags).open(stamp) {
@@ -269,7 +269,7 @@ fn forget_start(stamp: &Path) {
     }
 }
 
-/// Files of other users where recall's own files belong.
+/// Returns other users' files where recall's own files belong.
 pub fn foreign_files(paths: &Paths) -> Vec<FolderError> {
     let mut places = vec![paths.database(), paths.lock_file(), paths.index_dir(), paths.backups_dir()];
     places.push(holding::lease_file(paths.data_dir()));
@@ -298,12 +298,12 @@ fn clock_note(paths: &Paths) -> PathBuf {
     paths.state_dir().join("clock.json")
 }
 
-/// The file with the last valid configuration.
+/// The file that contains the last valid configuration.
 pub fn last_config(paths: &Paths) -> PathBuf {
     paths.state_dir().join("last-config.json")
 }
 
-/// The file with the repairs of the database.
+/// The file that records repairs of the database.
 pub fn repair_note(paths: &Paths) -> PathBuf {
     paths.state_dir().join("repairs.json")
 }
@@ -311,7 +311,7 @@ pub fn repair_note(paths: &Paths) -> PathBuf {
 /// Opens the database early, to report its errors; inside the actor tree, opening would be retried. Repairs a damaged
 /// database. Sessions that still count as live were interrupted by a sudden end: they are suspended before anything
 /// resumes them, and the events that report it are returned. Leases of the last run are released before new ones are
-/// taken. If the folder was lost meanwhile, the database belongs to another daemon and nothing is changed.
+/// granted. If the folder was lost in the meantime, the database belongs to another daemon and nothing is changed.
 fn open_first(
     site: &RepairSite,
     config: &Config,
@@ -334,15 +334,15 @@ fn open_first(
     let suspend = SuspendAll { at: clock::now(), why: Suspension::Crash };
     if let Err(error) = connection.execute(suspend, &mut changes) {
         // The tree repairs damage that shows here.
-        tracing::error!(%error, "interrupted sessions are not stamped as suspended");
+        tracing::error!(%error, "cannot mark interrupted sessions as suspended");
     }
     let sessions = changes.events.len();
     if sessions > 0 {
-        tracing::info!(sessions, "suspended the sessions that the last stop has interrupted");
+        tracing::info!(sessions, "suspended the sessions that the last stop interrupted");
     }
     match connection.execute(ReleaseLeases, &mut changes) {
         Ok(released) => released.tell(),
-        Err(error) => tracing::warn!(%error, "leases of the last run wait until they expire"),
+        Err(error) => tracing::warn!(%error, "cannot release the last run's leases; they will expire"),
     }
     Ok((connection, changes.events))
 }
@@ -361,11 +361,12 @@ fn look_for_damage(readers: &Readers) {
 
 fn tell_service_manager(state: &[sd_notify::NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(state) {
-        tracing::warn!(%error, "the service manager was not told");
+        tracing::warn!(%error, "cannot notify the service manager");
     }
 }
 
-/// Feeds the watchdog only after a successful commit: a daemon that accepts events and cannot store them does not work.
+/// Feeds the watchdog only after a successful commit: a daemon that accepts events but cannot store them does not
+/// work.
 async fn feed_watchdog(services: Services) {
     let Some(limit) = sd_notify::watchdog_enabled() else { return };
     let mut rounds = tokio::time::interval(limit / 3);
@@ -382,12 +383,12 @@ async fn open_gateway(connection: &ConnectionContext) {
     if connection.services.config.get().gateway.opens == GatewayOpens::AtStart
         && let Err(error) = http::open(connection).await
     {
-        tracing::error!(%error, "the gateway is closed");
+        tracing::error!(%error, "cannot open the gateway");
     }
 }
 
-/// Applies changes of `[gateway]`. A gateway that was opened for a browser closes at a change and opens on the next
-/// request.
+/// Applies changes of `[gateway]`. A gateway that was opened for a browser closes at a change, and opens again on the
+/// next request.
 async fn follow_gateway(connection: ConnectionContext) {
     let mut applied = connection.services.config.applied();
     let mut known = applied.borrow_and_update().gateway.clone();
@@ -401,7 +402,7 @@ async fn follow_gateway(connection: ConnectionContext) {
     }
 }
 
-/// How often the daemon's metrics go to a collector. It is the default of OpenTelemetry's own libraries.
+/// How often to send the daemon's metrics to a collector: the default of OpenTelemetry's own libraries.
 const MEASURE_EVERY: Duration = Duration::from_secs(60);
 
 /// Sends metrics if the configuration names a collector.

@@ -73,7 +73,7 @@ pub fn another_user_gets_no_word_out_of_the_daemon(stage: Stage, test: &str) {
     assert!(heard(UID).contains("answered 0 bytes"), "{}", heard(UID));
     let ours = heard(rustix::process::geteuid().as_raw());
     assert!(ours.contains("answered ") && !ours.contains("answered 0 bytes"), "{ours}");
-    assert!(stage.log().contains("refused a connection of another user"), "{}", stage.log());
+    assert!(stage.log().contains("refused a connection from another user"), "{}", stage.log());
 
     // Recall's own client does not serve another user either.
     let_in();

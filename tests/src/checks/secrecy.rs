@@ -120,7 +120,7 @@ pub fn what_an_agent_said_is_in_no_log(stage: Stage, filter: &str, to_stderr: bo
     daemon.kill();
 
     let log = if to_stderr { std::fs::read_to_string(&stderr).unwrap() } else { stage.log() };
-    assert!(log.contains("drained the spool") && log.contains("a frame holds no request"), "{log}");
+    assert!(log.contains("drained the spool") && log.contains("a frame does not contain a request"), "{log}");
     assert!(!log.contains(CANARY), "the log repeats it: {log}");
     let other = if to_stderr { stage.log() } else { std::fs::read_to_string(&stderr).unwrap() };
     assert_eq!(other, "", "the log has one place");

@@ -1,4 +1,4 @@
-//! Fifty queries that people type, and what they should find, over one small memory.
+//! Fifty queries that people type, and the documents they should find in one small memory.
 
 use recall_domain::document::{Document, DocumentKey, DocumentKind, Status};
 use recall_domain::ids::{AgentName, LogSeq, ProjectKey, SessionId, Timestamp};
@@ -122,7 +122,7 @@ impl Memory {
     }
 }
 
-/// The query, and the ids that come first, in order. `!` before an id means that it must not be found.
+/// Queries with the ids of the first hits, in order. `!` before an id means that it must not be found.
 const CASES: [(&str, &str); 54] = [
     // Parts of identifiers, in any spelling.
     ("refresh_token", "1"),
@@ -166,7 +166,7 @@ const CASES: [(&str, &str); 54] = [
     ("kind:activity token", "a60 !1"),
     ("session tokens project:blog", "20 !1"),
     ("since:5d webhook", "32 !31 !30"),
-    // The newest first; resolved or replaced ones last.
+    // The newest first; resolved or superseded ones last.
     ("webhook signature", "32 31 30"),
     ("invoice numbering", "41 40"),
     // Typos.
@@ -174,7 +174,7 @@ const CASES: [(&str, &str); 54] = [
     ("attrbution of comits", "8"),
     ("databse migratoins", "10"),
     ("gatway", "2"),
-    // Words of near meaning.
+    // Synonyms.
     ("hue", "9"),
     ("purchase", "2"),
     ("which hue does the page have at night?", "9"),
@@ -234,7 +234,7 @@ fn a_word_that_was_read_as_another_is_named() {
     assert_eq!(read, [("atribution", "attribut")]);
     let hits = memory.search("hue", Scope::Everything);
     assert!(hits.read_as.iter().any(|word| word.typed == "hue" && word.read.starts_with("colo")), "{hits:?}");
-    // A word that occurs is never replaced, and no word of another project is a replacement.
+    // A word that occurs is never replaced, and words of other projects are not used as replacements.
     assert!(memory.search("tokens", Scope::Everything).read_as.is_empty());
     let request = Request::new(parse("atribution"), NOW);
     assert_eq!(search(&[&memory.index], &request).unwrap(), Hits::default());

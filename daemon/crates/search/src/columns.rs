@@ -5,14 +5,14 @@ use tantivy::columnar::{Column, StrColumn};
 
 use super::schema;
 
-/// The columns of a segment. Opening one takes longer the more documents the segment has.
+/// The columns of a segment. Opening them takes longer the more documents the segment has.
 pub(crate) struct Columns {
     pub traits: Column<u64>,
     pub at: Column<i64>,
     pub row: Column<i64>,
     /// The same number for all documents of a session, in every segment.
     pub conversation: Column<u64>,
-    /// The number of a passage. Other documents have none.
+    /// The number of a passage. Other documents have no value here.
     pub part: Column<u64>,
     pub session: Option<StrColumn>,
 }
@@ -30,7 +30,7 @@ impl Columns {
         })
     }
 
-    /// The number of passages, deleted or not.
+    /// The number of passages, including deleted ones.
     pub(crate) fn passages(&self) -> u32 {
         self.part.values.num_vals()
     }

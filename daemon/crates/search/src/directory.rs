@@ -1,8 +1,8 @@
-//! The folder of the index.
+//! The index folder.
 //!
-//! Posting lists and positions are most of an index. They are read when a search needs them. If they were mapped
-//! instead, the pages read would count as the daemon's memory until the system needs them, and a file that is cut off
-//! would end the process. The other files are small or used by each search, so they are mapped.
+//! Posting lists and positions are most of an index. They are read when a search needs them, not mapped: mapped pages
+//! would count as the daemon's memory until the system reclaims them, and a truncated file would kill the process. The
+//! other files are small or used by every search, so they are mapped.
 
 use std::fs::File;
 use std::io;
@@ -18,10 +18,10 @@ use tantivy::directory::{
     WritePtr,
 };
 
-/// The extensions of files that are read and not mapped.
+/// The extensions of files that are read instead of mapped.
 const READ: [&str; 2] = ["idx", "pos"];
 
-/// A folder whose large files are read.
+/// A folder whose large files are read instead of mapped.
 #[derive(Clone, Debug)]
 pub(super) struct IndexFolder {
     path: PathBuf,

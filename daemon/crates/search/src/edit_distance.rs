@@ -1,6 +1,6 @@
 //! Edit distances between words.
 
-/// The number of insertions, deletions, substitutions and swaps of neighbours between two words.
+/// Returns the number of insertions, deletions, substitutions and swaps of neighbours between two words.
 pub fn edits(from: &str, to: &str) -> usize {
     let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
     let mut before: Vec<usize> = Vec::new();
@@ -24,7 +24,7 @@ pub fn edits(from: &str, to: &str) -> usize {
     row.last().copied().unwrap_or_default()
 }
 
-/// The known name that a mistyped one most likely means; `None` if none is near.
+/// Returns the known name that a mistyped one most likely means; `None` if none is close.
 pub fn nearest_name<'k>(typed: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let near = known.into_iter().map(|known| (edits(typed, known), known));
     let (edits, known) = near.min_by_key(|(edits, _)| *edits)?;

@@ -7,7 +7,7 @@ use tantivy::TantivyError;
 pub enum IndexError {
     #[error("index: {0}")]
     Engine(#[from] TantivyError),
-    /// The engine panicked, which only damaged files cause. Opening the index again detects the damage.
+    /// The engine panicked, which only damaged files cause. The damage is detected when the index is reopened.
     #[error("index is damaged")]
     Damaged,
 }

@@ -1,8 +1,8 @@
-//! Finds candidates by their words: one pass over the posting lists, then a closer comparison of the best.
+//! Finds candidates by words: one pass over the posting lists, then a closer comparison of the best.
 //!
-//! First it counts each term's frequency inside the scope, which determines the term's weight. Then it sums the terms
-//! of every document that can be among the best, see [`super::sums`]. Both are linear in the length of the posting
-//! lists, and yield exact scores and the total. Positions are read only for the best candidates.
+//! The first step counts each term's frequency inside the scope, which determines the term's weight. The second sums
+//! the terms of every document that can be among the best, see [`super::sums`]. Both are linear in the length of the
+//! posting lists, and yield exact scores and an exact total. Positions are read only for the best candidates.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -28,7 +28,7 @@ use super::sums::{Passed, Ranking, Sum, Summand, Texts};
 use super::terms::{self, QueryTerm};
 use super::weights::{WEIGHING, factors, text_factors};
 
-/// How many candidates are compared closely, unless more hits are requested.
+/// The number of candidates that are compared closely, unless more hits are requested.
 const CANDIDATES: usize = 200;
 
 pub(super) fn evaluate(
@@ -70,7 +70,7 @@ fn open_texts(fields: &Fields, segments: &[Segment<'_>]) -> tantivy::Result<Vec<
     segments.iter().map(open).collect()
 }
 
-/// Of these documents, the first `most` that are in the request's scope and fulfil its conditions, as candidates.
+/// Returns the first `most` of these documents that are in scope and satisfy the request's conditions, as candidates.
 pub(super) fn admitted(
     searcher: &Searcher,
     (fields, cache): (&Fields, &SegmentCache),
@@ -104,7 +104,7 @@ pub(super) fn admitted(
 /// The terms with their information inside the scope.
 struct Terms<'a> {
     all: Vec<Weighted<'a>>,
-    /// The sum of a document that has every term.
+    /// The sum for a document that has every term.
     whole: f32,
 }
 
@@ -135,16 +135,16 @@ impl<'a> Terms<'a> {
         summands.collect()
     }
 
-    /// The share of the query's information that a document's terms have, 0 to 1. If the query has only conditions,
-    /// every document that fulfils them matches fully.
+    /// The share of the query's information that a document's terms have, from 0 to 1. If the query has only
+    /// conditions, every document that satisfies them matches fully.
     fn share(&self, strength: f32) -> f32 {
         if self.all.is_empty() { 1.0 } else { (strength / self.whole.max(f32::MIN_POSITIVE)).min(1.0) }
     }
 
-    /// The text match without its evidence, see [`Self::with_evidence`].
+    /// The text match without its evidence; see [`Self::with_evidence`].
     fn text_match(&self, sum: Sum, proximity: f32) -> TextMatch {
         if self.all.is_empty() {
-            // Without terms it is evidence of nothing.
+            // Without terms there is no evidence.
             return TextMatch { strength: self.share(0.0), coverage: 1.0, ..TextMatch::default() };
         }
         let found = self.all.iter().enumerate().filter(|(place, _)| sum.found >> place & 1 == 1);
@@ -158,7 +158,7 @@ impl<'a> Terms<'a> {
         }
     }
 
-    /// Adds the evidence of the found terms. Instructing words support a subject but are no evidence without one.
+    /// Adds the evidence of the found terms. Instructions support a subject but are no evidence on their own.
     fn with_evidence(&self, found: u32, text: TextMatch) -> TextMatch {
         let (mut subject, mut support, mut missed) = (0.0, 0.0, 0.0);
         for (place, weighted) in self.all.iter().enumerate() {
@@ -186,7 +186,7 @@ impl<'a> Terms<'a> {
 /// A document that may become a candidate.
 #[derive(Clone, Copy)]
 struct Ranked {
-    /// The score it would have if no terms were adjacent.
+    /// The score it would have without adjacent terms.
     score: f32,
     segment: usize,
     doc: DocId,
@@ -194,7 +194,7 @@ struct Ranked {
 }
 
 impl Ord for Ranked {
-    /// Compares by score. Of equal ones the later document is less, so that the order is deterministic.
+    /// Compares by score. On a tie the later document is less, so that the order is deterministic.
     fn cmp(&self, other: &Self) -> Ordering {
         self.score
             .total_cmp(&other.score)
@@ -216,14 +216,14 @@ impl PartialEq for Ranked {
 
 impl Eq for Ranked {}
 
-/// The best documents that fulfil all conditions, and the number of all such documents.
+/// Returns the best documents that satisfy all conditions, and the number of all such documents.
 fn best_documents(
     (segments, texts): (&[Segment<'_>], &[Texts]),
     terms: &Terms<'_>,
     request: &Request,
 ) -> tantivy::Result<(Vec<Ranked>, usize)> {
     let most = request.limit.clamp(CANDIDATES, Request::MOST_HITS);
-    // A phrase may consist of function words, which are not looked up. The conditions give its documents.
+    // A phrase may consist only of function words, which are not looked up. The conditions select its documents.
     let any_text = terms.all.is_empty() || !request.query.phrases.is_empty();
     let told = if any_text { Passed::All } else { Passed::WithATerm };
     let summands = terms.summands();
@@ -240,7 +240,7 @@ fn best_documents(
     Ok((best.heap.into_iter().map(|Reverse(ranked)| ranked).collect(), best.total))
 }
 
-/// Adds documents with a term that a person wrote or pinned. There are few of them, and they rank above the bounds by
+/// Adds documents with a matching term that a person wrote or pinned. They are few, and they rank above the bounds by
 /// which others are skipped.
 fn add_by_hand(
     (place, segment, text): (usize, &Segment<'_>, &Texts),
@@ -264,9 +264,9 @@ fn add_by_hand(
 struct Best {
     most: usize,
     heap: BinaryHeap<Reverse<Ranked>>,
-    /// The lowest score once there are enough.
+    /// The lowest score in the list once it is full.
     floor: Option<f32>,
-    /// How many documents were counted.
+    /// The number of documents counted.
     total: usize,
 }
 
@@ -292,7 +292,7 @@ impl Ranking for SegmentRanking<'_, '_> {
     fn wants(&self, strength: f32) -> bool {
         let Some(floor) = self.best.floor else { return true };
         let share = self.terms.share(strength);
-        // A term is worth less than its information, so the terms found cover no less than the strength.
+        // A term contributes at most its information, so the found terms cover at least the strength.
         let text = TextMatch { strength: share, coverage: share, ..TextMatch::default() };
         text_factors(text).fit() * HIGHEST_TRAIT_FACTOR > floor
     }
@@ -302,7 +302,7 @@ impl Ranking for SegmentRanking<'_, '_> {
             return;
         }
         self.best.total += 1;
-        // The document is among the best already, or has no term.
+        // The document was already added, or has no term.
         let is_known = !self.terms.all.is_empty() && self.segment.by_hand.binary_search(&doc).is_ok();
         if is_known && sum.found != 0 {
             return;
@@ -329,7 +329,7 @@ impl Ranking for SegmentRanking<'_, '_> {
     }
 }
 
-/// Reads the candidates' positions, and rates their words.
+/// Reads the candidates' positions and rates their words.
 fn judged(
     fields: &Fields,
     segments: &[Segment<'_>],

@@ -19,12 +19,12 @@ use super::request::{Request, Scope};
 use super::schema::{self, Fields, PackedTraits};
 use super::tokenizer::{CodeTokenizer, Form};
 
-/// A condition on a document. Several conditions of one kind are alternatives.
+/// A condition on a document. Conditions of one kind are alternatives.
 pub(crate) enum Condition {
     Kinds(Column<u64>, u32),
     Types(Column<u64>, u32),
     Since(Column<i64>, i64),
-    /// Texts of a column by ordinal. Each range is one text, or all texts with a common prefix.
+    /// Texts of a column, by ordinal. Each range is one text, or all texts with a common prefix.
     Texts(Column<u64>, Vec<(Bound<u64>, Bound<u64>)>),
     Among(BitSet),
     Whose(Column<u64>, Column<i64>, Whose),
@@ -126,7 +126,7 @@ impl ConditionBuilder<'_> {
                 None => Condition::Either(Vec::new()),
             },
             Filter::Since(since) => {
-                // A time before the calendar begins excludes nothing.
+                // A time before the calendar's range excludes nothing.
                 let earliest =
                     since.resolve(self.request.now, &self.request.zone).map_or(i64::MIN, |at| at.0);
                 Condition::Since(segment.fast_fields().i64(schema::AT)?, earliest)
@@ -134,7 +134,7 @@ impl ConditionBuilder<'_> {
         })
     }
 
-    /// The documents with these words in this order. `None` if the text has no words.
+    /// Matches documents that contain these words in this order. `None` if the text has no words.
     fn text(&self, segment: &SegmentReader, field: Field, text: &str) -> tantivy::Result<Option<Condition>> {
         let terms = phrase_terms(field, text);
         let query: Box<dyn tantivy::query::Query> = match terms.as_slice() {
@@ -153,7 +153,8 @@ impl ConditionBuilder<'_> {
     }
 }
 
-/// A phrase uses the smallest terms only, because compounds overlap their parts, and single characters their pairs.
+/// Returns the terms of a phrase: only the smallest ones, because compounds overlap their parts, and pairs their
+/// single characters.
 fn phrase_terms(field: Field, text: &str) -> Vec<(usize, Term)> {
     let tokens = CodeTokenizer::default().tokens(text);
     let has_pairs = tokens.iter().any(|token| token.form == Form::Pair);
@@ -172,7 +173,7 @@ fn traits(segment: &SegmentReader) -> tantivy::Result<Column<u64>> {
     segment.fast_fields().u64(schema::TRAITS)
 }
 
-/// Documents whose column has one of the texts.
+/// Matches documents whose column has one of the texts.
 pub(crate) fn equals(segment: &SegmentReader, column: &str, texts: &[&str]) -> tantivy::Result<Condition> {
     let Some(column) = segment.fast_fields().str(column)? else { return Ok(Condition::Either(Vec::new())) };
     let mut ranges = Vec::new();
@@ -184,7 +185,7 @@ pub(crate) fn equals(segment: &SegmentReader, column: &str, texts: &[&str]) -> t
     Ok(Condition::Texts(column.ords().clone(), ranges))
 }
 
-/// Documents whose column has a text.
+/// Matches documents whose column has any text.
 fn has(segment: &SegmentReader, column: &str) -> tantivy::Result<Condition> {
     let Some(column) = segment.fast_fields().str(column)? else { return Ok(Condition::Either(Vec::new())) };
     Ok(Condition::Texts(column.ords().clone(), vec![(Bound::Unbounded, Bound::Unbounded)]))
@@ -192,7 +193,7 @@ fn has(segment: &SegmentReader, column: &str) -> tantivy::Result<Condition> {
 
 fn starts_with(segment: &SegmentReader, column: &str, start: &str) -> tantivy::Result<Condition> {
     let Some(column) = segment.fast_fields().str(column)? else { return Ok(Condition::Either(Vec::new())) };
-    // 0xFF is in no UTF-8 text, so this sorts after every text with that prefix.
+    // 0xFF never occurs in UTF-8, so this sorts after every text with that prefix.
     let mut behind = start.as_bytes().to_vec();
     behind.push(0xff);
     let range = column
@@ -201,7 +202,7 @@ fn starts_with(segment: &SegmentReader, column: &str, start: &str) -> tantivy::R
     Ok(Condition::Texts(column.ords().clone(), vec![range]))
 }
 
-/// The documents of one segment that are in scope and not deleted. `None` means all.
+/// Returns the documents of one segment that are in scope and not deleted. `None` means all.
 pub(crate) fn documents(
     segment: &SegmentReader,
     columns: &Columns,
@@ -222,13 +223,13 @@ pub(crate) fn documents(
     Ok(Some(docs))
 }
 
-/// Documents that a person wrote or pinned, in ascending order, including deleted ones.
+/// Returns documents that a person wrote or pinned, in ascending order, including deleted ones.
 pub(crate) fn by_hand(segment: &SegmentReader, columns: &Columns) -> Vec<DocId> {
     let maker = |doc| PackedTraits(columns.traits.first(doc).unwrap_or_default()).maker();
     (0..segment.max_doc()).filter(|doc| maker(*doc) == Maker::Person).collect()
 }
 
-/// The passages of a project that are not deleted.
+/// Returns the passages of a project that are not deleted.
 pub(crate) fn passages(
     segment: &SegmentReader,
     fields: &Fields,
@@ -247,7 +248,7 @@ pub(crate) fn passages(
     Ok(docs)
 }
 
-/// Whether a document belongs to a session. `None` if none in the segment does.
+/// Matches documents of a session. `None` if the segment has none.
 pub(crate) fn of_session(columns: &Columns, session: &SessionId) -> tantivy::Result<Option<Condition>> {
     let Some(column) = &columns.session else { return Ok(None) };
     let number = column.dictionary().term_ord(session.as_str().as_bytes())?;

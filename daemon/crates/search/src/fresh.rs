@@ -1,4 +1,4 @@
-//! Documents that are stored but not indexed yet. Their passages are in [`super::fresh_passages`].
+//! Documents that are stored but not yet indexed. Their passages are in [`super::fresh_passages`].
 //!
 //! They are indexed in memory for one search, so the same code finds, filters and weights them.
 
@@ -15,13 +15,13 @@ use super::source::{Candidate, CandidateSource, Candidates};
 /// The documents written after the index's high-water mark.
 #[derive(Default)]
 pub struct Fresh {
-    /// The index's entries of these documents are outdated.
+    /// The documents whose index entries are outdated.
     pub(super) keys: HashSet<DocumentKey>,
     pub(super) index: Option<Index>,
 }
 
 impl Fresh {
-    /// `keys` are all changed documents. One without a document was removed.
+    /// `keys` are all changed documents. A key without a document was removed.
     ///
     /// # Errors
     /// When the documents cannot be indexed.
@@ -78,7 +78,7 @@ impl Current<'_> {
 }
 
 impl Candidates {
-    /// Adds other results, whose terms may be in another order.
+    /// Adds other results, whose terms may be in a different order.
     fn append(&mut self, other: Self) {
         let mut places = Vec::with_capacity(other.terms.len());
         for term in &other.terms {

@@ -1,5 +1,5 @@
-//! Passages that are stored but not indexed yet, as they are compared with a prompt: by the same terms and weights as
-//! those of the index, but without one. To make an index of them took four milliseconds for each prompt.
+//! Passages that are stored but not yet indexed. They are compared with a prompt by the same terms and weights as
+//! those of the index, but without building one, which took four milliseconds per prompt.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -14,25 +14,25 @@ use super::schema::{conversation, passage_text};
 use super::sums::{Sum, Summand, presence_of};
 use super::tokenizer::CodeTokenizer;
 
-/// A document whose passages are taken apart.
+/// A document whose passages were tokenized.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FreshDocument {
     pub project: ProjectKey,
     pub session: SessionId,
     passages: Vec<FreshPassage>,
-    /// Of its texts.
+    /// The size of its texts in bytes.
     pub bytes: usize,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 struct FreshPassage {
-    /// What is known of it, but for how well it matches.
+    /// All facts about the passage except how well it matches.
     facts: PassageMatch,
     status: Status,
-    /// How often it has each term.
+    /// The frequency of each term in the passage.
     terms: HashMap<String, u32>,
     tokens: u64,
-    /// Its length as the index distinguishes lengths.
+    /// The length in the index's encoding of lengths.
     length: u8,
 }
 
@@ -77,9 +77,9 @@ impl FreshDocument {
 /// The passages written after the index's high-water mark.
 #[derive(Clone, Debug, Default)]
 pub struct FreshPassages {
-    /// The index's entries of these documents are outdated.
+    /// The documents whose index entries are outdated.
     pub keys: HashSet<DocumentKey>,
-    /// Those of them that have passages for the request.
+    /// The documents that have passages for the request.
     pub documents: Vec<Arc<FreshDocument>>,
 }
 
@@ -88,18 +88,18 @@ impl FreshPassages {
         self.documents.iter().flat_map(|document| &document.passages)
     }
 
-    /// How many tokens and how many passages there are.
+    /// The numbers of tokens and of passages.
     pub(super) fn size(&self) -> (u64, u32) {
         self.passages().fold((0, 0), |(tokens, passages), one| (tokens + one.tokens, passages + 1))
     }
 
-    /// As a search compares them.
+    /// Prepares the passages for comparison.
     pub(super) fn weighed(&self, saturation: Vec<f32>) -> Weighed<'_> {
         Weighed { passages: self.passages().collect(), saturation }
     }
 }
 
-/// Fresh passages by number, and the saturation for each length.
+/// Fresh passages by number, with the saturation for each length.
 pub(super) struct Weighed<'a> {
     passages: Vec<&'a FreshPassage>,
     saturation: Vec<f32>,
@@ -114,13 +114,13 @@ impl Weighed<'_> {
         self.passages.iter().map(|one| u32::from(one.terms.contains_key(term))).sum()
     }
 
-    /// The numbers of the passages with these keys.
+    /// Returns the numbers of the passages with these keys.
     pub(super) fn near(&self, keys: &[PassageKey]) -> impl Iterator<Item = u32> {
         (0..).zip(&self.passages).filter(|(_, one)| keys.contains(&one.facts.key)).map(|(number, _)| number)
     }
 
-    /// The passages with a term, and the sum of their terms. `summands` are ordered as [`super::sums::Texts`] orders
-    /// them, so that the same text has the same sum here and in the index.
+    /// Returns the passages that contain a term, with the sum of their terms. `summands` are in the order of
+    /// [`super::sums::Texts`], so that a text has the same sum here and in the index.
     pub(super) fn sums(&self, summands: &[Summand<'_>]) -> impl Iterator<Item = (u32, Sum)> {
         (0..).zip(&self.passages).map(|(number, one)| (number, self.sum(one, summands)))
     }
@@ -136,7 +136,7 @@ impl Weighed<'_> {
         sum
     }
 
-    /// `None` for one that was replaced or resolved.
+    /// Returns the match. `None` for a passage that was superseded or resolved.
     pub(super) fn matched(&self, number: u32, sum: Sum, whole: f32) -> Option<PassageMatch> {
         let FreshPassage { facts, status, .. } = self.passages.get(usize::try_from(number).ok()?)?;
         (*status == Status::Active).then(|| PassageMatch {

@@ -1,8 +1,8 @@
-//! Combines what all sources find into one result.
+//! Combines the findings of all sources into one result.
 //!
-//! For a search, a document found by several sources is one candidate. Its fit is the sum of their fits: a match of both words and
-//! meaning is better than one of either. Its relevance is the highest of any source. Then the document's own traits
-//! count, and matches close by in time.
+//! In a search, a document found by several sources is one candidate. Its fit is the sum of their fits, because a
+//! match of both words and meaning is better than one of either. Its relevance is the highest of any source. The
+//! document's own traits and matches nearby in time are then applied.
 
 use std::collections::HashMap;
 
@@ -19,10 +19,10 @@ use super::request::{Hit, Hits, Part, Request};
 use super::source::{Candidate, CandidateSource, Candidates};
 use super::weights::factors;
 
-/// So many passages each source names for a prompt.
+/// The number of passages that each source may name for a prompt.
 const NAMED: usize = 40;
 
-/// Finds the passages that may answer a prompt: the index by their words, and `others` in their ways.
+/// Finds passages that may answer a prompt: the index by their words, and `others` by their own means.
 ///
 /// # Errors
 /// When the index cannot be read.
@@ -47,7 +47,7 @@ pub fn search(sources: &[&dyn CandidateSource], request: &Request) -> Result<Hit
         found.push(source.candidates(request)?);
     }
     let mut fused = fuse(&found);
-    // Without a text nothing matches better than anything else.
+    // Without a text, nothing matches better than anything else.
     if !(request.query.words.is_empty() && request.query.phrases.is_empty()) {
         let weight = match sources.len() {
             1 => MomentWeight::BY_WORDS,
@@ -57,7 +57,7 @@ pub fn search(sources: &[&dyn CandidateSource], request: &Request) -> Result<Hit
     }
     let mut scored: Vec<(f32, Fused)> = fused.into_iter().map(|one| (one.factors.score(), one)).collect();
     scored.sort_by(|(a_score, a), (b_score, b)| {
-        // Ties go to the newer, and then to the lower key, because the position in the index means nothing.
+        // Ties go to the newer document, then to the lower key, because the position in the index has no meaning.
         b_score
             .total_cmp(a_score)
             .then_with(|| b.candidate.at.cmp(&a.candidate.at))
@@ -70,10 +70,10 @@ pub fn search(sources: &[&dyn CandidateSource], request: &Request) -> Result<Hit
     Ok(Hits { hits, total, read_as })
 }
 
-/// A candidate with all its parts.
+/// A candidate with the parts from all its sources.
 struct Fused {
     candidate: Candidate,
-    /// The part of each source, with the source's number.
+    /// The part of each source, with the source's index.
     parts: Vec<(usize, Part)>,
     factors: Factors,
 }
@@ -82,7 +82,7 @@ struct Fused {
 fn fuse(found: &[Candidates]) -> Vec<Fused> {
     let mut fused: Vec<Fused> = Vec::with_capacity(found.first().map_or(0, |first| first.candidates.len()));
     for (source, candidates) in found.iter().enumerate() {
-        // A source names no document twice.
+        // A source never names a document twice.
         let known: HashMap<DocumentKey, usize> =
             fused.iter().enumerate().map(|(place, one)| (one.candidate.key, place)).collect();
         for candidate in &candidates.candidates {
@@ -100,7 +100,7 @@ fn fuse(found: &[Candidates]) -> Vec<Fused> {
 }
 
 impl Fused {
-    /// Adds the part of one more source.
+    /// Adds the part of another source.
     fn blend(&mut self, source: usize, part: Part) {
         self.parts.push((source, part));
         let fit = self.parts.iter().map(|(_, part)| part.fit).sum();
@@ -128,7 +128,8 @@ impl Fused {
     }
 }
 
-/// Adds to each candidate the match of its neighbours in time in the same session. Leaves them grouped by session.
+/// Adds to each candidate the match of its neighbours in time in the same session. Leaves the candidates grouped by
+/// session.
 fn apply_conversation_fit(fused: &mut [Fused], weight: MomentWeight) {
     fused.sort_by_key(|one| (one.candidate.conversation, one.candidate.at));
     for group in fused.chunk_by_mut(|a, b| a.candidate.conversation == b.candidate.conversation) {

@@ -1,13 +1,13 @@
 //! The index on disk: opening, writing, and detecting damage.
 //!
-//! - One [`Writer`] exists per folder. An operating-system lock ensures it, which ends with the process.
+//! - Each folder has at most one [`Writer`], enforced by an operating-system lock that ends with the process.
 //! - Everything committed is searchable when [`Writer::commit`] returns, and survives a crash.
 //! - A commit stores the schema version and the caller's high-water mark, so a restart knows where to continue.
 //! - All damage is reported as [`OpenIndexError::Unusable`]. The caller then creates a fresh index with
 //!   [`Index::recreate`] and fills it from the store.
-//! - Checksums of all files are compared, because a flipped bit in a posting list would otherwise stay a wrong answer.
-//!   That reads every file, so [`Index::open_unexamined`] leaves it for later. Such an index can be searched but not
-//!   written, because a merge would copy damage into files with correct checksums.
+//! - The checksums of all files are verified, because a flipped bit in a posting list would otherwise go unnoticed.
+//!   That reads every file, so [`Index::open_unexamined`] postpones it. Such an index can be searched but not written,
+//!   because a merge would copy damage into files with correct checksums.
 
 use recall_domain::ids::LogSeq;
 use std::io;
@@ -39,9 +39,10 @@ use super::segment_cache::{Population, SegmentCache};
 use super::source::{Candidate, CandidateSource, Candidates};
 use super::tokenizer;
 
-/// The minimum that tantivy accepts. It suffices, because documents are added one by one.
+/// The minimum that tantivy accepts, in bytes. It suffices, because documents are added one by one.
 const WRITER_MEMORY: usize = 15_000_000;
-/// Sets the initial size of the tables that each index in memory clears and walks. They grow as needed.
+/// The memory of an index in memory, in bytes. Sets the initial size of the tables that each such index clears and
+/// walks; they grow as needed.
 const MEMORY_FOR_A_FEW: usize = 200_000;
 
 /// Reads the index. Clones are cheap, share one reader, and see each commit at once.
@@ -62,7 +63,7 @@ pub struct Writer {
     fields: Fields,
     merges: Merges,
     high_water: i64,
-    /// The same for the readers.
+    /// The mark that readers see.
     searched: Arc<AtomicI64>,
 }
 
@@ -72,7 +73,7 @@ pub struct Opened {
     pub writer: Writer,
 }
 
-/// An index whose files were not compared with their checksums: it was just opened, or a search in it failed.
+/// An index whose files have not been verified, because it was just opened or a search in it failed.
 pub struct Unexamined {
     pub index: Index,
     folder: PathBuf,
@@ -80,26 +81,26 @@ pub struct Unexamined {
 }
 
 impl Unexamined {
-    /// As [`Writer::high_water`].
+    /// See [`Writer::high_water`].
     pub fn high_water(&self) -> LogSeq {
         self.writer.high_water()
     }
 
-    /// Compares all files with their checksums, which reads all of them. Removes files that belong to no commit.
+    /// Verifies the checksums of all files, which reads all of them, and removes files that belong to no commit.
     ///
     /// # Errors
-    /// When a file is damaged or missing. The index is closed then.
+    /// When a file is damaged or missing. The index is then closed.
     pub fn examine(self) -> Result<Opened, OpenIndexError> {
         let Self { index, folder, mut writer } = self;
-        // A merge replaces files.
+        // Merges replace files, so none may be running.
         writer.merges.finish();
-        // A process killed during a commit leaves files whose names the next commit would use, and the engine never
-        // overwrites a file.
+        // A process that was killed during a commit leaves files whose names the next commit would use, and the engine
+        // never overwrites a file.
         let examined = match writer.writer.garbage_collect_files().wait() {
             Ok(done) => {
                 let removed = done.deleted_files.len();
                 if removed > 0 {
-                    tracing::info!(removed, "removed files of the index that belong to no commit");
+                    tracing::info!(removed, "removed index files that belong to no commit");
                 }
                 catch_unwind(|| damaged_files(&folder))
             }
@@ -125,22 +126,22 @@ impl Opened {
 /// Why an index could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenIndexError {
-    /// Another process writes to it, so it must not be rebuilt.
+    /// Another process is writing to the index, so it must not be rebuilt.
     #[error("index {} is in use by another process", path.display())]
     Locked { path: PathBuf },
-    /// The folder itself cannot be created or read, so rebuilding would fail too.
+    /// The folder itself cannot be created or read, so a rebuild would fail too.
     #[error("cannot use index folder {}", path.display())]
     Folder {
         path: PathBuf,
         #[source]
         source: io::Error,
     },
-    /// The files are damaged, incomplete or of another version: rebuild.
-    #[error("index {} has to be rebuilt: {why}", path.display())]
+    /// The files are damaged, incomplete or of another version. The caller must rebuild the index.
+    #[error("index {} must be rebuilt: {why}", path.display())]
     Unusable { path: PathBuf, why: Unusable },
 }
 
-/// Why an index has to be rebuilt.
+/// Why an index must be rebuilt.
 #[derive(Debug, thiserror::Error)]
 pub enum Unusable {
     #[error("it has schema version {found:?}, this program writes {SCHEMA_VERSION}")]
@@ -160,23 +161,23 @@ struct CommitNote {
     high_water: i64,
 }
 
-/// The file that every tantivy index has.
+/// The file that exists in every tantivy index.
 const META: &str = "meta.json";
 
 impl Index {
-    /// Whether `folder` has an index, even a damaged one.
+    /// Whether `folder` contains an index, even a damaged one.
     pub fn exists(folder: &Path) -> bool {
         folder.join(META).exists()
     }
 
-    /// Opens the index in `folder` for reading and writing. Creates it if there is none.
+    /// Opens the index in `folder` for reading and writing, and creates it if there is none.
     pub fn open(folder: &Path) -> Result<Opened, OpenIndexError> {
         Self::open_unexamined(folder)?.examine()
     }
 
-    /// Like [`Self::open`], for searching at once. Only detects incomplete files.
+    /// Like [`Self::open`], but searchable immediately. Detects only incomplete files.
     pub fn open_unexamined(folder: &Path) -> Result<Unexamined, OpenIndexError> {
-        // Index files must stay in recall's own folder. Recreating the index removes the link.
+        // Index files must stay in recall's own folder. Recreating the index removes the symlink.
         if folder.is_symlink() {
             let why = Unusable::Damaged(vec![folder.to_owned()]);
             return Err(OpenIndexError::Unusable { path: folder.to_owned(), why });
@@ -189,9 +190,9 @@ impl Index {
         })
     }
 
-    /// Removes the content of `folder` and opens an empty index there, with a high-water mark of 0.
+    /// Removes the contents of `folder` and opens an empty index there, with a high-water mark of 0.
     ///
-    /// Nobody may be using the old index. After [`OpenIndexError::Unusable`] nobody is.
+    /// The old index must not be in use. After [`OpenIndexError::Unusable`] it never is.
     pub fn recreate(folder: &Path) -> Result<Opened, OpenIndexError> {
         let failed = |source| OpenIndexError::Folder { path: folder.to_owned(), source };
         match std::fs::remove_dir_all(folder) {
@@ -201,14 +202,14 @@ impl Index {
         Self::open(folder)
     }
 
-    /// An index of a few documents, only in memory.
+    /// Builds an index of a few documents in memory.
     pub(super) fn in_memory<'a>(
         documents: impl IntoIterator<Item = &'a Document>,
     ) -> Result<Self, IndexError> {
         let (schema, fields) = schema::build();
         let tokenizers = TokenizerManager::default();
         tokenizers.register(tokenizer::NAME, schema::analyzer());
-        // For a few texts a thread costs more than it saves.
+        // For a few texts, a thread costs more than it saves.
         let settings =
             IndexSettings { docstore_compress_dedicated_thread: false, ..IndexSettings::default() };
         let builder = tantivy::Index::builder().schema(schema).tokenizers(tokenizers).settings(settings);
@@ -224,12 +225,12 @@ impl Index {
         Ok(Self { reader, fields, cache: SegmentCache::default(), high_water: Arc::default() })
     }
 
-    /// The high-water mark of the searched commit, or of an earlier one: later log entries may be missing.
+    /// The high-water mark of the searched commit or of an earlier one. Later log entries may be missing.
     pub fn high_water(&self) -> LogSeq {
         LogSeq(self.high_water.load(Ordering::Acquire))
     }
 
-    /// Filters documents that another source found: the first `most` that fulfil the request's conditions.
+    /// Returns the first `most` documents from another source that satisfy the request's conditions.
     ///
     /// # Errors
     /// When the index cannot be read.
@@ -247,7 +248,7 @@ impl Index {
         .map_err(IndexError::from)
     }
 
-    /// Finds the passages of a project that may answer a prompt, here and among the new ones.
+    /// Finds passages of a project that may answer a prompt, in the index and among the fresh ones.
     ///
     /// # Errors
     /// When the index cannot be read.
@@ -277,7 +278,7 @@ impl Index {
 }
 
 impl Index {
-    /// The last commit.
+    /// Returns a searcher of the last commit.
     pub(super) fn searcher(&self) -> tantivy::Searcher {
         let searcher = self.reader.searcher();
         self.cache.keep(&searcher);
@@ -305,10 +306,9 @@ impl CandidateSource for Index {
     }
 }
 
-/// The files that do not match their checksums.
+/// Returns the files that do not match their checksums.
 fn damaged_files(folder: &Path) -> tantivy::Result<Vec<PathBuf>> {
-    // Mapped separately from the searched files, and one after the other, so that the data read does not stay in
-    // memory.
+    // Mapped separately from the searched files, and one at a time, so that the data does not stay in memory.
     let mut damaged: Vec<PathBuf> =
         tantivy::Index::open_in_dir(folder)?.validate_checksum()?.into_iter().collect();
     damaged.sort();
@@ -336,7 +336,7 @@ fn open_unguarded(folder: &Path) -> Result<Unexamined, OpenIndexError> {
     };
     let note = match &index.load_metas().map_err(engine)?.payload {
         Some(payload) => serde_json::from_str::<CommitNote>(payload).ok(),
-        // The index was created but never committed to, so it is empty, whatever version created it.
+        // The index was created but never committed to, so it is empty, whichever version created it.
         None if index.schema() == schema => Some(CommitNote { schema: SCHEMA_VERSION, high_water: 0 }),
         None => None,
     };
@@ -367,7 +367,8 @@ fn open_unguarded(folder: &Path) -> Result<Unexamined, OpenIndexError> {
     })
 }
 
-/// Whether the folder contains more than the engine's locks. Without a list of segments that is an incomplete index.
+/// Whether the folder contains more than the engine's lock files. Without a list of segments, that is an incomplete
+/// index.
 fn holds_segments(folder: &Path) -> bool {
     std::fs::read_dir(folder).is_ok_and(|entries| {
         entries.flatten().any(|entry| {
@@ -377,7 +378,7 @@ fn holds_segments(folder: &Path) -> bool {
 }
 
 impl Writer {
-    /// Adds a document or replaces the one with its key. Visible after the next commit.
+    /// Adds a document, or replaces the one with the same key. Visible after the next commit.
     pub fn put(&mut self, document: &Document) -> Result<(), IndexError> {
         self.delete(document.key);
         self.writer.add_document(self.fields.document(document))?;
@@ -411,7 +412,7 @@ impl Writer {
         LogSeq(self.high_water)
     }
 
-    /// Removes every document and commits with a high-water mark of 0.
+    /// Removes all documents and commits with a high-water mark of 0.
     pub fn clear(&mut self) -> Result<(), IndexError> {
         self.merges.finish();
         self.writer.delete_all_documents()?;
@@ -419,15 +420,15 @@ impl Writer {
         self.settle()
     }
 
-    /// Rewrites segments with deleted documents, so that their words leave the disk. Commit first. Waits for the end,
-    /// which takes tens of milliseconds per ten thousand documents.
+    /// Rewrites segments that contain deleted documents, so that their words leave the disk. Call [`Writer::commit`]
+    /// first. Blocks until it is done, some tens of milliseconds per ten thousand documents.
     pub fn purge(&mut self) -> Result<(), IndexError> {
         self.merges.expunge(&mut self.writer, &self.index)?;
         self.settle()
     }
 
-    /// Waits for the running merge and releases the files that it replaced. For idle times: until the next commit,
-    /// searches keep the old files open.
+    /// Waits for the running merge and releases the files it replaced. Meant for idle times, because searches
+    /// otherwise keep the old files open until the next commit.
     pub fn settle(&mut self) -> Result<(), IndexError> {
         self.merges.finish();
         self.reader.reload()?;

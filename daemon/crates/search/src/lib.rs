@@ -1,17 +1,17 @@
 //! Search: the tantivy index over everything in the store, and the fusion of all sources of candidates.
 //!
-//! A [`source::CandidateSource`] finds candidates: the index by words, [`meaning`] by vectors. [`fusion`] combines them: to hits of a
-//! search, or to passages for a prompt, which learned models then judge.
+//! A [`source::CandidateSource`] finds candidates: the index by words, [`meaning`] by vectors. [`fusion`] combines
+//! them into hits of a search, or into passages for a prompt, which learned models then judge.
 //!
-//! The index contains nothing of its own: it can be deleted at any time and rebuilt from the store. Damage on disk
-//! leads to a rebuild, never to a crash. The index stores no text: a hit is a key, and its text is read from the store.
+//! The index has no data of its own: it can be deleted at any time and rebuilt from the store. Damage on disk leads to
+//! a rebuild, never to a crash. The index stores no text: a hit is a key, and its text is read from the store.
 //!
 //! tantivy provides the files, the dictionaries and the posting lists. Scores are computed here and in
-//! [`recall_domain::ranking`], because they have to mean the same in a project of fifty documents and of fifty
-//! thousand. Statistics are taken inside the requested scope, and one pass over the posting lists yields score,
-//! coverage and total at once.
+//! [`recall_domain::ranking`], because they must mean the same in a project of fifty documents and one of fifty
+//! thousand. Statistics are taken inside the requested scope, and a single pass over the posting lists yields score,
+//! coverage and total.
 //!
-//! **Invariant:** nothing here is a source of truth, and nothing here reads the clock: `now` is in the request.
+//! **Invariant:** nothing here is a source of truth, and nothing here reads the clock: the request contains `now`.
 
 pub mod fresh;
 pub mod fresh_passages;

@@ -1,8 +1,8 @@
-//! Shortens long texts before they are read.
+//! Shortens long texts before they are processed.
 
 use std::borrow::Cow;
 
-/// The text, or if it is too long, its beginning and end.
+/// Returns the text or, if it is too long, its beginning and its end.
 pub(super) fn both_ends(text: &str, head: usize, tail: usize) -> Cow<'_, str> {
     if text.len() <= head + tail {
         return Cow::Borrowed(text);

@@ -1,7 +1,7 @@
 //! Finds candidates by meaning: passages whose vectors are close to the question's.
 //!
 //! All vectors of the searched projects are compared, which takes milliseconds and misses nothing. The index then
-//! decides which of the closest fulfil the request's conditions.
+//! decides which of the closest documents satisfy the request's conditions.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -20,15 +20,15 @@ use super::weights::meaning_factor;
 pub use super::vectors::Vectors;
 pub use recall_embedding::Compared as Question;
 
-/// The most candidates of one search, unless more hits are requested.
+/// The maximum number of candidates, unless more hits are requested.
 const CANDIDATES: usize = 200;
-/// How many documents are checked against the conditions.
+/// The number of documents that are checked against the conditions.
 const LOOKED_AT: usize = 2_000;
-/// Row numbers are first compared by their lowest bits, this many values, before they are looked up.
+/// Row numbers are first compared by their lowest bits; this is the number of values of those bits.
 const ROWS: usize = 1 << 16;
 
 impl Vectors {
-    /// How close each passage is to a prompt; empty if they come from different models. Calls are left out: a search
+    /// Computes how close each passage is to a prompt; empty if their models differ. Calls are excluded: a search
     /// finds them, but the models that decide what to inject were trained without them.
     fn cosines(&self, question: &Compared) -> Cosines {
         let mut values = self.values(question);
@@ -41,9 +41,9 @@ impl Vectors {
         Cosines { vectors: self.clone(), values, background }
     }
 
-    /// The documents that are closer than by chance, closest first, at most `most`.
+    /// Returns the documents that are closer than chance, closest first, at most `most`.
     fn closest(&self, question: &Compared, most: usize) -> Vec<(DocumentKey, Closeness)> {
-        // The record's number, which identifies the document, and the value of the document's closest passage.
+        // The index of the record that identifies the document, and the value of the document's closest passage.
         let mut documents: Vec<(usize, f32)> = Vec::new();
         let mut last = None;
         let cosines = self.values(question);
@@ -73,7 +73,7 @@ impl Vectors {
     }
 }
 
-/// The `most` highest values with their numbers, unordered.
+/// Returns the `most` highest values with their indexes, unordered.
 fn highest(values: impl Iterator<Item = (usize, f32)>, most: usize) -> Vec<(usize, f32)> {
     let order = |a: &(usize, f32), b: &(usize, f32)| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0));
     let mut best: Vec<(usize, f32)> = Vec::new();
@@ -88,7 +88,7 @@ fn highest(values: impl Iterator<Item = (usize, f32)>, most: usize) -> Vec<(usiz
         if value >= floor {
             best.push((number, value));
         }
-        // Sorting only now and then keeps the cost per value low.
+        // Sorting only occasionally keeps the cost per value low.
         if best.len() >= 4 * most + 1_024 {
             cut(&mut best);
             floor = best.iter().fold(f32::INFINITY, |floor, (_, value)| floor.min(*value));
@@ -98,7 +98,7 @@ fn highest(values: impl Iterator<Item = (usize, f32)>, most: usize) -> Vec<(usiz
     best
 }
 
-/// How close the passages of a project are to a prompt.
+/// The closeness of a project's passages to a prompt.
 struct Cosines {
     vectors: Vectors,
     values: Vec<f32>,
@@ -106,7 +106,7 @@ struct Cosines {
 }
 
 impl Cosines {
-    /// The closest passages, closest first.
+    /// Returns the closest passages, closest first.
     fn closest(&self, most: usize) -> Vec<PassageKey> {
         let values = self.values.iter().copied().enumerate().filter(|(_, cosine)| !cosine.is_nan());
         let mut closest: Vec<_> = highest(values, most)
@@ -117,7 +117,7 @@ impl Cosines {
         closest.into_iter().map(|(key, _)| key).collect()
     }
 
-    /// Notes in each match how close it is.
+    /// Sets the cosine in each match.
     fn note(&self, matches: &mut PassageMatches) {
         matches.background = Some(self.background);
         let place = |row: i64| row.rem_euclid(ROWS as i64) as usize;
@@ -143,12 +143,12 @@ impl Cosines {
     }
 }
 
-/// The source for one question.
+/// The source for a single question.
 pub struct Meaning<'a> {
     index: &'a Index,
     question: Compared,
     vectors: Vectors,
-    /// Those of the passages, which only a prompt asks for.
+    /// The cosines of the passages, which only prompts need.
     cosines: OnceCell<Cosines>,
 }
 
@@ -181,7 +181,7 @@ impl CandidateSource for Meaning<'_> {
         });
         let most = request.limit.clamp(CANDIDATES, Request::MOST_HITS);
         let candidates = self.index.admitted(request, parts, most)?;
-        // Similarity of meaning is a matter of degree, so the total counts only documents with the words.
+        // Closeness in meaning is gradual, so the total counts only documents that contain the words.
         Ok(Candidates { total: 0, candidates, terms: Vec::new(), read_as: Vec::new() })
     }
 

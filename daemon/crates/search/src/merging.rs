@@ -1,7 +1,7 @@
 //! Merges segments.
 //!
 //! The engine would merge on its own threads at any time, and a request to rewrite a segment during a merge fails
-//! because the segment cannot be found. Here merges start after a commit, run one at a time, and can be waited for, so
+//! because the segment cannot be found. Here merges start after a commit, run one at a time, and can be awaited, so
 //! that forgotten text has left the disk when the call returns.
 
 use std::future::Future;
@@ -13,13 +13,14 @@ use std::thread::{self, Thread};
 use tantivy::indexer::{LogMergePolicy, MergePolicy};
 use tantivy::{FutureResult, IndexWriter, SegmentMeta};
 
-/// How many segments of one size are merged. Fewer segments mean fewer dictionaries to open per search.
+/// The number of segments of one size that are merged. Fewer segments mean fewer dictionaries to open per search.
 const SEGMENTS_BEFORE_MERGE: usize = 4;
-/// Segments with fewer documents count as one size, so they are written anew with every fourth commit. With 2,000 a commit of one
-/// document took 17.7 ms of processor time, merges included; with 500 it takes 10.6, and with 32 it takes 9.8.
+/// Segments with fewer documents count as the same size, so they are rewritten with every fourth commit. With 2,000, a
+/// commit of one document took 17.7 ms of processor time including merges; with 500 it takes 10.6, and with 32 it
+/// takes 9.8.
 const SMALLEST_SIZE: u32 = 500;
-/// The share of deleted documents at which a segment is rewritten. The engine's default is never, so replaced text
-/// would stay on disk.
+/// The share of deleted documents at which a segment is rewritten. The engine never does this by default, so replaced
+/// text would stay on disk.
 const DELETED_BEFORE_MERGE: f32 = 0.2;
 
 /// The merges of one writer.
@@ -53,7 +54,7 @@ impl Merges {
         Ok(())
     }
 
-    /// Waits for the running merge. A failure is not an error: the segments are unchanged and are merged another time.
+    /// Waits for the running merge. A failure is not an error: the segments are unchanged and will be merged later.
     pub(super) fn finish(&mut self) {
         // `FutureResult::wait` panics once the result has been polled.
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
@@ -62,7 +63,7 @@ impl Merges {
         }
     }
 
-    /// Rewrites every segment with deleted documents, and waits for it.
+    /// Rewrites every segment with deleted documents and waits for the result.
     pub(super) fn expunge(
         &mut self,
         writer: &mut IndexWriter,
@@ -101,7 +102,7 @@ impl Merges {
     }
 }
 
-/// Unparks a thread that waits for a merge.
+/// Unparks a thread that is waiting for a merge.
 struct Unpark(Thread);
 
 impl Wake for Unpark {

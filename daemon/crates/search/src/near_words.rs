@@ -1,7 +1,7 @@
-//! Words of near meaning, for a word that no searched document has.
+//! Synonyms for words that no searched document contains.
 //!
-//! People ask weeks later in other words. `examples/near_words.rs` made the list once, from a sentence model; using it
-//! needs no model. The list is English, and a word that is not in it has no near words.
+//! People ask weeks later in other words. `examples/near_words.rs` generated the list once from a sentence model;
+//! using it needs no model. The list is English, and a word that is not in it has no synonyms.
 
 use std::sync::LazyLock;
 
@@ -15,10 +15,10 @@ static LINES: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
     lines.filter_map(|line| line.split_once(' ')).collect()
 });
 
-/// The weight of a word of near meaning, compared to the word itself.
+/// The weight of a synonym relative to the word itself.
 pub(super) const SHARE: f32 = 0.6;
 
-/// The words of near meaning for a stem, nearest first, each with its own stem.
+/// Returns the synonyms of a stem, closest first, each with its own stem.
 pub(super) fn of(stem: &str) -> impl Iterator<Item = (String, &'static str)> {
     let place = LINES.binary_search_by(|(known, _)| (*known).cmp(stem)).ok();
     let words = place.and_then(|place| LINES.get(place)).map_or("", |(_, words)| words);

@@ -1,4 +1,4 @@
-//! Finds the passages of a project that may answer a prompt.
+//! Finds passages of a project that may answer a prompt.
 //!
 //! Passages are documents of the index with their own fields. A search reads only the posting lists of the prompt's
 //! terms and the list of the project's passages.
@@ -30,15 +30,15 @@ use super::weights::WEIGHING_OF_PASSAGES;
 pub struct PassageRequest<'a> {
     pub prompt: &'a str,
     pub project: &'a ProjectKey,
-    /// The session whose passages are left out.
+    /// The session whose passages are excluded.
     pub except: Option<&'a SessionId>,
-    /// How many are found by their words.
+    /// The maximum number of passages found by words.
     pub limit: usize,
-    /// Passages that are returned too, whatever words they have.
+    /// Passages that are returned in any case, whatever their words.
     pub near: &'a [PassageKey],
 }
 
-/// Searches the index and the new passages as one. The index decides which words of a long prompt are rare.
+/// Searches the index and the fresh passages together. The index decides which words of a long prompt are rare.
 pub(crate) fn find(
     (searcher, fields, cache): (&Searcher, &Fields, &SegmentCache),
     request: &PassageRequest<'_>,
@@ -63,26 +63,26 @@ pub(crate) fn find(
     for found in best {
         matches.matches.extend(found.passage(fields, &parts, whole)?);
     }
-    // The numbers of segments change; keys do not.
+    // Segment numbers change; keys do not.
     matches.matches.sort_by(|a, b| b.strength.total_cmp(&a.strength).then_with(|| a.key.cmp(&b.key)));
     Ok(matches)
 }
 
-/// A segment with the project's passages.
+/// A segment that contains passages of the project.
 struct Segment<'a> {
     reader: &'a SegmentReader,
     columns: Arc<Columns>,
     texts: Texts,
 }
 
-/// Where passages are.
+/// Where passages are: in a segment, or fresh.
 enum Part<'a> {
     Indexed(Segment<'a>),
     Fresh(Weighed<'a>),
 }
 
 impl<'a> Part<'a> {
-    /// The segments, then the new passages.
+    /// Opens the segments, then the fresh passages.
     fn open_all(
         (searcher, fields, cache): (&'a Searcher, &Fields, &SegmentCache),
         request: &PassageRequest<'_>,
@@ -92,7 +92,8 @@ impl<'a> Part<'a> {
         let mut opened = Vec::new();
         for reader in searcher.segment_readers() {
             let columns = cache.columns(reader)?;
-            // The average is of all segments: which of them hold the project depends on how they were merged.
+            // The average covers all segments, because which of them contain the project depends on how they were
+            // merged.
             tokens += reader.inverted_index(fields.passage)?.total_num_tokens();
             passages += columns.passages();
             let known = cache.population(
@@ -130,7 +131,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// A set of passages without those of some documents.
+/// Removes the passages of some documents from a set.
 fn without(
     reader: &SegmentReader,
     fields: &Fields,
@@ -151,7 +152,7 @@ fn without(
     Ok(passages)
 }
 
-/// A term with its information among the passages.
+/// Returns a term with its information among the passages.
 fn count(parts: &[Part<'_>], term: &QueryTerm, population: u32) -> tantivy::Result<PassageTerm> {
     let mut passages: u32 = 0;
     for part in parts {
@@ -166,7 +167,7 @@ fn count(parts: &[Part<'_>], term: &QueryTerm, population: u32) -> tantivy::Resu
     })
 }
 
-/// The passages of these keys, by part.
+/// Returns the passages with these keys, by part.
 fn near(
     fields: &Fields,
     parts: &[Part<'_>],
@@ -200,7 +201,7 @@ fn near(
     Ok(near)
 }
 
-/// The strongest passages, and the near ones.
+/// Returns the strongest passages, and the requested ones.
 fn best(
     parts: &[Part<'_>],
     terms: &[PassageTerm],
@@ -253,7 +254,7 @@ fn best(
 struct Strongest {
     limit: usize,
     heap: BinaryHeap<Reverse<FoundPassage>>,
-    /// The lowest strength once there are enough.
+    /// The lowest strength in the list once it is full.
     floor: Option<f32>,
 }
 
@@ -290,7 +291,8 @@ struct FoundPassage {
 }
 
 impl FoundPassage {
-    /// `None` for one that was replaced or resolved: it can be searched for, but is never injected.
+    /// Returns the match. `None` for a passage that was superseded or resolved: it can be searched for, but is never
+    /// injected.
     fn passage(
         self,
         fields: &Fields,
@@ -328,7 +330,7 @@ impl FoundPassage {
 }
 
 impl Ord for FoundPassage {
-    /// Compares by strength. Of equal ones the later document is less, so that the order is deterministic.
+    /// Compares by strength. On a tie the later document is less, so that the order is deterministic.
     fn cmp(&self, other: &Self) -> Ordering {
         self.sum.strength.total_cmp(&other.sum.strength).then_with(|| other.place.cmp(&self.place))
     }

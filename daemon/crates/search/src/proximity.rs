@@ -1,6 +1,6 @@
-//! Measures whether words that are close in the query are close in a document, too.
+//! Measures whether words that are close in the query are close in a document too.
 //!
-//! Positions are the costly part of the posting lists, so they are read for the best candidates only.
+//! Positions are the most expensive part of the posting lists, so they are read only for the best candidates.
 
 use tantivy::postings::Postings;
 use tantivy::schema::IndexRecordOption;
@@ -9,9 +9,9 @@ use tantivy::{DocId, DocSet, SegmentReader, Term};
 use super::schema::Fields;
 use super::terms::{Neighbours, QueryTerm};
 
-/// Words whose distance exceeds that in the query by more than this are unrelated.
+/// Words are unrelated if their distance exceeds that in the query by more than this.
 const FARTHEST: u32 = 10;
-/// Positions that are read per term and document. A text names its subject at its beginning.
+/// The number of positions read per term and document. Texts name their subject at the beginning.
 const MOST_POSITIONS: usize = 64;
 
 /// A query term with its information and its position in the query.
@@ -20,7 +20,7 @@ pub(crate) struct Weighted<'a> {
     pub information: f32,
 }
 
-/// The closeness, 0 to 1, of each of `docs`, which are documents of the segment in ascending order.
+/// Returns the closeness, from 0 to 1, for each of `docs`, which are documents of the segment in ascending order.
 pub(crate) fn closeness(
     segment: &SegmentReader,
     fields: &Fields,
@@ -68,7 +68,7 @@ pub(crate) fn closeness(
     Ok(closeness)
 }
 
-/// 1 if the distance of the words is the same as in the query, less with every word of difference.
+/// Returns 1 if the words are as far apart as in the query, and less with every word of difference.
 fn pair_closeness(first: &[u32], second: &[u32], apart: u32) -> f32 {
     let mut nearest = u32::MAX;
     for at in first {

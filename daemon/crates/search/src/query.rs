@@ -2,7 +2,7 @@
 //!
 //! There are no syntax errors: an unclosed quote, an unknown key or an invalid value is searched for as text.
 //! [`mistake`] finds values that look like a typo, for callers that can ask the user. Text that was not typed as a
-//! query, such as a prompt, goes through [`Query::plain`], where a dash is a dash.
+//! query, such as a prompt, is parsed by [`Query::plain`], which has no operators.
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -21,7 +21,7 @@ pub struct Query {
     pub words: Vec<String>,
     /// Required phrases.
     pub phrases: Vec<String>,
-    /// For each key at least one of its values must match.
+    /// For each key, at least one of its values must match.
     pub filters: Vec<Filter>,
     pub without: Without,
 }
@@ -34,15 +34,15 @@ pub struct Without {
     pub filters: Vec<Filter>,
 }
 
-/// Whoever asks, as an author.
+/// The author name that means the user who is asking.
 pub const ME: &str = "me";
 
-/// A condition on a document's properties rather than on its text.
+/// A condition on a document's properties instead of its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Filter {
     Type(ObservationType),
     Kind(DocumentKind),
-    /// A path or consecutive parts of one: `login.rs`, `auth/login`.
+    /// A path or consecutive components of one: `login.rs`, `auth/login`.
     File(String),
     /// A project's identity or its display name.
     Project(String),
@@ -65,7 +65,7 @@ impl Since {
         since.resolve(Timestamp(0), &TimeZone::UTC).map(|_| since)
     }
 
-    /// The earliest time meant. `None` if the calendar does not reach that far.
+    /// Returns the earliest time meant. `None` if it is outside the calendar's range.
     pub fn resolve(&self, now: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         let text = self.0.trim().to_ascii_lowercase();
         let now = Instant::from_millisecond(now.0).ok()?.to_zoned(zone.clone());
@@ -89,12 +89,12 @@ impl Since {
 }
 
 impl Query {
-    /// Reads the text as words only, without operators.
+    /// Parses the text as words only, without operators.
     pub fn plain(text: &str) -> Self {
         Self { words: text.split_whitespace().map(str::to_owned).collect(), ..Self::default() }
     }
 
-    /// All words and phrases of the query, in order.
+    /// Returns all words and phrases of the query, in order.
     pub fn wanted_text(&self) -> String {
         let texts: Vec<&str> = self.words.iter().chain(&self.phrases).map(String::as_str).collect();
         texts.join(" ")
@@ -119,10 +119,10 @@ pub fn parse(text: &str) -> Query {
     query
 }
 
-/// A filter with a typo or without a value. [`parse`] searches for all of it as text.
+/// A filter with a typo or without a value. [`parse`] searches for it as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// As typed, for example `type:bugfx`.
+    /// The filter as typed, for example `type:bugfx`.
     pub typed: String,
     /// The intended key.
     pub key: &'static str,
@@ -130,7 +130,7 @@ pub struct Mistake {
     pub slip: Slip,
 }
 
-/// The fault of a filter.
+/// What is wrong with a filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Slip {
     /// The key is misspelt.
@@ -146,11 +146,11 @@ pub enum Values {
     Times,
 }
 
-/// Times that are words.
+/// Times that can be written as words.
 const TIMES: [&str; 2] = ["today", "yesterday"];
 
 impl Mistake {
-    /// The closest valid filter by spelling, if one is close enough.
+    /// Returns the closest valid filter by spelling, if one is close enough.
     pub fn nearest(&self) -> Option<String> {
         let known: &[&str] = match &self.slip {
             Slip::Key => return Some(format!("{}:{}", self.key, self.value)),
@@ -163,7 +163,7 @@ impl Mistake {
         (edits <= MOST_EDITS.min(known.len() / 2)).then(|| format!("{}:{known}", self.key))
     }
 
-    /// Says what is wrong, for the user.
+    /// Returns what is wrong, for the user.
     pub fn what(&self) -> String {
         let Self { key, value, .. } = self;
         match (&self.slip, value.is_empty()) {
@@ -181,7 +181,7 @@ impl Mistake {
         }
     }
 
-    /// Says what the user can do.
+    /// Returns what the user can do.
     pub fn hint(&self) -> String {
         let instead = match (self.nearest(), &self.slip) {
             (Some(nearest), _) => format!("Did you mean {nearest}? "),
@@ -192,10 +192,10 @@ impl Mistake {
     }
 }
 
-/// The most edits between a typo and the intended word.
+/// The maximum number of edits between a typo and the intended word.
 const MOST_EDITS: usize = 3;
 
-/// The first mistyped filter of a query.
+/// Returns the first mistyped filter of a query.
 pub fn mistake(text: &str) -> Option<Mistake> {
     let mut rest = text.trim_start();
     while !rest.is_empty() {
@@ -213,7 +213,7 @@ pub fn mistake(text: &str) -> Option<Mistake> {
 fn mistake_in(word: &str) -> Option<Mistake> {
     let (name, value) = word.split_once(':')?;
     let value = value.trim_matches(is_quote);
-    // `std::type::x` is code.
+    // Code such as `std::type::x`.
     if value.contains(':') {
         return None;
     }
@@ -223,13 +223,14 @@ fn mistake_in(word: &str) -> Option<Mistake> {
     Some(Mistake { typed: word.to_owned(), key: key.name(), value: value.to_owned(), slip })
 }
 
-/// `foo:bar` is text. `typ:bugfix` is a filter with a typo: the key is almost right, and the value would be valid.
+/// Detects a mistyped key: in `typ:bugfix` the key is almost right and the value would be valid, while `foo:bar` is
+/// text.
 fn mistyped_key(word: &str, name: &str, value: &str) -> Option<Mistake> {
     let name = name.to_ascii_lowercase();
     let key = Key::ALL.into_iter().find(|key| edits(&name, key.name()) == 1)?;
     let is_meant = match key {
         Key::Type | Key::Kind | Key::Since => key.filter(value).is_some(),
-        // Any value is valid for these keys, so only a longer key is certainly meant.
+        // Any value is valid for these keys, so only a longer key is certain.
         Key::Project | Key::Agent | Key::Session => !value.is_empty(),
         Key::File | Key::By => false,
     };
@@ -270,7 +271,7 @@ impl Item<'_> {
 /// Removes the first item from `text`, which is not empty and does not start with a space.
 fn take_item(text: &str) -> (Item<'_>, &str) {
     let (polarity, body) = match text.strip_prefix('-') {
-        // `-1` is a number and `--flag` a flag; both are searched for.
+        // `-1` is a number and `--flag` a flag; both are searched for as text.
         Some(body) if body.starts_with(|c: char| c.is_alphabetic() || is_quote(c)) => {
             (Polarity::Without, body)
         }
@@ -290,7 +291,7 @@ pub fn is_quote(c: char) -> bool {
     matches!(c, '"' | '\u{201c}' | '\u{201d}')
 }
 
-/// A closed pair of quotes that is not empty.
+/// Returns the contents of a closed, non-empty pair of quotes.
 fn take_quoted(text: &str) -> Option<(&str, &str)> {
     let inner = text.strip_prefix(is_quote)?;
     let end = inner.find(is_quote)?;
@@ -299,7 +300,7 @@ fn take_quoted(text: &str) -> Option<(&str, &str)> {
     (!phrase.trim().is_empty()).then_some((phrase, after))
 }
 
-/// The text up to the next space. A quote inside a word belongs to it.
+/// Returns the text up to the next space. A quote inside a word belongs to it.
 fn take_bare(text: &str) -> (&str, &str) {
     let end = text.find(char::is_whitespace).unwrap_or(text.len());
     text.split_at_checked(end).unwrap_or((text, ""))
@@ -350,7 +351,7 @@ impl Key {
         }
     }
 
-    /// `None` if any value is valid.
+    /// Returns the valid values; `None` if any value is valid.
     fn values(self) -> Option<Values> {
         match self {
             Self::Type => Some(Values::Names(ObservationType::ALL.map(|(_, name)| name).to_vec())),
@@ -374,7 +375,7 @@ impl Key {
         })
     }
 
-    /// `None` if the value is invalid for this key; then all of it is text.
+    /// Builds the filter. `None` if the value is invalid for this key; the text is then searched for literally.
     fn filter(self, value: &str) -> Option<Filter> {
         if value.is_empty() {
             return None;

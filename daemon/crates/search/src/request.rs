@@ -13,7 +13,7 @@ use super::query::Query;
 /// Whether words without a match are replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Spelling {
-    /// For texts that were not typed as a query.
+    /// No; for texts that were not typed as a query.
     #[default]
     AsWritten,
     Forgiving,
@@ -23,7 +23,7 @@ pub enum Spelling {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadAs {
     pub typed: String,
-    /// The replacement: a word of near meaning, or a stem from the index.
+    /// The replacement: a synonym, or a stem from the index.
     pub read: String,
 }
 
@@ -32,25 +32,25 @@ pub struct ReadAs {
 pub struct Request {
     pub query: Query,
     pub scope: Scope,
-    /// Empty means every kind.
+    /// The kinds to search; empty means all.
     pub kinds: Vec<DocumentKind>,
-    /// Excludes older documents, whatever the query says.
+    /// Excludes older documents, regardless of the query.
     pub since: Option<Timestamp>,
-    /// At most this many hits; never more than [`Request::MOST_HITS`].
+    /// The maximum number of hits; capped at [`Request::MOST_HITS`].
     pub limit: usize,
     pub now: Timestamp,
-    /// The time zone in which days begin for `since:`.
+    /// The time zone in which the days of `since:` begin.
     pub zone: TimeZone,
     pub spelling: Spelling,
-    /// The documents of each author that the query names, because the index does not know authors.
+    /// The documents of each author that the query names. Supplied here because the index does not know authors.
     pub whose: HashMap<String, Whose>,
 }
 
 impl Request {
-    /// The most hits of one search.
+    /// The maximum number of hits of one search.
     pub const MOST_HITS: usize = 1_000;
 
-    /// Ten hits of every kind from all projects, in UTC.
+    /// Builds a request for ten hits of every kind from all projects, in UTC.
     pub fn new(query: Query, now: Timestamp) -> Self {
         Self {
             query,
@@ -81,7 +81,7 @@ pub struct Hits {
     pub hits: Vec<Hit>,
     /// The number of matching documents, whether returned or not.
     pub total: usize,
-    /// Words that no document has, and their replacements.
+    /// Words that no document contains, with their replacements.
     pub read_as: Vec<ReadAs>,
 }
 
@@ -91,12 +91,12 @@ pub struct Hit {
     pub key: DocumentKey,
     pub at: Timestamp,
     pub score: f32,
-    /// How likely the document is about the question, 0 to 1. Comparable between searches, see
+    /// The probability that the document is about the question, from 0 to 1. Comparable between searches, see
     /// [`recall_domain::ranking::relevance`].
     pub relevance: f32,
     /// The factors of the score.
     pub factors: Factors,
-    /// The names of the sources that found the document, with their parts. The fit is the sum of those of the parts.
+    /// The names of the sources that found the document, with their parts. The fit is the sum of their fits.
     pub sources: Vec<(&'static str, Part)>,
     /// The query's terms that the document has, as indexed.
     pub matched: Vec<String>,
@@ -104,23 +104,23 @@ pub struct Hit {
     pub missing: Vec<String>,
 }
 
-/// One source's part of a document's score.
+/// One source's contribution to a document's score.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Part {
-    /// How well the document matches, 0 for not at all.
+    /// How well the document matches; 0 for not at all.
     pub fit: f32,
-    /// How likely the document is about the question, 0 to 1.
+    /// The probability that the document is about the question, from 0 to 1.
     pub relevance: f32,
     /// The factors of the fit, if it comes from words.
     pub words: Option<TextFactors>,
     /// The cosine of the closest passage, if the fit comes from vectors.
     pub cosine: Option<f32>,
-    /// The terms that the document contains: one bit for each of the terms that its source names.
+    /// One bit for each of the source's terms that the document contains.
     pub matched: u32,
 }
 
 impl Hit {
-    /// Every factor of the score with its name in `--explain`.
+    /// Returns every factor of the score with its name in `--explain`.
     pub fn named_factors(&self) -> Vec<(&'static str, f32)> {
         // The fits of several sources are added; the fit of words alone is a product.
         let words = match self.sources.as_slice() {

@@ -14,25 +14,25 @@ use recall_domain::passage::Passage;
 use super::long_text::both_ends;
 use super::tokenizer::{self, CodeTokenizer};
 
-/// Increase this whenever documents would be indexed differently: fields, tokenizer, meaning of a field. An index with
-/// another version is rebuilt.
+/// Must be increased whenever documents would be indexed differently: fields, tokenizer, meaning of a field. An index
+/// with another version is rebuilt.
 pub const SCHEMA_VERSION: u32 = 7;
 
-/// How many bytes of a body are indexed, at its beginning and at its end. Longer bodies are program output, whose
-/// middle would only dilute the statistics.
+/// The number of bytes of a body that are indexed, at its beginning and at its end. Longer bodies are program output,
+/// whose middle would only dilute the statistics.
 pub(super) const LONGEST_HEAD: usize = 49_152;
 pub(super) const LONGEST_TAIL: usize = 16_384;
 
 /// The fields. Columns are named by constants because tantivy opens them by name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fields {
-    /// Kind letter and row, e.g. `o123`. Identifies the document to replace.
+    /// Kind letter and row, such as `o123`. Identifies the document to replace.
     pub key: Field,
     /// Title and body, with positions.
     pub text: Field,
-    /// The title again, for its own weight.
+    /// The title again, so that it can have its own weight.
     pub title: Field,
-    /// Paths split into parts, for `file:`.
+    /// Paths split into components, for `file:`.
     pub file: Field,
     row: Field,
     traits: Field,
@@ -42,7 +42,7 @@ pub(crate) struct Fields {
     agent: Field,
     session: Field,
     conversation: Field,
-    /// The text of a passage with its heading. Other documents lack it, so a search for documents finds no passages.
+    /// The text of a passage with its heading. Other documents lack it, so searches for documents find no passages.
     pub passage: Field,
     /// The project of a passage, as a term: its posting list is the project's passages.
     pub passage_project: Field,
@@ -134,12 +134,12 @@ impl Fields {
     }
 }
 
-/// The text of a passage by which it is found.
+/// The text by which a passage is found.
 pub(crate) fn passage_text(passage: &Passage) -> String {
     format!("{}\n{}", passage.heading, passage.text)
 }
 
-/// A number for the document's session. Ordinals of a column differ between segments; this number is the same in all
+/// A number for the document's session. Column ordinals differ between segments; this number is the same in all
 /// segments, on every machine and in every version.
 pub(crate) fn conversation(document: &Document) -> u64 {
     let name = format!("{}/{}", document.agent, document.session);
@@ -148,10 +148,11 @@ pub(crate) fn conversation(document: &Document) -> u64 {
     u64::from_le_bytes(*first)
 }
 
-/// Kind, status, importance, type and maker packed into one column, because ranking needs them together for every match.
+/// Kind, status, importance, type and maker packed into one column, because ranking needs them together for every
+/// match.
 ///
-/// Four bits each, from the lowest: kind, status, importance, type (0 for none, else its index in
-/// [`ObservationType::ALL`] plus one). Then a bit for documents that a person wrote or pinned.
+/// Four bits each, from the lowest: kind, status, importance, type (0 for none, otherwise its index in
+/// [`ObservationType::ALL`] plus one). Then one bit for documents that a person wrote or pinned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PackedTraits(pub(crate) u64);
 
@@ -187,7 +188,7 @@ impl PackedTraits {
         Importance::clamped(i64::try_from(self.0 >> 8 & 15).unwrap_or(5))
     }
 
-    /// A set with only this document's kind, see [`kind_bit`].
+    /// Returns a set with only this document's kind, see [`kind_bit`].
     pub(crate) fn kind_set(self) -> u32 {
         1 << (self.0 & 15)
     }
@@ -197,7 +198,7 @@ impl PackedTraits {
         ObservationType::ALL.get(place.checked_sub(1)?).map(|(kind, _)| *kind)
     }
 
-    /// A set with only this document's type, or empty, see [`type_bit`].
+    /// Returns a set with only this document's type, or an empty one, see [`type_bit`].
     pub(crate) fn type_set(self) -> u32 {
         match self.0 >> 12 & 15 {
             0 => 0,

@@ -57,7 +57,7 @@ impl<'a> Segment<'a> {
         Counted { documents: self.population.clone(), deleted: self.deleted.clone() }
     }
 
-    /// The number of documents that are not passages, deleted ones included.
+    /// The number of documents that are not passages, including deleted ones.
     pub(super) fn with_text(&self) -> u32 {
         self.reader.max_doc() - self.columns.passages()
     }
@@ -77,7 +77,7 @@ impl<'a> Segment<'a> {
         }
     }
 
-    /// `None` if a column has no value, which never happens for our documents.
+    /// Builds the candidate. `None` if a column has no value, which never happens for our documents.
     pub(super) fn candidate(&self, doc: DocId, now: Timestamp, part: Part) -> Option<Candidate> {
         let traits = self.traits(doc, now);
         Some(Candidate {

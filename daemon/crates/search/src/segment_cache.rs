@@ -1,5 +1,5 @@
 //! Caches facts about the segments of an index. A segment never changes, so each fact is computed once. Without the
-//! cache a search would look at every document before it looks at words.
+//! cache, every search would first visit every document.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,15 +13,15 @@ use super::request::Scope;
 use super::schema::Fields;
 use recall_domain::ids::{ProjectKey, SessionId};
 
-/// How many sets are kept; the least recently used is dropped. A set takes one bit for each document: 64 sets of a
+/// The number of cached sets; the least recently used is dropped. A set takes one bit per document: 64 sets of a
 /// million documents are 8 MB.
 const KEPT: usize = 64;
 
-/// A set of documents that is counted together.
+/// A set of documents over which statistics are taken.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Population {
     Documents(Scope),
-    /// The passages of a project, except those of a session.
+    /// The passages of a project, except those of one session.
     Passages(ProjectKey, Option<SessionId>),
 }
 
@@ -39,7 +39,7 @@ struct Kept {
 
 struct Entry {
     segment: SegmentId,
-    /// Deletions change the set of the same segment.
+    /// Deletions change the set of a segment.
     deletions: Option<Opstamp>,
     population: Population,
     documents: Option<Arc<BitSet>>,
@@ -67,7 +67,7 @@ impl SegmentCache {
         Ok(columns)
     }
 
-    /// Documents that a person wrote or pinned, in ascending order, including deleted ones and passages.
+    /// Returns documents that a person wrote or pinned, in ascending order, including deleted ones and passages.
     pub(super) fn by_hand(&self, segment: &SegmentReader) -> tantivy::Result<Arc<[DocId]>> {
         let id = segment.segment_id();
         if let Some((_, known)) = self.lock().by_hand.iter().find(|(known, _)| *known == id) {
@@ -79,7 +79,7 @@ impl SegmentCache {
         Ok(found)
     }
 
-    /// The deleted documents, in ascending order.
+    /// Returns the deleted documents, in ascending order.
     pub(super) fn deleted(&self, segment: &SegmentReader) -> Arc<[DocId]> {
         let (id, deletions) = (segment.segment_id(), segment.delete_opstamp());
         let Some(alive) = segment.alive_bitset() else { return Arc::default() };
@@ -94,7 +94,7 @@ impl SegmentCache {
         found
     }
 
-    /// The documents of the set that are not deleted. `None` means all.
+    /// Returns the documents of the set that are not deleted. `None` means all.
     pub(super) fn population(
         &self,
         segment: &SegmentReader,

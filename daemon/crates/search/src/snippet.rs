@@ -14,8 +14,8 @@ use super::tokenizer::{CodeTokenizer, Token};
 
 const ELISION: char = '…';
 
-/// The part of `text` with the most informative words of the query, as plain text on one line of at most `max_chars`
-/// characters. It is cut at word boundaries. An ellipsis marks omissions and counts as a character.
+/// Returns the part of `text` with the most informative words of the query, as plain text on one line of at most
+/// `max_chars` characters. It is cut at word boundaries. An ellipsis marks omissions and counts as a character.
 pub fn snippet(text: &str, query: &Query, max_chars: usize) -> String {
     // Only the indexed parts can have matched.
     let text = both_ends(text, LONGEST_HEAD, LONGEST_TAIL);
@@ -23,7 +23,7 @@ pub fn snippet(text: &str, query: &Query, max_chars: usize) -> String {
     if line.chars().count() <= max_chars {
         return line;
     }
-    // One ellipsis on each side.
+    // Reserves an ellipsis on each side.
     let Some(room) = max_chars.checked_sub(2).filter(|room| *room > 0) else { return String::new() };
     let ends: Vec<usize> = line.char_indices().map(|(at, _)| at).chain([line.len()]).collect();
     let start = best_start(&line, query, &ends, room);
@@ -39,7 +39,7 @@ pub fn snippet(text: &str, query: &Query, max_chars: usize) -> String {
     shown
 }
 
-/// The places of the query's words in a text, from front to back and without overlaps.
+/// Returns the ranges of the query's words in a text, in order and without overlaps.
 pub fn matches(text: &str, query: &Query) -> Vec<Range<usize>> {
     let sought: HashSet<String> = terms::query_terms(query).into_iter().map(|term| term.text).collect();
     let mut spans: Vec<Range<usize>> = CodeTokenizer::default()
@@ -59,7 +59,7 @@ pub fn matches(text: &str, query: &Query) -> Vec<Range<usize>> {
     found
 }
 
-/// The character at which the best window begins.
+/// Returns the character at which the best window begins.
 fn best_start(line: &str, query: &Query, ends: &[usize], room: usize) -> usize {
     let worth: HashMap<String, f32> = terms::query_terms(query)
         .into_iter()
@@ -97,7 +97,8 @@ fn best_start(line: &str, query: &Query, ends: &[usize], room: usize) -> usize {
     best.1.saturating_sub(lead)
 }
 
-/// The byte range of the window that starts at character `start`, reduced to whole words where there are spaces.
+/// Returns the byte range of the window that starts at character `start`, shrunk to whole words where there are
+/// spaces.
 fn whole_words(line: &str, ends: &[usize], start: usize, room: usize) -> (usize, usize) {
     let last = ends.len().saturating_sub(1);
     let start = start.min(last.saturating_sub(room));
@@ -109,7 +110,7 @@ fn whole_words(line: &str, ends: &[usize], start: usize, room: usize) -> (usize,
         let after = line.get(at..).is_some_and(|tail| tail.starts_with(|c: char| !c.is_whitespace()));
         before && after
     };
-    // A word that takes a third of the window is cut rather than dropped.
+    // A word that takes a third of the window is cut instead of dropped.
     let reach = window.len() / 3;
     let head = window.find(' ').filter(|space| inside_word(from) && *space <= reach);
     let tail = window.rfind(' ').filter(|space| inside_word(to) && window.len() - space <= reach);

@@ -1,9 +1,10 @@
 //! Sources of candidates: documents for a search, passages for a prompt.
 //!
-//! For a search a source gives each document a calibrated part of its score: a fit and a relevance that mean the same
-//! whichever source they come from. For a prompt it names passages, and adds what it knows of each that any source found; learned
-//! models judge that ([`recall_domain::injection`]). [`super::fusion`] combines the sources. Searches and prompts have the same
-//! ones, so a new source is a file with this trait, and a line where the sources are listed.
+//! For a search, a source gives each document a calibrated part of its score: a fit and a relevance that mean the same
+//! for every source. For a prompt, it names passages and adds what it knows about each passage that any source found;
+//! learned models judge the result ([`recall_domain::injection`]). [`super::fusion`] combines the sources. Searches
+//! and prompts use the same sources, so a new source needs only a file that implements this trait, and a line where
+//! the sources are listed.
 
 use recall_domain::document::DocumentKey;
 use recall_domain::ids::Timestamp;
@@ -18,19 +19,20 @@ pub trait CandidateSource {
     /// The source's name in `--explain`.
     fn name(&self) -> &'static str;
 
-    /// The best candidates that fulfil the request's conditions, in an order that is the same in each search.
+    /// Returns the best candidates that satisfy the request's conditions, in a deterministic order.
     ///
     /// # Errors
     /// When the source cannot be read.
     fn candidates(&self, request: &Request) -> Result<Candidates, IndexError>;
 
-    /// The passages that may answer the prompt, best first, at most `most`. What the index finds by words is found anyway.
+    /// Returns passages that may answer the prompt, best first, at most `most`. The index already finds passages by
+    /// words.
     fn passages(&self, most: usize) -> Vec<PassageKey> {
         let _ = most;
         Vec::new()
     }
 
-    /// Adds what the source knows of passages that were found, by whichever source.
+    /// Adds what the source knows about passages, whichever source found them.
     fn describe(&self, matches: &mut PassageMatches) {
         let _ = matches;
     }
@@ -40,11 +42,11 @@ pub trait CandidateSource {
 #[derive(Clone, Debug, Default)]
 pub struct Candidates {
     pub candidates: Vec<Candidate>,
-    /// The number of matching documents, whether they are candidates or not.
+    /// The number of matching documents, including those that are not candidates.
     pub total: usize,
     /// The terms that [`Part::matched`] refers to.
     pub terms: Vec<String>,
-    /// Words that no document contains, and what was searched for instead.
+    /// Words that no document contains, with their replacements.
     pub read_as: Vec<ReadAs>,
 }
 
@@ -60,7 +62,7 @@ pub struct Candidate {
 }
 
 impl Candidates {
-    /// The terms of a part.
+    /// Returns the matched terms of a part.
     pub fn matched(&self, part: Part) -> impl Iterator<Item = &String> {
         let has = move |place: usize| {
             let bit = u32::try_from(place).ok().and_then(|place| 1_u32.checked_shl(place));

@@ -1,8 +1,6 @@
-//! Replaces a word that no searched document has by one that some have: a word of near meaning, else the nearest
-//! spelling.
+//! Replaces a word that no searched document contains with one that some do: a synonym or else the nearest spelling.
 //!
-//! Only words that people type are replaced, and only if they have no match: a pasted text or an error code is meant
-//! literally.
+//! Only typed words are replaced, and only if they have no match: pasted text and error codes are meant literally.
 
 use tantivy::schema::Field;
 use tantivy::{DocSet, TERMINATED, Term};
@@ -19,14 +17,14 @@ use super::terms::QueryTerm;
 const SHORTEST: usize = 4;
 /// From this length on, two edits count as one typo.
 const LONG: usize = 8;
-/// How many words of one query may be replaced.
+/// The maximum number of words replaced per query.
 const MOST_CORRECTED: usize = 4;
-/// How many words of the vocabulary one search compares.
+/// The maximum number of vocabulary words compared per search.
 const MOST_COMPARED: usize = 200_000;
-/// How many of the nearest words are looked up in the searched documents.
+/// The number of nearest words that are looked up in the searched documents.
 const MOST_TRIED: usize = 8;
 
-/// Replaces terms that no document in scope has. Linear in the number of words with the same first letter.
+/// Replaces terms that no document in scope contains. Linear in the number of words with the same first letter.
 pub(super) fn correct(
     segments: &[Segment<'_>],
     text: Field,
@@ -42,7 +40,7 @@ pub(super) fn correct(
         if corrected.len() == MOST_CORRECTED || !is_word(term) || occurs(segments, text, &term.text)? {
             continue;
         }
-        // A word of the language is hardly a typo.
+        // A word of the language is unlikely to be a typo.
         let meant = near_words::of(&term.text).map(|(stem, word)| (stem, word.to_owned()));
         let mut share = near_words::SHARE;
         let mut read = first(meant, may_be)?;
@@ -60,7 +58,7 @@ pub(super) fn correct(
     Ok(corrected)
 }
 
-/// The first of these stems and words that occurs in scope.
+/// Returns the first of these stems and words that occurs in scope.
 fn first(
     words: impl Iterator<Item = (String, String)>,
     may_be: impl Fn(&str) -> tantivy::Result<bool>,
@@ -77,7 +75,7 @@ fn is_word(term: &QueryTerm) -> bool {
     term.commonness == Commonness::Content && term.text.bytes().all(|byte| byte.is_ascii_lowercase())
 }
 
-/// Whether a document in scope has the term.
+/// Whether a document in scope contains the term.
 fn occurs(segments: &[Segment<'_>], text: Field, term: &str) -> tantivy::Result<bool> {
     for segment in segments {
         let index = segment.reader.inverted_index(text)?;
@@ -96,7 +94,7 @@ fn occurs(segments: &[Segment<'_>], text: Field, term: &str) -> tantivy::Result<
     Ok(false)
 }
 
-/// The nearest words of the vocabulary. Ties go to the more frequent.
+/// Returns the nearest words of the vocabulary. Ties go to the more frequent word.
 fn nearest(
     segments: &[Segment<'_>],
     text: Field,

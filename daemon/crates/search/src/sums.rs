@@ -1,10 +1,10 @@
 //! Sums the terms of a query for each document of a segment, window by window.
 //!
-//! Posting lists are read in their stored blocks, and summed in an array that fits a core's cache. An array for the
-//! whole index would be rewritten for each term, and allocated for each search.
+//! Posting lists are read in their stored blocks and summed in an array that fits a core's cache. An array for the
+//! whole index would be rewritten for each term and allocated for each search.
 //!
-//! Once enough good documents are known, common terms alone cannot make a better one. Their lists, which are the
-//! longest, are then only read for documents that have a rarer term (MaxScore: Turtle and Flood, 1995). Sums and counts
+//! Once enough good documents are known, common terms alone cannot produce a better one. Their lists, the longest
+//! ones, are then read only for documents that have a rarer term (MaxScore: Turtle and Flood, 1995). Sums and counts
 //! stay exact.
 
 use std::cmp::Ordering;
@@ -22,13 +22,13 @@ const WINDOW: u32 = 8_192;
 /// The number of bits in a word of a document set.
 const WORD: u32 = u64::BITS;
 
-/// How BM25 weighs a text, which depends on the field.
+/// The BM25 parameters for a text, which depend on the field.
 #[derive(Clone, Copy)]
 pub(super) struct Weighing {
-    /// The number of occurrences at which a term reaches half of its weight, for a text of this length and the average
-    /// length.
+    /// Returns the number of occurrences at which a term reaches half of its weight, for this text length and the
+    /// average length.
     pub saturation: fn(u32, f32) -> f32,
-    /// How many extra occurrences a term in the title counts for.
+    /// The number of extra occurrences that a term in the title counts for.
     pub title_repeats: f32,
 }
 
@@ -40,7 +40,7 @@ impl Weighing {
     }
 }
 
-/// The texts of a segment, to look up a query's terms.
+/// The texts of a segment, in which a query's terms are looked up.
 pub(super) struct Texts {
     field: Field,
     index: Arc<InvertedIndexReader>,
@@ -49,9 +49,9 @@ pub(super) struct Texts {
     /// The saturation for each length that the index can distinguish.
     saturation: Vec<f32>,
     title_repeats: f32,
-    /// The documents that count. `None` means all.
+    /// The documents to consider. `None` means all.
     documents: Option<Arc<BitSet>>,
-    /// The same for documents that have a term. Also `None` if the only excluded documents lack this field.
+    /// The documents to consider among those that have a term. Also `None` if all excluded documents lack this field.
     with_a_term: Option<Arc<BitSet>>,
     /// The excluded documents that have this field, in ascending order, if all of them are deleted ones.
     deleted: Option<Vec<DocId>>,
@@ -59,19 +59,19 @@ pub(super) struct Texts {
     max_doc: DocId,
 }
 
-/// The deleted documents with a text, if no other ones are excluded: only then are there as many. A single deleted document
-/// of a million made a search read the lists of its terms to their end, only to count them.
+/// Returns the deleted documents with a text, if no others are excluded, which is when the numbers agree. Without
+/// this, a single deleted document in a million made a search read its terms' lists to the end, only to count them.
 fn only_deleted(lengths: &FieldNormReader, deleted: &[DocId], excluded: usize) -> Option<Vec<DocId>> {
     let with_text = deleted.iter().copied().filter(|doc| lengths.fieldnorm_id(*doc) > 0);
     (excluded <= deleted.len()).then(|| with_text.collect::<Vec<_>>()).filter(|found| found.len() == excluded)
 }
 
-/// Which documents are passed to the ranking.
+/// Which documents to pass to the ranking.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Passed {
-    /// Documents that it may want.
+    /// Documents that the ranking may want.
     Wanted,
-    /// Also documents with a term that it does not want, without their sums.
+    /// Also unwanted documents with a term, without their sums.
     WithATerm,
     /// All documents, with their sums.
     All,
@@ -79,19 +79,19 @@ pub(super) enum Passed {
 
 /// Receives the summed documents.
 pub(super) trait Ranking {
-    /// Whether a document is wanted if its terms sum up to less than this.
+    /// Whether the ranking wants a document whose terms sum up to less than this.
     fn wants(&self, strength: f32) -> bool;
     fn visit(&mut self, doc: DocId, sum: Sum);
-    /// A document that has a term and is not wanted.
+    /// Visits a document that has a term and is not wanted.
     fn pass(&mut self, doc: DocId);
 }
 
 /// The sum of a query's terms in one document.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Sum {
-    /// The presence of each term, times its information.
+    /// The sum over all terms of presence times information.
     pub strength: f32,
-    /// One bit for each term that the document has.
+    /// One bit per term that the document has.
     pub found: u32,
 }
 
@@ -99,20 +99,20 @@ pub(super) struct Sum {
 pub(super) struct Summand<'a> {
     pub text: &'a str,
     pub information: f32,
-    /// Its bit in [`Sum::found`].
+    /// The term's bit in [`Sum::found`].
     pub bit: u32,
 }
 
-/// Which documents of a segment count.
+/// Which documents of a segment to consider.
 pub(super) struct Counted {
     /// `None` means all.
     pub documents: Option<Arc<BitSet>>,
-    /// The deleted ones, in ascending order.
+    /// The deleted documents, in ascending order.
     pub deleted: Arc<[DocId]>,
 }
 
 impl Texts {
-    /// `with_field`: the number of documents that have the field, deleted ones included.
+    /// `with_field` is the number of documents that have the field, including deleted ones.
     pub(super) fn open(
         reader: &SegmentReader,
         (field, title, with_field): (Field, Option<Field>, u32),
@@ -141,7 +141,7 @@ impl Texts {
         })
     }
 
-    /// The number of documents that have the term.
+    /// Returns the number of documents that have the term.
     pub(super) fn frequency(&self, term: &str) -> tantivy::Result<u32> {
         let term = Term::from_field_text(self.field, term);
         let Some(documents) = &self.with_a_term else { return Ok(self.index.doc_freq(&term)?) };
@@ -159,7 +159,7 @@ impl Texts {
         Ok(frequency)
     }
 
-    /// How many of these documents have the term. Reads only the blocks of its list in which they are.
+    /// Returns how many of these documents have the term. Reads only the blocks of its list that contain them.
     fn among(&self, term: &Term, documents: &[DocId]) -> tantivy::Result<u32> {
         let Some(mut postings) = self.index.read_postings(term, IndexRecordOption::Basic)? else {
             return Ok(0);
@@ -222,7 +222,7 @@ impl Texts {
         }
     }
 
-    /// The sums of the terms in each of these documents, which are in ascending order.
+    /// Returns the sums of the terms in each of these documents, which must be in ascending order.
     pub(super) fn sums_of(&self, docs: &[DocId], terms: &[Summand<'_>]) -> tantivy::Result<Vec<Sum>> {
         let mut lists = self.open_lists(terms, docs.first().copied().unwrap_or_default())?;
         let sum_of = |doc: &DocId| {
@@ -233,7 +233,7 @@ impl Texts {
         Ok(docs.iter().map(sum_of).collect())
     }
 
-    /// The lists always have the same order, so that documents with the same terms have the same sum.
+    /// Opens the lists in a fixed order, so that documents with the same terms have the same sum.
     fn open_lists(&self, terms: &[Summand<'_>], from: DocId) -> tantivy::Result<Vec<List>> {
         let mut lists = Vec::with_capacity(terms.len());
         for term in terms {
@@ -251,7 +251,7 @@ impl Texts {
         self.max_doc
     }
 
-    /// The number of the documents that count.
+    /// The number of documents to consider.
     pub(super) fn population(&self) -> usize {
         self.population
     }
@@ -262,7 +262,7 @@ pub(super) fn rarest_first(left: f32, right: f32) -> Ordering {
     right.total_cmp(&left)
 }
 
-/// How many of the lists, from the rarest, a wanted document must be in.
+/// Returns the smallest number of rarest lists such that every wanted document is in at least one of them.
 fn enough(lists: &[List], ranking: &impl Ranking) -> usize {
     let mut most = 0.0;
     let mut enough = lists.len();
@@ -276,12 +276,12 @@ fn enough(lists: &[List], ranking: &impl Ranking) -> usize {
     enough
 }
 
-/// The first document in any of the lists.
+/// Returns the first document in any of the lists.
 fn first(lists: &[List]) -> DocId {
     lists.iter().map(|list| list.postings.doc).min().unwrap_or(TERMINATED)
 }
 
-/// The posting list of a term, and that of the titles with it.
+/// The posting list of a term, and the list of titles that contain it.
 struct List {
     postings: Position,
     titles: Option<Position>,
@@ -321,7 +321,7 @@ impl List {
         });
     }
 
-    /// Adds the term to documents of the window that have another term, and notes the rest.
+    /// Adds the term to documents of the window that have another term, and marks the rest.
     fn add_to_touched_and_note(&mut self, texts: &Texts, range: Range<DocId>, window: &mut Window) {
         let Self { postings, titles, information, bit } = self;
         let filter = texts.with_a_term.as_deref();
@@ -359,12 +359,12 @@ fn presence(texts: &Texts, titles: &mut Option<Position>, doc: DocId, frequency:
     presence_of(frequency, texts.saturation[usize::from(length)])
 }
 
-/// BM25's factor of a term that a text has so often.
+/// BM25's factor for a term with this frequency in a text.
 pub(super) fn presence_of(frequency: f32, saturation: f32) -> f32 {
     frequency / (frequency + saturation)
 }
 
-/// A place in a posting list.
+/// A position in a posting list.
 struct Position {
     postings: BlockSegmentPostings,
     /// The index within the block.
@@ -374,7 +374,7 @@ struct Position {
 }
 
 impl Position {
-    /// Positions at the first document that is not before `from`.
+    /// Creates a position at the first document that is not before `from`.
     fn at(postings: BlockSegmentPostings, from: DocId) -> Self {
         let mut position = Self { postings, next: 0, doc: 0 };
         position.settle(0);
@@ -414,7 +414,7 @@ impl Position {
         self.doc == doc
     }
 
-    /// The frequency of the term in the current document.
+    /// Returns the frequency of the term in the current document.
     fn frequency(&self) -> u32 {
         self.postings.freqs().get(self.next).copied().unwrap_or_default()
     }
@@ -437,7 +437,7 @@ struct Window {
     sums: Vec<Sum>,
     /// One bit for each document to visit.
     touched: Vec<u64>,
-    /// One bit for each document with a term. Some of them are touched as well.
+    /// One bit for each document with a term; some of them are touched as well.
     noted: Vec<u64>,
 }
 

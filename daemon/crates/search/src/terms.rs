@@ -12,20 +12,20 @@ use super::schema::Fields;
 use super::tokenizer::{CodeTokenizer, Form, Token};
 use super::vocabulary::{commonness, is_ruling};
 
-/// The most terms of a search. Each has a bit in a `u32`, and more than two dozen terms of a long prompt take time
-/// without improving the result.
+/// The maximum number of terms per search. Each has a bit in a `u32`, and more than two dozen terms of a long prompt
+/// take time without improving the result.
 pub(crate) const MOST_TERMS: usize = 24;
 
-/// How many distinct terms of a long text are considered. They come from its beginning and its end, where people say
-/// what they want; the middle of a long prompt is mostly pasted.
+/// The number of distinct terms of a long text that are considered. They come from its beginning and end, where people
+/// say what they want; the middle of a long prompt is mostly pasted.
 const MOST_FIRST: usize = 128;
 const MOST_LAST: usize = 48;
 
-/// How many bytes of a long text are read, at its beginning and its end, for the same reason.
+/// The number of bytes of a long text that are read at its beginning and end, for the same reason.
 const LONGEST_HEAD: usize = 16_384;
 const LONGEST_TAIL: usize = 8_192;
 
-/// The weight of a compound's part. The compound is a term, too.
+/// The weight of a compound's part. The compound is a term too.
 const PART_SHARE: f32 = 0.5;
 
 /// A term to search for.
@@ -36,10 +36,10 @@ pub(crate) struct QueryTerm {
     pub typed: String,
     /// Its position in the query, counted as in documents.
     pub position: usize,
-    /// The share of its information that it contributes, 0 to 1.
+    /// The share of the term's information that it contributes, from 0 to 1.
     pub share: f32,
     pub commonness: Commonness,
-    /// Whether closeness to the next word is considered. Compounds overlap their parts.
+    /// Whether its distance to the next word counts. Compounds overlap their parts.
     pub has_neighbours: Neighbours,
 }
 
@@ -49,7 +49,7 @@ pub(crate) enum Neighbours {
     No,
 }
 
-/// The terms of a query without duplicates, in order. Function words are left out unless there is nothing else.
+/// Returns the terms of a query without duplicates, in order. Function words are dropped unless there is nothing else.
 pub(crate) fn query_terms(query: &Query) -> Vec<QueryTerm> {
     let wanted = query.wanted_text();
     let wanted = both_ends(&wanted, LONGEST_HEAD, LONGEST_TAIL);
@@ -90,7 +90,8 @@ pub(crate) fn query_terms(query: &Query) -> Vec<QueryTerm> {
     terms
 }
 
-/// The subjects of a short text: its terms without grammar, instructions and words of a rule, each with its share.
+/// Returns the subjects of a short text: its terms without grammar, instructions and words that mark a rule, each with
+/// its share.
 pub fn subjects(text: &str) -> Vec<(String, f32)> {
     let terms = query_terms(&Query::plain(text)).into_iter();
     let is_subject = |term: &QueryTerm| term.commonness == Commonness::Content && !is_ruling(&term.text);
@@ -110,10 +111,10 @@ fn share(token: &Token) -> f32 {
     }
 }
 
-/// Selects the most informative terms by their frequency in the whole index, and keeps their order.
+/// Selects the most informative terms by their frequency in the whole index, keeping their order.
 ///
-/// A term that the index does not have is the most informative and is kept, because its absence lowers the relevance
-/// of all documents. Unknown terms take at most a third of the places, so that they do not crowd out known ones.
+/// A term that the index lacks is the most informative and is kept, because its absence lowers the relevance of all
+/// documents. Unknown terms take at most a third of the places, so that they do not displace known ones.
 pub(crate) fn select(
     searcher: &Searcher,
     fields: &Fields,

@@ -3,13 +3,11 @@
 //! Prose becomes stemmed words. Code keeps every form that somebody may search for: `src/auth/getUserName.ts` yields
 //! the path, the file name, `getusername` and each of `src auth get user name ts`. Parts have consecutive positions,
 //! so a phrase of parts finds an identifier in any spelling, and joined spellings (`max_size`, `maxSize`, `max-size`)
-//! share one compound term. Only plain words and parts are stemmed; compounds, hashes and anything with a digit are
-//! not.
+//! share one compound term. Only plain words and parts are stemmed, not compounds, hashes or anything with a digit.
 //!
 //! Runs of Chinese, Japanese, Korean, Thai, Lao, Burmese and Khmer are indexed as single characters and as overlapping
-//! pairs. Accents are
-//! removed, British spellings are Americanised, and the first seven digits of a hexadecimal hash are a separate term,
-//! because people cite commits that way.
+//! pairs. Accents are removed, British spellings are Americanised, and the first seven digits of a hexadecimal hash
+//! are a separate term, because people cite commits that way.
 
 use std::ops::Range;
 
@@ -20,11 +18,11 @@ use tantivy::tokenizer::{
 /// The name of this tokenizer in the index.
 pub(crate) const NAME: &str = "recall_code";
 
-/// Longer words, in bytes, are encoded data rather than language, and are left out.
+/// The maximum length of a word in bytes. Longer ones are encoded data, not language, and are dropped.
 const MAX_WORD: usize = 64;
-/// Longer compounds, in bytes, are left out. Their parts stay.
+/// The maximum length of a compound in bytes. Longer ones are dropped, but their parts stay.
 const MAX_COMPOUND: usize = 120;
-/// Digits of a hash that git shows by default.
+/// The number of digits of a hash that git shows by default.
 const SHORT_HASH: usize = 7;
 
 /// The form of a term in its text.
@@ -36,7 +34,7 @@ pub enum Form {
     Part,
     /// Several parts written as one: a path, a file name, an identifier.
     Compound,
-    /// The short form of a hash, which is a term too.
+    /// The short form of a hash, which is a separate term.
     ShortHash,
     /// A single character of a script written without spaces.
     Character,
@@ -49,9 +47,9 @@ pub enum Form {
 pub struct Token {
     pub text: String,
     pub form: Form,
-    /// Counted in parts. A compound shares the position of its first part.
+    /// The position, counted in parts. A compound has the position of its first part.
     pub position: usize,
-    /// Bytes of the original text.
+    /// The byte range in the original text.
     pub span: Range<usize>,
 }
 
@@ -69,7 +67,7 @@ impl Default for CodeTokenizer {
 }
 
 impl CodeTokenizer {
-    /// All terms of the text, ordered by position, a compound before its parts.
+    /// Returns all terms of the text, ordered by position, a compound before its parts.
     pub fn tokens(&mut self, text: &str) -> Vec<Token> {
         let mut tokens = Vec::new();
         let mut position = 0;
@@ -122,7 +120,7 @@ impl<'a> Runs<'a> {
         self.text.get(from..).unwrap_or_default()
     }
 
-    /// The end of a spaced run that starts at `start`.
+    /// Returns the end of a spaced run that starts at `start`.
     fn spaced_end(&self, start: usize) -> usize {
         let mut end = start;
         loop {
@@ -182,7 +180,7 @@ fn is_combining(c: char) -> bool {
     ('\u{300}'..='\u{36f}').contains(&c)
 }
 
-/// Scripts written without spaces between words, by Unicode block.
+/// Whether the script is written without spaces between words, by Unicode block.
 fn is_unspaced(c: char) -> bool {
     is_unspaced_abugida(c)
         || matches!(c,
@@ -195,7 +193,7 @@ fn is_unspaced(c: char) -> bool {
         ) && c.is_alphanumeric()
 }
 
-/// Letters with their vowel signs and tone marks; no digits and no punctuation.
+/// Whether the character is a letter, vowel sign or tone mark of such a script; digits and punctuation are not.
 fn is_unspaced_abugida(c: char) -> bool {
     matches!(c,
         '\u{e01}'..='\u{e3a}' | '\u{e40}'..='\u{e4e}'         // Thai
@@ -205,7 +203,8 @@ fn is_unspaced_abugida(c: char) -> bool {
     )
 }
 
-/// Bytes of the joiner at the start of `rest`: a dot, a dash, or up to three path signs as in `::` and `://`.
+/// Returns the length in bytes of the joiner at the start of `rest`: a dot, a dash, or up to three path characters as
+/// in `::` and `://`.
 fn joiner_len(rest: &str) -> usize {
     let path = rest.bytes().take(3).take_while(|byte| PATH_JOINERS.contains(byte)).count();
     if path > 0 {
@@ -222,12 +221,12 @@ struct Cut<'a> {
     stemmer: &'a frostem::Stemmer,
     tokens: &'a mut Vec<Token>,
     position: usize,
-    /// Where the run starts in the text.
+    /// The offset at which the run starts in the text.
     offset: usize,
 }
 
 impl Cut<'_> {
-    /// Paths and qualified names: `a/b.c`, `std::io`, `https://host/path`.
+    /// Splits paths and qualified names: `a/b.c`, `std::io`, `https://host/path`.
     fn compound(&mut self, run: &str) {
         let mut pieces = split_spans(run, |c| u8::try_from(c).is_ok_and(|byte| PATH_JOINERS.contains(&byte)));
         if let [_] = pieces.as_slice() {
@@ -240,7 +239,7 @@ impl Cut<'_> {
         }
     }
 
-    /// File names and fields: `login.rs`, `terminal.ParentColors`.
+    /// Splits file names and fields: `login.rs`, `terminal.ParentColors`.
     fn dotted(&mut self, text: &str, start: usize, alone: Form) {
         let pieces = split_spans(text, |c| c == '.');
         if let [_] = pieces.as_slice() {
@@ -253,7 +252,7 @@ impl Cut<'_> {
         }
     }
 
-    /// Names of several words in any spelling: `maxSize`, `max_size`, `max-size`.
+    /// Splits names of several words in any spelling: `maxSize`, `max_size`, `max-size`.
     fn identifier(&mut self, text: &str, start: usize, alone: Form) {
         let words: Vec<Range<usize>> = split_spans(text, |c| c == '_' || c == '-')
             .into_iter()
@@ -305,7 +304,7 @@ impl Cut<'_> {
     }
 }
 
-/// The non-empty pieces between separators.
+/// Returns the non-empty pieces between separators.
 fn split_spans(text: &str, is_separator: impl Fn(char) -> bool) -> Vec<Range<usize>> {
     let mut spans = Vec::new();
     let mut start = 0;
@@ -323,8 +322,8 @@ fn split_spans(text: &str, is_separator: impl Fn(char) -> bool) -> Vec<Range<usi
     spans
 }
 
-/// The words of a name in mixed case: `parseHTTPRequest` is `parse`, `HTTP`, `Request`. Digits stay with the letters
-/// before them (`utf8`, `sha256`).
+/// Splits a name in mixed case into words: `parseHTTPRequest` becomes `parse`, `HTTP`, `Request`. Digits stay with the
+/// letters before them (`utf8`, `sha256`).
 fn camel_spans(word: &str) -> Vec<Range<usize>> {
     let mut spans = Vec::new();
     let mut start = 0;
@@ -334,8 +333,8 @@ fn camel_spans(word: &str) -> Vec<Range<usize>> {
         let follows_lower = before.is_some_and(|b| b.is_lowercase() || b.is_numeric());
         let ends_acronym = before.is_some_and(char::is_uppercase)
             && chars.peek().is_some_and(|(_, next)| next.is_lowercase());
-        // A hash with capitals in it is not a name: digits before a capital split only after a lower-case letter of
-        // this word.
+        // A hash that contains capitals is not a name, so digits before a capital split only after a lower-case letter
+        // of this word.
         if c.is_uppercase() && at > start && (follows_lower || ends_acronym) && has_lowercase(word) {
             spans.push(start..at);
             start = at;
@@ -367,7 +366,7 @@ fn cut_unspaced(run_text: &str, run: &Run, first: usize, tokens: &mut Vec<Token>
     first + chars.len()
 }
 
-/// Lower case without accents.
+/// Converts to lower case without accents.
 fn fold(folding: &mut TextAnalyzer, text: &str) -> String {
     if text.is_ascii() {
         return text.to_ascii_lowercase();
@@ -377,7 +376,7 @@ fn fold(folding: &mut TextAnalyzer, text: &str) -> String {
     if stream.advance() { std::mem::take(&mut stream.token_mut().text) } else { String::new() }
 }
 
-/// Hexadecimal with letters and digits, and long enough to have a short form.
+/// Whether the word is hexadecimal with letters and digits, and long enough to have a short form.
 fn is_hash(word: &str) -> bool {
     word.len() > SHORT_HASH
         && word.bytes().all(|b| b.is_ascii_hexdigit())
@@ -385,7 +384,7 @@ fn is_hash(word: &str) -> bool {
         && word.bytes().any(|b| b.is_ascii_alphabetic())
 }
 
-/// The stem of an English word. Anything else is returned unchanged.
+/// Returns the stem of an English word, and anything else unchanged.
 fn stem(stemmer: &frostem::Stemmer, word: String) -> String {
     if word.len() < 3 || !word.bytes().all(|b| b.is_ascii_lowercase()) {
         return word;
@@ -398,8 +397,8 @@ fn stem(stemmer: &frostem::Stemmer, word: String) -> String {
     }
 }
 
-/// Converts `-ise` and `-yse` with their inflections to z. Words that only look alike (`promise`) change in documents
-/// and queries alike, so they still match.
+/// Converts `-ise` and `-yse` with their inflections to z. Words that only look alike (`promise`) change in both
+/// documents and queries, so they still match.
 fn americanised(word: &str) -> String {
     const ENDINGS: [(&str, &str); 12] = [
         ("isations", "izations"),
@@ -431,7 +430,7 @@ impl Tokenizer for CodeTokenizer {
     }
 }
 
-/// The terms of one text as tantivy reads them.
+/// The terms of one text in the form that tantivy reads.
 pub struct TokenList {
     tokens: std::vec::IntoIter<Token>,
     current: IndexToken,

@@ -1,9 +1,9 @@
-//! A file of vectors, mapped into memory. A search reads vectors from the system's page cache, so the program's own
+//! A file of vectors, mapped into memory. Searches read vectors from the system's page cache, so the program's own
 //! memory does not grow.
 //!
-//! A file is written under another name, and renamed once it is complete. After that nobody writes to it, and a new
-//! version has a new name. So mapped data never changes, as mapping requires. tantivy does the mapping, as for the
-//! files of the index.
+//! A file is written under a temporary name and renamed once it is complete. After that nobody writes to it, and a new
+//! version gets a new name. So mapped data never changes, as mapping requires. tantivy does the mapping, as for the
+//! index files.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
@@ -18,19 +18,19 @@ use recall_embedding::ModelHash;
 use super::vector_record::{record_bytes, records_of};
 
 const MAGIC: [u8; 8] = *b"rcvecs01";
-/// The magic bytes, the model and the dimensions.
+/// The length of the header: magic bytes, model and dimensions.
 const HEADER: usize = 8 + 32 + 4;
-/// The checksum of everything before it.
+/// The length of the trailer: the checksum of everything before it.
 const TRAILER: usize = 4;
 
-/// Why a file of vectors cannot be used.
+/// Why a vector file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum VectorFileError {
-    #[error("a file of vectors cannot be read: {0}")]
+    #[error("cannot read a vector file: {0}")]
     Io(#[from] io::Error),
-    #[error("a file of vectors cannot be mapped: {0}")]
+    #[error("cannot map a vector file: {0}")]
     Map(String),
-    #[error("a file of vectors is damaged or of another model")]
+    #[error("a vector file is damaged or belongs to another model")]
     Damaged,
 }
 
@@ -41,13 +41,13 @@ pub struct VectorFile {
 }
 
 impl VectorFile {
-    /// Maps a file. Does not verify its checksum, which would read all of it.
+    /// Maps a file. Does not verify its checksum, which would read the whole file.
     ///
     /// # Errors
     /// When the file is missing, cannot be mapped, or has an invalid header or end.
     pub fn open(folder: &Path, name: &str, model: ModelHash) -> Result<Self, VectorFileError> {
         let failed = |error: &dyn std::fmt::Display| VectorFileError::Map(error.to_string());
-        // Each file gets its own directory, because a directory returns the earlier mapping of the same name.
+        // Each file gets its own directory object, because a directory returns the earlier mapping of the same name.
         let directory = MmapDirectory::open(folder).map_err(|error| failed(&error))?;
         let bytes = directory.open_read(Path::new(name)).map_err(|error| failed(&error))?.read_bytes()?;
         let dimensions = dimensions(&bytes, model).ok_or(VectorFileError::Damaged)?;
@@ -71,7 +71,7 @@ fn dimensions(bytes: &[u8], model: ModelHash) -> Option<usize> {
     (dimensions > 0 && records.is_multiple_of(record_bytes(dimensions))).then_some(dimensions)
 }
 
-/// Whether a file is unchanged since it was written. Reads all of it.
+/// Whether a file is unchanged since it was written. Reads the whole file.
 ///
 /// # Errors
 /// When the file cannot be read.
@@ -92,7 +92,7 @@ pub fn is_whole(path: &Path) -> io::Result<bool> {
     Ok(u32::from_le_bytes(trailer) == checksum.finalize())
 }
 
-/// Writes a file of vectors that only its owner may read.
+/// Writes a vector file that only its owner can read.
 pub struct VectorFileWriter {
     file: BufWriter<tempfile::NamedTempFile>,
     checksum: crc32fast::Hasher,
@@ -112,10 +112,10 @@ impl VectorFileWriter {
         Ok(this)
     }
 
-    /// Adds a row after those with lower ids. A row with other dimensions is left out.
+    /// Adds a row. Its id must be greater than all earlier ones. A row with other dimensions is skipped.
     ///
     /// # Errors
-    /// When the disk refuses.
+    /// When writing fails.
     pub fn add(
         &mut self,
         id: i64,
@@ -133,7 +133,7 @@ impl VectorFileWriter {
     /// Syncs the file and renames it.
     ///
     /// # Errors
-    /// When the disk refuses; the file is removed then.
+    /// When writing fails; the file is then removed.
     pub fn finish(mut self, folder: &Path, name: &str) -> io::Result<()> {
         let checksum = std::mem::take(&mut self.checksum).finalize();
         self.file.write_all(&checksum.to_le_bytes())?;

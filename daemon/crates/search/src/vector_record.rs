@@ -4,8 +4,8 @@ use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::passage::PassageKey;
 use recall_embedding::packed_bytes;
 
-/// Bytes before a record's packed vector: the id of the stored row, the document's row, its kind, and the passage's
-/// number.
+/// The number of bytes before a record's packed vector: the id of the stored row, the document's row, its kind, and
+/// the passage's number.
 pub(super) const HEAD: usize = 20;
 
 /// The size of a record in bytes.
@@ -13,7 +13,7 @@ pub(super) const fn record_bytes(dimensions: usize) -> usize {
     HEAD + packed_bytes(dimensions)
 }
 
-/// The records of a document's passages, stored under `id`.
+/// Builds the records of a document's passages, stored under `id`.
 pub(super) fn records_of(
     id: i64,
     first: PassageKey,
@@ -28,7 +28,7 @@ pub(super) fn records_of(
     })
 }
 
-/// The passage of a record.
+/// Returns the passage of a record.
 pub(super) fn key_of(record: &[u8]) -> Option<PassageKey> {
     let (row, rest) = record.get(8..)?.split_first_chunk()?;
     let ([letter, low, middle, high], _) = rest.split_first_chunk()?;

@@ -36,7 +36,7 @@ impl Vectors {
         Self { dimensions, blocks: Vec::new() }
     }
 
-    /// Adds the packed vectors of a document's passages. They may come one by one.
+    /// Adds the packed vectors of a document's passages. They may arrive one by one.
     pub fn add(&mut self, document: DocumentKey, packed: &[u8]) {
         let mut records = match self.blocks.pop() {
             Some(Block { records: Records::Own(records), .. }) => records,
@@ -76,8 +76,8 @@ impl Vectors {
         self.len() == 0
     }
 
-    /// The cosine of each record and the question, in order. Empty if they come from different models. NaN for removed
-    /// records.
+    /// Returns the cosine of each record and the question, in order. Empty if they come from different models. NaN for
+    /// removed records.
     pub(super) fn values(&self, question: &Compared) -> Vec<f32> {
         if self.dimensions == 0 || question.dimensions() != self.dimensions {
             return Vec::new();
@@ -91,14 +91,14 @@ impl Vectors {
         all
     }
 
-    /// The passage of each record, in order.
+    /// Returns the passage of each record, in order.
     pub(super) fn keys(&self) -> impl Iterator<Item = PassageKey> {
         let length = record_bytes(self.dimensions);
         let records = self.blocks.iter().flat_map(move |block| block.bytes().chunks_exact(length));
         records.map(|record| key_of(record).unwrap_or(NO_PASSAGE))
     }
 
-    /// The passage of one record.
+    /// Returns the passage of one record.
     pub(super) fn key(&self, mut number: usize) -> Option<PassageKey> {
         let length = record_bytes(self.dimensions);
         for block in &self.blocks {
@@ -149,7 +149,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Adds a row after those with lower ids. A row with other dimensions is left out.
+    /// Adds a row. Its id must be greater than all earlier ones. A row with other dimensions is skipped.
     pub fn add(&mut self, id: i64, document: DocumentKey, (dimensions, packed): (usize, &[u8])) {
         if self.records.is_empty() {
             self.dimensions = dimensions;

@@ -1,8 +1,8 @@
-//! How informative a word is before any document is counted.
+//! How informative a word is before counting any documents.
 //!
-//! In a young project every word is rare, so counts alone would take "run the tests" for a topic. These lists give each
-//! word an expected share of documents, which [`recall_domain::ranking`] combines with the counts. No word is ever
-//! dropped: even a query of only function words finds something.
+//! In a young project every word is rare, so counts alone would mistake "run the tests" for a topic. These lists give
+//! each word an expected share of documents, which [`recall_domain::ranking`] combines with the counts. No word is
+//! ever dropped: even a query of only function words finds something.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -36,7 +36,7 @@ const COMMAND_WORDS: &str = "able actually add ahead already another approach as
     thing think third time today tomorrow tool try two type understand undo update use using verify \
     version wait want way well whole work working worth write wrong yeah yes yesterday";
 
-/// Words that make a text a rule, whatever it is about.
+/// Words that mark a text as a rule, whatever its subject.
 const RULING_WORDS: &str = "always avoid careful ensure never prefer require";
 
 static STEMMED_RULING_WORDS: LazyLock<HashSet<String>> = LazyLock::new(|| stems(RULING_WORDS));

@@ -1,4 +1,4 @@
-//! The weights of a search, where measurements asked for other values than [`recall_domain::ranking`] has.
+//! The weights of a search where measurements called for values other than those of [`recall_domain::ranking`].
 //! `docs/search.md` has the figures.
 
 use recall_domain::document::DocumentKind;
@@ -10,20 +10,21 @@ use super::sums::Weighing;
 const K1: f32 = 1.2;
 /// BM25's length normalisation. Less than usual, because a long answer explains much.
 const B: f32 = 0.3;
-/// The same for passages, at its usual value: a passage that needs more words for the same fact is less about it.
+/// The same for passages, at its usual value: a passage that takes more words for a fact is less about it.
 const B_OF_PASSAGES: f32 = 0.75;
-/// How many extra occurrences a word in the title counts for.
+/// The number of extra occurrences that a word in the title counts for.
 const TITLE_REPEATS: f32 = 2.0;
-/// The bonus when all words of the query are adjacent as in the query.
+/// The bonus if all words of the query are adjacent as in the query.
 const PROXIMITY_WEIGHT: f32 = 1.0;
-/// Prompts count as much as answers, because they contain what the user wanted, often in the question's own words.
+/// The factor for prompts. They count as much as answers, because they contain what the user wanted, often in the
+/// question's own words.
 const PROMPT: f32 = 2.2;
 
-/// What closeness in meaning counts for a call. Only the beginning of a call has vectors, and a model that learned from
-/// sentences puts commands and output further from a question than prose that answers it as well.
+/// The factor for a call's closeness in meaning. Only the beginning of a call has vectors, and a model that learned from
+/// sentences places commands and output further from a question than prose that answers it equally well.
 const MEANING_OF_CALL: f32 = 2.5;
 
-/// The factor of the fit of what was found by its meaning.
+/// The factor for the fit of a match by meaning.
 pub(super) fn meaning_factor(kind: DocumentKind) -> f32 {
     match kind {
         DocumentKind::Activity => MEANING_OF_CALL,
@@ -37,12 +38,12 @@ pub(super) fn meaning_factor(kind: DocumentKind) -> f32 {
     }
 }
 
-/// How the terms of a document are weighed.
+/// The BM25 parameters for a document.
 pub(super) const WEIGHING: Weighing = Weighing {
     saturation: |length, average_length| saturation(length, average_length, B),
     title_repeats: TITLE_REPEATS,
 };
-/// How the terms of a passage are weighed.
+/// The BM25 parameters for a passage.
 pub(super) const WEIGHING_OF_PASSAGES: Weighing = Weighing {
     saturation: |length, average_length| saturation(length, average_length, B_OF_PASSAGES),
     title_repeats: 0.0,

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-/// Allows only what the gateway itself serves: no inline scripts or styles, and no text that becomes markup.
+/// Allows only what the gateway itself serves: no inline scripts or styles, and no text interpreted as markup.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types";
 
@@ -59,7 +59,7 @@ impl Body for Content {
     }
 }
 
-/// Why a call is refused.
+/// Why a call was refused.
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub status: StatusCode,
@@ -101,7 +101,7 @@ impl Refusal {
     }
 }
 
-/// The answer to a query, or the reason for its refusal.
+/// Returns the answer to a query, or its refusal.
 pub(super) fn of_reply(reply: Reply) -> Result<Bytes, Refusal> {
     match reply {
         Reply::Json(bytes) => Ok(bytes.into()),
@@ -110,7 +110,7 @@ pub(super) fn of_reply(reply: Reply) -> Result<Bytes, Refusal> {
     }
 }
 
-/// The refusal for a reply that did nothing.
+/// Returns the refusal for a reply that did nothing.
 pub(super) fn unanswered(reply: &Reply) -> Refusal {
     match reply {
         Reply::TooBig => Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "too_big", "The call is too large"),
@@ -120,7 +120,7 @@ pub(super) fn unanswered(reply: &Reply) -> Refusal {
     }
 }
 
-/// An answer of its own type.
+/// Builds a JSON answer from a typed value.
 pub(super) fn typed<T: Serialize>(value: &T) -> Result<Response<Content>, Refusal> {
     let body = serde_json::to_vec(value)
         .map_err(|error| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", error.to_string()))?;
@@ -138,7 +138,7 @@ pub(super) fn whole(status: StatusCode, kind: &'static str, body: impl Into<Byte
     response
 }
 
-/// Answers a browser's preflight request for a page that the user has allowed.
+/// Answers a browser's preflight request for a page that the user allowed.
 pub(super) fn preflight() -> Response<Content> {
     let mut response = Response::new(Content::Whole(None));
     *response.status_mut() = StatusCode::NO_CONTENT;
@@ -150,7 +150,7 @@ pub(super) fn preflight() -> Response<Content> {
     response
 }
 
-/// Lets a page that the user has named read the response. Without cookies: such a page has the token.
+/// Lets a page that the user named read the response. Without cookies, because such a page has the token.
 pub(super) fn allowing(mut response: Response<Content>, named: Option<&str>) -> Response<Content> {
     if let Some(origin) = named.and_then(|origin| HeaderValue::from_str(origin).ok()) {
         response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);

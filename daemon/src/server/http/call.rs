@@ -1,4 +1,4 @@
-//! The parts of a request: the variable part of its address, its query, and its body.
+//! The parts of a request: the variable part of its path, its query, and its body.
 
 use hyper::http::request::Parts;
 use serde_json::{Map, Value};
@@ -32,7 +32,7 @@ impl Call {
         Ok(())
     }
 
-    /// The text in the query or the body under the first of these names that exists.
+    /// Returns the text in the query or body under the first of these names that exists.
     pub(super) fn text(&self, names: &[&str]) -> Option<String> {
         names.iter().find_map(|name| {
             let given = self.parameters.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
@@ -52,7 +52,7 @@ impl Call {
         text.parse().map(Some).map_err(wrong)
     }
 
-    /// Like [`Self::text`], but the text must exist.
+    /// Like [`Self::text`], but a missing text is an error.
     pub(super) fn needed(&self, names: &[&str]) -> Result<String, Refusal> {
         let missing = || Refusal::invalid(format!("{} is missing", names.first().unwrap_or(&"something")));
         self.text(names).ok_or_else(missing)

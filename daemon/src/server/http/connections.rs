@@ -1,7 +1,7 @@
-//! Accepts connections, and limits their number, time and size.
+//! Accepts connections, and limits their number, duration and size.
 //!
 //! Every user of this machine can connect. So a connection starts as a stranger, and a new stranger replaces the
-//! oldest: one that is slow or silent keeps nobody waiting. An authorised call then gets a place of its own.
+//! oldest: a slow or silent one delays nobody. An authorised call then gets its own place.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -25,24 +25,24 @@ use super::answer::{Content, Refusal, allowing, preflight, sealed, unanswered};
 use super::keys::Caller;
 use super::{GatewayContext, guard, routes};
 
-/// The most authorised calls at the same time, including readers of the event stream.
+/// The maximum number of concurrent authorised calls, including readers of the event stream.
 const CALLERS: usize = 128;
 /// How long an authorised call waits for its place.
 const PLACE_WITHIN: Duration = Duration::from_secs(2);
-/// The most strangers: connections that have not identified themselves or may not call.
+/// The maximum number of strangers: connections that have not identified themselves or are not allowed to call.
 const STRANGERS: usize = 64;
-/// How long a stranger's connection may take in all.
+/// The time limit for a stranger's connection.
 const STRANGER_FOR: Duration = Duration::from_secs(5);
-/// The pause after a failed accept (no descriptors left).
+/// The pause after a failed accept, for example without free descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
 const HEADER_WITHIN: Duration = Duration::from_secs(2);
 const BODY_WITHIN: Duration = Duration::from_secs(5);
 const MOST_HEADER: usize = 16 << 10;
-/// The largest body of an authorised call. A tool's output can be long; the socket takes 16 MiB at once.
+/// The maximum body size of an authorised call in bytes. A tool's output can be long; the socket takes 16 MiB at once.
 const MOST_BODY: usize = 8 << 20;
-/// The largest body of a stranger, who only needs to send the key of a link.
+/// The maximum body size for a stranger in bytes, who only needs to send the key of a link.
 const MOST_OF_STRANGER: usize = 1 << 10;
-/// The most bodies at the same time, because they are in memory.
+/// The maximum number of bodies in memory at the same time.
 const BODIES: usize = 16;
 
 static READING: Semaphore = Semaphore::const_new(BODIES);
@@ -61,7 +61,7 @@ pub(super) async fn accept(listener: TcpListener, gateway: Arc<GatewayContext>) 
                     callers: Arc::clone(&callers),
                     place: OnceLock::new(),
                 };
-                // It begins only after it was added to the strangers, because it removes itself at its end.
+                // Starts only after it was added to the strangers, because it removes itself at its end.
                 let (begin, begun) = tokio::sync::oneshot::channel();
                 let serving = tokio::spawn(async move {
                     if begun.await.is_ok() {
@@ -110,7 +110,7 @@ struct Standing {
 }
 
 impl Standing {
-    /// Exchanges the stranger's place for a caller's.
+    /// Exchanges the stranger's place for an authorised one.
     async fn promote(&self) -> Result<(), Refusal> {
         self.strangers.remove(self.number);
         match timeout(PLACE_WITHIN, Arc::clone(&self.callers).acquire_owned()).await {
@@ -129,7 +129,7 @@ impl Drop for Standing {
     }
 }
 
-/// Serves one request for each connection. A new local connection costs little, and each has one deadline.
+/// Serves one request per connection. A new local connection is cheap, and each has one deadline.
 async fn serve(stream: TcpStream, gateway: &GatewayContext, standing: &Standing) {
     let service = service_fn(|request| async move {
         Ok::<_, Infallible>(sealed(respond(request, gateway, standing).await))

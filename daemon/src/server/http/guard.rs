@@ -1,8 +1,10 @@
-//! Decides who may call: a program with the token of the note, or a page with a token that it got by a one-time link. A
-//! browser sends neither by itself. Cookies would go to every port of this machine, and so to other users' servers.
+//! Decides who may call: a program with the token from the note, or a page with a token that it got through a one-time
+//! link. A browser sends neither automatically. Cookies would go to every port of this machine, and so to other users'
+//! servers.
 //!
-//! Any page in the user's browser can send requests to this machine, and its host name can point here (DNS rebinding).
-//! So `Host` must be this machine. `Origin`, if present, must be the gateway itself or a page that the user has named.
+//! Any page in the user's browser can send requests to this machine, and its host name can resolve to it (DNS
+//! rebinding). So `Host` must be this machine, and `Origin`, if present, must be the gateway itself or a page that the
+//! user named.
 
 use hyper::StatusCode;
 use hyper::header;
@@ -11,7 +13,7 @@ use hyper::http::request::Parts;
 use super::GatewayContext;
 use super::answer::Refusal;
 
-/// Checks the host and the origin of every call. Returns the origin if it is an allowed page.
+/// Checks the host and origin of every call. Returns the origin if it is an allowed page.
 pub(super) fn check(head: &Parts, gateway: &GatewayContext) -> Result<Option<String>, Refusal> {
     let forbidden = |what| Refusal::new(StatusCode::FORBIDDEN, "forbidden", what);
     let mut hosts = head.headers.get_all(header::HOST).iter();
@@ -36,7 +38,7 @@ fn is_own(host: &str, port: u16) -> bool {
     ["127.0.0.1", "localhost"].iter().any(|name| *host == format!("{name}:{port}"))
 }
 
-/// Checks every call that reads or changes something.
+/// Authorises every call that reads or changes something.
 pub(super) fn admit(head: &Parts, gateway: &GatewayContext) -> Result<(), Refusal> {
     let unknown = |what: &str| {
         Refusal::new(StatusCode::UNAUTHORIZED, "unauthorized", what)
@@ -48,7 +50,7 @@ pub(super) fn admit(head: &Parts, gateway: &GatewayContext) -> Result<(), Refusa
     let token = given.to_str().ok().and_then(|given| given.strip_prefix("Bearer "));
     match token.is_some_and(|token| gateway.keys.is_token(token)) {
         true => Ok(()),
-        false => Err(unknown("The token is not one of this gateway")),
+        false => Err(unknown("The token does not belong to this gateway")),
     }
 }
 

@@ -1,5 +1,5 @@
-//! Calls that report what an agent does. Each becomes the equivalent hook event and is treated like one: private text
-//! is removed, and the answer comes after the commit.
+//! Calls that report what an agent does. Each is converted to the equivalent hook event and treated like one: private
+//! text is removed, and the answer comes after the commit.
 
 use std::time::Instant;
 
@@ -34,8 +34,8 @@ pub(super) enum HookCall {
     Raw,
 }
 
-/// Declares the body of a call for the OpenAPI document: with the session in the body, and without it where the address
-/// names it. [`HookCall::fields`] reads the calls, because other workers have several names for the same field.
+/// Declares the body of a call for the OpenAPI document: with the session in the body, and without it where the path
+/// names the session. [`HookCall::fields`] reads the calls, because other tools use several names for the same field.
 macro_rules! bodies {
     ($($name:ident $known:ident { $($(#[$meta:meta])* $field:ident: $type:ty,)* })+) => {$(
         #[derive(JsonSchema)]
@@ -56,17 +56,17 @@ macro_rules! bodies {
 
 bodies! {
     PromptBody PromptBodyOfKnown {
-        /// The session's folder; it tells the project. Needed with a session's first call.
+        /// The session's folder, which determines the project. Required with a session's first call.
         cwd: Option<String>,
         /// Also `userPrompt`.
         prompt: String,
-        /// The turn, if the agent has a name for it.
+        /// The turn's id, if the agent has one.
         prompt_id: Option<String>,
         /// The author, if not the user: `system`, `notification`, `agent`, `channel`. Also `promptSource`.
         source: Option<String>,
-        /// Not needed: the folder tells it.
+        /// Not required: determined by the folder.
         project: Option<String>,
-        /// Not needed: recall counts.
+        /// Not required: counted by recall.
         #[schemars(rename = "promptNumber")]
         prompt_number: Option<u32>,
     }
@@ -81,13 +81,13 @@ bodies! {
     AnswerBody AnswerBodyOfKnown {
         cwd: Option<String>,
         last_assistant_message: Option<String>,
-        /// Not needed: the prompt is known.
+        /// Not required: already known.
         last_user_message: Option<String>,
         prompt_id: Option<String>,
     }
     EndBody EndBodyOfKnown {
         cwd: Option<String>,
-        /// `exit`, `clear`, `logout`, `prompt_input_exit`, `other` or the agent's own.
+        /// `exit`, `clear`, `logout`, `prompt_input_exit`, `other` or the agent's own word.
         reason: Option<String>,
     }
 }
@@ -97,7 +97,7 @@ bodies! {
 pub(super) struct StartBody {
     /// Also `claudeSessionId`, `contentSessionId`, `sessionId`.
     session_id: String,
-    /// The session's folder; it tells the project.
+    /// The session's folder, which determines the project.
     cwd: String,
     /// `startup`, `resume`, `clear` or `compact`.
     source: Option<String>,
@@ -119,23 +119,23 @@ pub(super) struct Accepted {
 #[derive(Serialize, JsonSchema)]
 pub(super) struct StartAnswer {
     status: &'static str,
-    /// The context for the session; empty if there is none.
+    /// The context for the session, or empty.
     context: String,
-    /// A line for the user; empty: none.
+    /// A line for the user, or empty.
     notice: String,
 }
 
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PromptAnswer {
-    /// Names the session in `/sessions/N/...`; null if it is skipped.
+    /// The session's number in `/sessions/N/...`; null if the session is skipped.
     session_db_id: Option<i64>,
     prompt_number: u32,
-    /// Nothing of the prompt is stored: it is private throughout, its project is excluded, or recall is paused.
+    /// Nothing of the prompt is stored: it is entirely private, its project is excluded, or recall is paused.
     skipped: bool,
-    /// `private`, where that is why it is skipped.
+    /// `private` if that is why it is skipped.
     reason: Option<&'static str>,
-    /// The context for the prompt; empty if there is none.
+    /// The context for the prompt, or empty.
     context: String,
 }
 
@@ -146,7 +146,7 @@ pub(super) struct ProcessingAnswer {
     pub(super) queue_depth: i64,
 }
 
-/// The agent that these calls speak for. Editor extensions were written for a worker of this agent.
+/// The agent for which these calls report. Editor extensions were written for a worker of this agent.
 const AGENT: &str = "claude-code";
 const SESSION: &[&str] = &["session_id", "claudeSessionId", "contentSessionId", "sessionId"];
 
@@ -162,7 +162,7 @@ impl HookCall {
         }
     }
 
-    /// The hook's own fields, and the names that a call may use for each.
+    /// The hook's own fields, with the names that a call may use for each.
     fn fields(self) -> &'static [(&'static str, &'static [&'static str])] {
         match self {
             Self::Start => &[("source", &["source"]), ("model", &["model"])],
@@ -188,7 +188,7 @@ impl HookCall {
     }
 }
 
-/// Answers at once, without waiting for compression.
+/// Answers immediately, without waiting for compression.
 pub(super) async fn taken(
     hook: HookCall,
     call: &Call,
@@ -200,12 +200,12 @@ pub(super) async fn taken(
     if cwd.is_none() {
         let (lookup, asked) = (gateway.context.services.context_lookup.clone(), session.clone());
         let is_known = blocking(move || session_number(&lookup, &asked)).await.is_ok();
-        let hint = "It is the session's folder, and tells the project.";
+        let hint = "`cwd` is the session's folder, which determines the project.";
         match hook {
             HookCall::Start => return Err(Refusal::invalid("cwd is missing").hint(hint)),
             HookCall::Prompt if !is_known => return Err(Refusal::invalid("cwd is missing").hint(hint)),
             _ if !is_known => {
-                let what = format!("There is no session {session:?}, and cwd is missing");
+                let what = format!("Session {session:?} is unknown, and cwd is missing");
                 return Err(Refusal::new(StatusCode::NOT_FOUND, "not_found", what).hint(hint));
             }
             _ => {}
@@ -244,7 +244,7 @@ pub(super) async fn taken(
             let (session_db_id, prompt_number) = match blocking(move || session_number(&lookup, &asked)).await
             {
                 Ok((number, prompts)) => (Some(number), prompts),
-                // The project is excluded or recall is paused: nothing is stored.
+                // The project is excluded or recall is paused, so nothing is stored.
                 Err(_) => (None, 0),
             };
             let reason = is_private.then_some("private");
@@ -270,7 +270,7 @@ pub(super) async fn raw(
     Ok(whole(StatusCode::OK, JSON, stdout))
 }
 
-/// The session that a call names, by its own id or by the number that `init` returned.
+/// Returns the session that a call names, by its own id or by the number that `init` returned.
 async fn session(call: &Call, gateway: &GatewayContext) -> Result<String, Refusal> {
     let Some(number) = call.id.as_deref().and_then(|id| id.parse().ok()) else {
         return call.id.clone().map_or_else(|| call.needed(SESSION), Ok);
@@ -319,7 +319,7 @@ async fn deliver(
     services.latencies.hook_answers.record(accepted.elapsed());
     match reply {
         Reply::Ack { stdout } | Reply::Duplicate { stdout } => {
-            // An HTTP caller waits for the answer.
+            // The HTTP caller waits for the answer, so it counts as received.
             given.received();
             Ok(stdout)
         }

@@ -1,4 +1,4 @@
-//! The gateway's secrets, kept as hashes, and its limits on calls.
+//! The gateway's secrets, stored as hashes, and its rate limits.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -9,16 +9,17 @@ use uuid::Uuid;
 
 /// How long a link is valid.
 const LINK_FOR: Duration = Duration::from_secs(300);
-/// The most links, and the most pages of browsers, at the same time. A new one replaces the oldest.
+/// The maximum number of links, and of browser pages, at the same time. A new one replaces the oldest.
 const MOST: usize = 16;
-/// How many calls authorised callers may make at once, and per second.
+/// The number of calls that authorised callers may make at once, and per second.
 const BURST: f64 = 400.0;
 const EACH_SECOND: f64 = 200.0;
-/// The same for all other callers. Any page in the browser can send calls, and must not use up the callers' share.
+/// The same for all other callers. Any page in the browser can send calls, and must not use up the authorised callers'
+/// share.
 const STRANGERS_BURST: f64 = 100.0;
 const STRANGERS_EACH_SECOND: f64 = 50.0;
 
-/// A hash of a secret. Comparing hashes takes equally long however much of a guess is right.
+/// The hash of a secret. Comparing hashes takes equally long however much of a guess is right.
 type Digested = [u8; 32];
 
 fn digest(secret: &str) -> Digested {
@@ -32,10 +33,10 @@ fn new_secret() -> String {
 
 /// The gateway's credentials: token, one-time links, cookies.
 pub struct Keys {
-    /// The token also proves that this gateway is the one in the note.
+    /// The token, which also proves that this gateway is the one in the note.
     token: String,
     links: Mutex<VecDeque<Link>>,
-    /// The tokens of pages that came in by a link.
+    /// The tokens of pages that signed in through a link.
     pages: Mutex<VecDeque<Digested>>,
     callers: Rate,
     strangers: Rate,
@@ -62,7 +63,7 @@ pub enum Locked {
     Unknown,
 }
 
-/// The group of callers to which a connection counts.
+/// The rate limit group of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caller {
     Known,
@@ -72,7 +73,7 @@ pub enum Caller {
 struct Rate {
     burst: f64,
     each_second: f64,
-    /// How many calls are left, and as of when.
+    /// The number of calls left, and the time of that count.
     left: Mutex<(f64, Instant)>,
 }
 
@@ -94,7 +95,7 @@ impl Rate {
 }
 
 impl Keys {
-    /// Makes the keys, and returns the token as text.
+    /// Creates the keys, and returns the token as text.
     pub fn new() -> (Self, String) {
         let token = new_secret();
         let keys = Self {
@@ -113,10 +114,10 @@ impl Keys {
         key
     }
 
-    /// Exchanges the key of a link for the token of its page.
+    /// Exchanges the key of a link for a token for its page.
     ///
     /// # Errors
-    /// When the link was used before, or has expired.
+    /// When the link was already used or has expired.
     pub fn open(&self, key: &str) -> Result<String, Locked> {
         let key = digest(key);
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
@@ -133,14 +134,14 @@ impl Keys {
         Ok(token)
     }
 
-    /// Whether this is the token of the note, or of a page.
+    /// Whether this is the token of the note or of a page.
     pub fn is_token(&self, given: &str) -> bool {
         let given = digest(given);
         given == digest(&self.token)
             || self.pages.lock().unwrap_or_else(PoisonError::into_inner).contains(&given)
     }
 
-    /// Proves knowledge of the note's token: HMAC-SHA256 in hexadecimal digits.
+    /// Proves knowledge of the note's token by an HMAC-SHA256 in hexadecimal.
     pub fn proof(&self, challenge: &str) -> String {
         let key = self.token.as_bytes();
         let pad = |with: u8| {
@@ -155,7 +156,7 @@ impl Keys {
         outer.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Uses up one call of this second. Returns false if none is left.
+    /// Uses up one call of this second. Returns `false` if none is left.
     pub fn take_place(&self, caller: Caller, now: Instant) -> bool {
         match caller {
             Caller::Known => self.callers.take(now),

@@ -1,5 +1,5 @@
 //! Sends events as they happen, as server-sent events. The last thousand are kept, so a reader that reconnects
-//! continues where it stopped. A reader that is further behind is told how many it has missed. Nothing waits for a
+//! continues where it stopped. A reader that is further behind is told how many events it missed. Nothing waits for a
 //! reader.
 
 use std::collections::VecDeque;
@@ -24,21 +24,21 @@ const KEPT: usize = 1024;
 const READERS: usize = 64;
 /// The interval of comments in a quiet stream. They show both sides that the other is alive.
 const BEAT: Duration = Duration::from_secs(15);
-/// The longest text in an event. A prompt can be long, and a thousand are kept.
+/// The maximum length of a text in an event. Prompts can be long, and a thousand events are kept.
 const MOST_CONTENT: usize = 2_000;
-/// Changes of the memory are reported once in this time.
+/// Changes of the memory are reported at most once per this period.
 const CHANGES_TOGETHER: Duration = Duration::from_millis(500);
-/// The most waiting jobs that are counted: after an import there are many.
+/// The maximum number of waiting jobs that are counted: after an import there are many.
 const MOST_COUNTED: u32 = 1_000;
-/// How long events are collected for one write. The delay is not visible.
+/// How long to collect events for one write. The delay is imperceptible.
 const TOGETHER: Duration = Duration::from_millis(25);
-/// The most bytes of one write, and so the most that a stalled reader holds.
+/// The maximum bytes per write, and therefore the most that a stalled reader holds.
 const MOST_TOGETHER: usize = 64 * 1024;
 
 /// The latest events of a daemon. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct LiveEvents {
-    /// Distinguishes the events of this gateway from those of an earlier one.
+    /// Distinguishes this gateway's events from those of an earlier one.
     epoch: i64,
     kept: Arc<Mutex<VecDeque<(u64, Bytes)>>>,
     /// The number of the last event. Closed when the daemon stops.
@@ -47,7 +47,7 @@ pub(super) struct LiveEvents {
 }
 
 impl LiveEvents {
-    /// Starts following the bus. The handle ends it: readers then get what has happened until now, and no more.
+    /// Starts following the bus. Aborting the handle ends it: readers then get everything that has happened until now.
     pub(super) fn of(bus: &Bus, readers: Readers) -> (Self, AbortHandle) {
         let kept = Arc::<Mutex<VecDeque<(u64, Bytes)>>>::default();
         let (tell, last) = watch::channel(0);
@@ -79,7 +79,7 @@ impl LiveEvents {
                     Some(at) => timeout_at(at, next).await,
                     None => Ok(next.await),
                 };
-                // Notes and imports send no other event.
+                // Notes and imports cause no other event.
                 if event.is_err() || changed.is_some_and(|at| at <= Instant::now()) {
                     changed = None;
                     push("memory_changed", json!({}));
@@ -113,7 +113,7 @@ impl LiveEvents {
         (Self { epoch, kept, last, places: Arc::new(Semaphore::new(READERS)) }, telling.abort_handle())
     }
 
-    /// Events after `last_id`, or from now on.
+    /// Returns the events after `last_id`, or from now on.
     pub(super) fn read(&self, last_id: Option<&str>) -> Result<mpsc::Receiver<Bytes>, Refusal> {
         let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| unanswered(&Reply::Busy))?;
         let now = *self.last.borrow();
@@ -125,7 +125,7 @@ impl LiveEvents {
         let (send, receive) = mpsc::channel(1);
         let events = self.clone();
         tokio::spawn(async move {
-            // It ends with the reader or the daemon.
+            // Ends with the reader or the daemon.
             let _ = events.feed(resumed.unwrap_or(now), hello.into(), &send).await;
             drop(place);
         });
@@ -137,7 +137,7 @@ impl LiveEvents {
         loop {
             while let Some(events) = self.next(&mut from) {
                 to.send(events).await.ok()?;
-                // Later events are collected meanwhile; otherwise many readers of many events cost a write each.
+                // Collects later events too; otherwise many readers of many events cost a write each.
                 sleep(TOGETHER).await;
             }
             tokio::select! {
@@ -150,7 +150,7 @@ impl LiveEvents {
         }
     }
 
-    /// The events after `from`, as many as fit into one write. Moves `from` behind them.
+    /// Returns as many events after `from` as fit into one write, and advances `from` past them.
     fn next(&self, from: &mut u64) -> Option<Bytes> {
         let mut together = Vec::new();
         for (number, event) in self.after(*from) {
@@ -169,21 +169,22 @@ impl LiveEvents {
 
     fn after(&self, from: u64) -> Vec<(u64, Bytes)> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        // Numbers are consecutive, so the position can be computed: many readers look at each event.
+        // Numbers are consecutive, so the position can be computed. This matters because many readers visit each
+        // event.
         let first = kept.front().map_or(0, |(number, _)| *number);
         let known = usize::try_from((from + 1).saturating_sub(first)).unwrap_or(usize::MAX);
         kept.range(known.min(kept.len())..).cloned().collect()
     }
 }
 
-/// How many compression jobs wait or run. `None` if the store cannot tell.
+/// The number of compression jobs that wait or run. `None` if the store cannot be read.
 async fn jobs_waiting(readers: &Readers) -> Option<i64> {
     let readers = readers.clone();
     let count = move || readers.read(|db| db.jobs_under_way(MOST_COUNTED));
     tokio::task::spawn_blocking(count).await.ok()?.ok()
 }
 
-/// The event under the name that readers of such streams know.
+/// Returns the event under the name that readers of such streams know.
 fn named(mut event: Value) -> (&'static str, Value) {
     if let Some(Value::String(content)) = event.get_mut("content")
         && let Some((at, _)) = content.char_indices().nth(MOST_CONTENT)

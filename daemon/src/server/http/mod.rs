@@ -1,7 +1,7 @@
 //! The gateway serves the memory over HTTP to browsers and editor extensions, on this machine alone.
 //!
-//! It is closed until somebody asks for it. [`guard`] checks every call, which becomes a typed request or a hook event.
-//! So the gateway can do nothing that the socket cannot. It serves no files from disk.
+//! The gateway is closed until somebody requests it. [`guard`] checks every call, which then becomes a typed request
+//! or a hook event. So the gateway can do nothing that the socket cannot. It serves no files from disk.
 
 mod answer;
 mod connections;
@@ -42,8 +42,8 @@ struct GatewayContext {
     live: LiveEvents,
 }
 
-/// Opens the gateway unless it is open, and makes a link for one browser. Fails if the port is taken or the note for
-/// other programs cannot be written.
+/// Opens the gateway if it is closed, and creates a one-time link for a browser. Fails if the port is taken or the
+/// note for other programs cannot be written.
 pub fn open(context: &ConnectionContext) -> Opening<'_> {
     Box::pin(context.gateway.open_by(start(context)))
 }
@@ -72,8 +72,8 @@ async fn start(context: &ConnectionContext) -> Result<OpenGateway, GatewayError>
     })
 }
 
-/// When this process started, as in `/proc/PID/stat`. It distinguishes processes that had the same id. `None` if there
-/// is no such file.
+/// Returns the start time of this process, as in `/proc/PID/stat`. It distinguishes processes that had the same id.
+/// `None` if there is no such file.
 fn started() -> Option<u64> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     // The second field is the program's name in parentheses, and may contain any characters.

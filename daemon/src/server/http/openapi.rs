@@ -1,4 +1,4 @@
-//! Makes the OpenAPI document from the table of routes and the types of the answers.
+//! Generates the OpenAPI document from the table of routes and the types of the answers.
 
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
@@ -84,7 +84,7 @@ fn content(endpoint: Endpoint, schemas: &mut SchemaGenerator) -> Value {
         }
         Endpoint::Health => (JSON, schema_of::<HealthAnswer>(schemas).to_value()),
         Endpoint::Open => (JSON, schema_of::<OpenAnswer>(schemas).to_value()),
-        // Each agent has a format of its own.
+        // Each agent has its own format.
         Endpoint::Hook(HookCall::Raw) => (JSON, json!({})),
         Endpoint::Processing => (JSON, schema_of::<ProcessingAnswer>(schemas).to_value()),
         Endpoint::OpenApi => (JSON, object(&["openapi", "paths"])),

@@ -1,4 +1,4 @@
-//! The viewer's files, embedded in the program. They contain nothing of the memory.
+//! The viewer's files, embedded in the program. They contain nothing from the memory.
 
 /// A file of the viewer.
 pub(super) struct File {
@@ -35,7 +35,7 @@ static FILES: &[File] = files! {
     "/views.js" SCRIPT "views.js",
 };
 
-/// Looks a file up by its whole path. There is no folder behind it.
+/// Looks up a file by its whole path. There is no folder behind it.
 pub(super) fn file(path: &str) -> Option<&'static File> {
     FILES.iter().find(|file| file.path == path)
 }

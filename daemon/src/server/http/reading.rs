@@ -1,4 +1,4 @@
-//! Typed requests made from calls. Field names are recall's own and those of other memories' workers.
+//! Builds typed requests from calls. Field names are recall's own and those of other memory tools.
 
 use recall_protocol::query::{
     Changes, Context, Days, Edit, Entries, EntryFilter, Explain, Filter, Forget, ForgetStep, Forgettable,
@@ -17,10 +17,10 @@ use recall_app::clock;
 
 type Reading = Result<Query, Refusal>;
 
-/// A file, the documented name first.
+/// The names of a file's field, the documented one first.
 const FILE: &[&str] = &["filePath", "file", "path"];
 
-/// The most results of a listing.
+/// The maximum number of results of a listing.
 const MOST: u32 = 1_000;
 
 pub(super) fn status(_: &Call) -> Reading {
@@ -73,7 +73,7 @@ pub(super) fn by_type(call: &Call) -> Reading {
     search_with(call, " kind:observation")
 }
 
-/// Concepts are searched as words of an observation.
+/// Searches concepts as words of an observation.
 pub(super) fn by_concept(call: &Call) -> Reading {
     call.needed(&["concept"])?;
     search_with(call, " kind:observation")
@@ -107,7 +107,7 @@ pub(super) fn timeline(call: &Call) -> Reading {
     .into())
 }
 
-/// A new session's folder, or a project's name.
+/// Requests the context for a new session in a folder, or for a project's name.
 pub(super) fn context(call: &Call) -> Reading {
     Ok(Context { cwd: call.needed(&["cwd", "project"])?, prompt: call.text(&["prompt"]) }.into())
 }
@@ -149,7 +149,7 @@ pub(super) fn threads(call: &Call) -> Reading {
     })
 }
 
-/// How many of the first results are skipped.
+/// The number of first results to skip.
 fn skip(call: &Call) -> Result<u32, Refusal> {
     Ok(call.number(&["skip", "offset"])?.unwrap_or(0))
 }
@@ -190,7 +190,7 @@ pub(super) fn remember(call: &Call) -> Reading {
     Ok(Remember { text, title, kind, project, files, importance }.into())
 }
 
-/// An id as programs write it: a number or a text.
+/// An id as programs write it, as a number or a text.
 #[derive(Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum Id {
@@ -259,10 +259,10 @@ pub(super) fn review(call: &Call) -> Reading {
 #[serde(deny_unknown_fields)]
 pub(super) struct WrongBody {
     ids: Vec<Id>,
-    /// Where it was told to this session; absent: where it was told last.
+    /// The session into which it was injected; if absent, the last one.
     #[serde(default)]
     session: Option<String>,
-    /// `wrongly`, or `rightly`, which takes that back.
+    /// `wrongly`, or `rightly`, which withdraws an earlier `wrongly`.
     #[serde(default)]
     told: WrittenTold,
 }
@@ -341,7 +341,7 @@ pub(super) struct ForgetBody {
     ids: Vec<Id>,
     session: Option<String>,
     project: Option<String>,
-    /// Needed with `since_ms`, `until_ms` or `words` where no project is named: all projects are meant.
+    /// Required with `since_ms`, `until_ms` or `words` if no project is named: applies to all projects.
     #[serde(default)]
     all: bool,
     since_ms: Option<i64>,
@@ -387,7 +387,7 @@ fn id(call: &Call) -> Result<String, Refusal> {
     call.id.clone().ok_or_else(|| Refusal::invalid("The address lacks an id"))
 }
 
-/// `since` is a time in milliseconds since 1970, or RFC 3339.
+/// Builds a filter. `since` is in milliseconds since 1970, or RFC 3339.
 fn filter(call: &Call) -> Result<Filter, Refusal> {
     let since = call.text(&["since", "since_ms", "dateStart"]);
     let since_ms = since.map(|text| moment(&text)).transpose()?;

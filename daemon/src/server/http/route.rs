@@ -1,4 +1,4 @@
-//! The entries of the table of routes: an address, its input, and its answer.
+//! The entries of the table of routes: a path, its input, and its answer.
 
 use hyper::Method;
 use recall_protocol::query::Query;
@@ -10,17 +10,17 @@ use super::call::Call;
 use super::hooks::HookCall;
 use recall_app::requests::Request;
 
-/// Makes a request from a call.
+/// Builds a request from a call.
 pub(super) type Reading = fn(&Call) -> Result<Query, Refusal>;
 
 #[derive(Clone, Copy)]
 pub(super) enum Endpoint {
-    /// Anybody on this machine may know that the gateway exists.
+    /// Public: anybody on this machine may know that the gateway exists.
     Health,
-    /// Gives the token to the page that knows a link's key.
+    /// Gives a token to a page that knows a link's key.
     Open,
     Ask(Reading, AnswerSchema),
-    /// Like `Ask`, but the answer is the text of the agent's block.
+    /// Like `Ask`, but the answer is the text of the agent's context block.
     AskText(Reading),
     Hook(HookCall),
     Processing,
@@ -83,7 +83,7 @@ pub(super) const fn post(
     Route { method: Method::POST, path, what, parameters: &[], body, endpoint }
 }
 
-/// A call that becomes a hook event.
+/// A call that is converted to a hook event.
 pub(super) const fn hook(
     path: &'static str,
     what: &'static str,
@@ -93,7 +93,7 @@ pub(super) const fn hook(
     post(path, what, Some(body), Endpoint::Hook(call))
 }
 
-/// Makes the schema of an answer or a body.
+/// Generates the schema of an answer or a body.
 pub(super) type AnswerSchema = fn(&mut SchemaGenerator) -> Schema;
 
 /// The schema of the answer to a request.
@@ -114,7 +114,7 @@ pub(super) struct OpenAnswer {
 #[derive(Serialize, JsonSchema)]
 pub(super) struct HealthAnswer {
     pub(super) status: &'static str,
-    /// The proof for the challenge, if there is one.
+    /// The proof for the challenge, if one was sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) proof: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! The table of all calls. The router and the OpenAPI document are made from it.
+//! The table of all calls. The router and the OpenAPI document are generated from it.
 
 use hyper::body::Bytes;
 use hyper::header::{self, HeaderValue};
@@ -54,35 +54,35 @@ const BROWSED: &[Parameter] = &[text("project"), text("kinds"), text("types")];
 pub(super) static ROUTES: &[Route] = &[
     get(
         "/api/health",
-        "That the gateway answers. `challenge`: any text, of which `proof` is the HMAC-SHA256 with the note's token.",
+        "Checks that the gateway responds. `proof` is the HMAC-SHA256 of the `challenge` text, keyed with the note's token.",
         &[text("challenge")],
         Endpoint::Health,
     ),
     post(
         "/api/open",
-        "Gives a page a token of its own for the key of a one-time link.",
+        "Exchanges the key of a one-time link for a page's token.",
         Some(schema_of::<OpenBody>),
         Endpoint::Open,
     ),
-    get("/api/readiness", "That the gateway takes calls.", &[], Endpoint::Health),
+    get("/api/readiness", "Checks that the gateway accepts calls.", &[], Endpoint::Health),
     get("/api/openapi.json", "This document.", &[], Endpoint::OpenApi),
-    get("/api/status", "How the daemon is.", &[], Endpoint::Ask(reading::status, of::<Status>)),
+    get("/api/status", "Returns the daemon's state.", &[], Endpoint::Ask(reading::status, of::<Status>)),
     get(
         "/api/sync",
-        "What is shared through which remote, and how far every machine is.",
+        "Returns what is shared through which remote, and the progress of each machine.",
         &[],
         Endpoint::Ask(reading::sharing, of::<SyncState>),
     ),
-    get("/metrics", "The same for Prometheus.", &[], Endpoint::Metrics),
+    get("/metrics", "Returns the daemon's state in Prometheus format.", &[], Endpoint::Metrics),
     get(
         "/api/days",
-        "How much there is of each day. `kinds` (observation, prompt, summary) and `types` are lists with commas.",
+        "Returns the number of entries per day. `kinds` (observation, prompt, summary) and `types` are comma-separated lists.",
         BROWSED,
         Endpoint::Ask(reading::days, of::<Days>),
     ),
     get(
         "/api/entries",
-        "What is remembered, the newest first.",
+        "Lists what is remembered, newest first.",
         &[
             text("project"),
             text("kinds"),
@@ -96,43 +96,43 @@ pub(super) static ROUTES: &[Route] = &[
     ),
     get(
         "/api/review",
-        "The observations that nobody has looked at, the newest first.",
+        "Lists observations that nobody has reviewed, newest first.",
         &[text("project"), text("since"), text("until"), number("skip"), number("limit")],
         Endpoint::Ask(reading::unreviewed, of::<Unreviewed>),
     ),
     get(
         "/api/projects",
-        "The projects, the latest first.",
+        "Lists projects, most recent first.",
         &[],
         Endpoint::Ask(reading::projects, of::<Projects>),
     ),
     get(
         "/api/threads",
-        "Subjects about which something else was said before; `of`: that of an observation, with its texts.",
+        "Lists subjects that have an earlier statement. `of` selects that of an observation, with its texts.",
         &[text("project"), text("of"), number("skip"), number("limit")],
         Endpoint::Ask(reading::threads, of::<Threads>),
     ),
     get(
         "/api/sessions",
-        "Sessions, the latest first.",
+        "Lists sessions, most recent first.",
         &[text("project"), text("since"), number("skip"), number("limit")],
         Endpoint::Ask(reading::sessions, of::<Sessions>),
     ),
     get(
         "/api/sessions/{id}",
-        "All that is stored of a session.",
+        "Returns everything stored about a session.",
         &[],
         Endpoint::Ask(reading::session, of::<Session>),
     ),
     get(
         "/api/why/{id}",
-        "What a session was given, or who was given an item.",
+        "Lists what was injected into a session, or the sessions that received an item.",
         &[],
         Endpoint::Ask(reading::why, of::<Why>),
     ),
     get(
         "/api/items/{id}",
-        "An observation, prompt, answer, call, summary or plan.",
+        "Returns an observation, prompt, answer, call, summary or plan.",
         &[text("folder")],
         Endpoint::Ask(reading::show, of::<Show>),
     ),
@@ -145,101 +145,101 @@ pub(super) static ROUTES: &[Route] = &[
     ),
     get(
         "/api/search/sessions",
-        "Search summaries of sessions.",
+        "Searches session summaries.",
         SEARCH,
         Endpoint::Ask(reading::summaries, of::<Search>),
     ),
     get("/api/search/prompts", "Search prompts.", SEARCH, Endpoint::Ask(reading::prompts, of::<Search>)),
     get(
         "/api/search/by-file",
-        "Observations of a file.",
+        "Lists observations about a file.",
         &[needed("filePath"), text("project"), text("since"), number("limit")],
         Endpoint::Ask(reading::by_file, of::<Search>),
     ),
     get(
         "/api/search/by-concept",
-        "Observations of a concept.",
+        "Lists observations about a concept.",
         &[needed("concept"), text("project"), text("since"), number("limit")],
         Endpoint::Ask(reading::by_concept, of::<Search>),
     ),
     get(
         "/api/search/by-type",
-        "Observations of a type.",
+        "Lists observations of a type.",
         &[needed("type"), text("project"), text("since"), number("limit")],
         Endpoint::Ask(reading::by_type, of::<Search>),
     ),
     get(
         "/api/timeline",
-        "What happened around an item or in a session.",
+        "Returns what happened around an item or in a session.",
         AROUND,
         Endpoint::Ask(reading::timeline, of::<Timeline>),
     ),
     get("/api/context/timeline", "The same.", AROUND, Endpoint::Ask(reading::timeline, of::<Timeline>)),
     get(
         "/api/context/recent",
-        "The newest observations.",
+        "Lists the newest observations.",
         FILTER,
         Endpoint::Ask(reading::recent, of::<Search>),
     ),
     get(
         "/api/context/inject",
-        "What a new session in a folder or of a project would be given, as text; nothing is recorded.",
+        "Returns the context that a new session in a folder or project would receive, as text. Records nothing.",
         &[text("cwd"), text("project"), text("prompt")],
         Endpoint::AskText(reading::context),
     ),
     hook(
         "/api/context/inject",
-        "A session starts: what it is given, recorded.",
+        "Reports a session start and returns its context, which is recorded.",
         schema_of::<StartBody>,
         HookCall::Start,
     ),
     get(
         "/api/stats",
-        "What models have cost, by day.",
+        "Returns the cost of models per day.",
         &[number("days")],
         Endpoint::Ask(reading::stats, of::<Stats>),
     ),
     get(
         "/api/jobs",
-        "Compression jobs; `which=dead`: those that were given up.",
+        "Lists compression jobs. `which=dead` lists those that were given up.",
         &[text("which"), text("project"), text("since"), number("limit")],
         Endpoint::Ask(reading::jobs, of::<Jobs>),
     ),
-    get("/api/processing", "Whether something is being compressed.", &[], Endpoint::Processing),
+    get("/api/processing", "Returns whether something is being compressed.", &[], Endpoint::Processing),
     post(
         "/api/processing",
-        "Accepted and ignored: recall knows.",
+        "Accepted and ignored, because recall tracks this itself.",
         Some(schema_of::<ProcessingBody>),
         Endpoint::Processing,
     ),
     get("/api/stream", "Server-sent events; `Last-Event-ID` resumes.", &[], Endpoint::Live),
     get("/stream", "The same.", &[], Endpoint::Live),
-    hook("/api/sessions/init", "The user has sent a prompt.", schema_of::<PromptBody>, HookCall::Prompt),
+    hook("/api/sessions/init", "Reports a prompt of the user.", schema_of::<PromptBody>, HookCall::Prompt),
     hook("/sessions/init", "The same.", schema_of::<PromptBody>, HookCall::Prompt),
     hook("/sessions/{id}/init", "The same.", schema_of::<PromptBodyOfKnown>, HookCall::Prompt),
-    hook("/api/sessions/observations", "A tool was used.", schema_of::<ToolBody>, HookCall::ToolUse),
+    hook("/api/sessions/observations", "Reports a tool call.", schema_of::<ToolBody>, HookCall::ToolUse),
     hook("/sessions/{id}/observations", "The same.", schema_of::<ToolBodyOfKnown>, HookCall::ToolUse),
-    hook("/api/sessions/summarize", "The agent has answered.", schema_of::<AnswerBody>, HookCall::Answer),
+    hook("/api/sessions/summarize", "Reports the agent's answer.", schema_of::<AnswerBody>, HookCall::Answer),
     hook("/sessions/{id}/summarize", "The same.", schema_of::<AnswerBodyOfKnown>, HookCall::Answer),
-    hook("/api/sessions/complete", "The session ends.", schema_of::<EndBody>, HookCall::End),
+    hook("/api/sessions/complete", "Reports a session end.", schema_of::<EndBody>, HookCall::End),
     hook("/sessions/{id}/complete", "The same.", schema_of::<EndBodyOfKnown>, HookCall::End),
     Route {
         method: Method::POST,
         path: "/api/hooks/{id}",
-        what: "A hook's JSON as the agent of this name writes it; the answer is what its stdout would be.",
+        what: "Accepts a hook's JSON in the format of this agent. The answer is what the hook would print on stdout.",
         parameters: &[text("event"), text("cwd")],
         body: Some(schema_of::<serde_json::Map<String, Value>>),
         endpoint: Endpoint::Hook(HookCall::Raw),
     },
     post(
         "/api/remember",
-        "Keeps a note.",
+        "Stores a note.",
         Some(schema_of::<RememberBody>),
         Endpoint::Ask(reading::remember, of::<Remember>),
     ),
     post(
         "/api/mark",
-        "Says whether observations still hold: `resolved` or `active`.",
+        "Marks whether observations still hold: `resolved` or `active`.",
         Some(schema_of::<MarkBody>),
         Endpoint::Ask(reading::mark, of::<Mark>),
     ),
@@ -251,37 +251,37 @@ pub(super) static ROUTES: &[Route] = &[
     ),
     post(
         "/api/pin",
-        "Has observations stand first: `on` or `off`.",
+        "Pins observations or unpins them: `on` or `off`.",
         Some(schema_of::<PinBody>),
         Endpoint::Ask(reading::pin, of::<PinUp>),
     ),
     post(
         "/api/review",
-        "A person's verdict on observations: `kept` or `rejected`.",
+        "Records a person's verdict on observations: `kept` or `rejected`.",
         Some(schema_of::<ReviewBody>),
         Endpoint::Ask(reading::review, of::<Review>),
     ),
     post(
         "/api/wrong",
-        "Says that items should not have been told where they were told last.",
+        "Reports that items should not have been injected where they last were.",
         Some(schema_of::<WrongBody>),
         Endpoint::Ask(reading::wrong, of::<Wrong>),
     ),
     post(
         "/api/undo",
-        "Takes back the newest change by hand.",
+        "Reverts the newest manual change.",
         None,
         Endpoint::Ask(reading::undo, of::<Undo>),
     ),
     get(
         "/api/changes",
-        "Changes by hand that can be taken back.",
+        "Lists manual changes that can be reverted.",
         &[number("limit")],
         Endpoint::Ask(reading::changes, of::<Changes>),
     ),
     post(
         "/api/forget",
-        "Says what would be removed; with `step: forget` removes it for good.",
+        "Returns what would be removed. With `step: forget`, removes it permanently.",
         Some(schema_of::<ForgetBody>),
         Endpoint::Ask(reading::forget, of::<Forget>),
     ),
@@ -310,7 +310,7 @@ impl Routed {
         Ok(Self { target, call: Call::new(head, id) })
     }
 
-    /// The caller's group. The page itself, and the fact that there is a gateway, are public.
+    /// The caller's group. The page itself, and the existence of a gateway, are public.
     pub(super) fn caller(&self) -> Caller {
         match self.target {
             Target::Endpoint(Endpoint::Health | Endpoint::Open) | Target::Page(_) => Caller::Stranger,
@@ -318,14 +318,14 @@ impl Routed {
         }
     }
 
-    /// Whether the call brings the key of a link.
+    /// Whether the call presents the key of a link.
     pub(super) fn is_of_link(&self) -> bool {
         matches!(self.target, Target::Endpoint(Endpoint::Open))
     }
 }
 
 fn target(method: &Method, path: &str) -> Result<(Target, Option<String>), Refusal> {
-    let unknown = || Refusal::new(StatusCode::NOT_FOUND, "not_found", "There is nothing at this address");
+    let unknown = || Refusal::new(StatusCode::NOT_FOUND, "not_found", "Nothing exists at this address");
     if method == Method::GET
         && let Some(file) = page::file(path)
     {
@@ -340,7 +340,7 @@ fn target(method: &Method, path: &str) -> Result<(Target, Option<String>), Refus
         other_method = true;
     }
     Err(match other_method {
-        true => Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "invalid", "Not with this method"),
+        true => Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "invalid", "This method is not allowed here"),
         false => unknown(),
     })
 }
@@ -383,7 +383,7 @@ pub(super) async fn answer(
             let reply = queries::answer(reading(&call)?, &gateway.context).await;
             let answer: Value = match of_reply(reply) {
                 Ok(answer) => serde_json::from_slice(&answer).unwrap_or_default(),
-                // Callers inject the answer, so an unknown project gets nothing rather than an error.
+                // Callers inject the answer, so an unknown project yields nothing instead of an error.
                 Err(refusal) if refusal.status == StatusCode::NOT_FOUND => Value::Null,
                 Err(refusal) => return Err(refusal),
             };
@@ -407,8 +407,8 @@ pub(super) async fn answer(
 fn opened(call: &Call, gateway: &GatewayContext) -> Result<Response<Content>, Refusal> {
     let token = gateway.keys.open(&call.needed(&["key"])?).map_err(|locked| {
         let what = match locked {
-            Locked::Used => "This link was used already: it opens one page",
-            Locked::Unknown => "This link is older than five minutes, or of a daemon that has stopped",
+            Locked::Used => "This link was already used. It works only once",
+            Locked::Unknown => "This link is older than five minutes, or belongs to a daemon that has stopped",
         };
         Refusal::new(StatusCode::UNAUTHORIZED, "unauthorized", what)
             .hint("Run `recall ui --web` for a new one.")

@@ -1,4 +1,4 @@
-//! `recall ctl flush`: returns when everything accepted before it is stored, compressed once and searchable by words
+//! `recall ctl flush`: returns once everything accepted before it is stored, compressed once and searchable by words
 //! and, with a sentence model, by meaning.
 
 use std::fmt;
@@ -18,16 +18,16 @@ use recall_app::queries::Refused;
 use recall_app::settings::CheckMode;
 use recall_system::holding;
 
-/// The limit of the whole flush. A sleeping machine or a hanging model must not block a script for ever.
+/// The time limit for the whole flush. A sleeping machine or a hanging model must not block a script forever.
 const WITHIN: Duration = Duration::from_secs(300);
-/// A failing writer is back within this time, even if a database has to be repaired first.
+/// A failing writer restarts within this time, even if the database must be repaired first.
 const RESTARTED_WITHIN: Duration = Duration::from_secs(30);
-/// A spool file that cannot be read at first is readable soon after, or never.
+/// A spool file that cannot be read at first becomes readable within this time, or never.
 const SPOOL_WITHIN: Duration = Duration::from_secs(2);
-/// The bus reports finished jobs; this interval covers events that were missed.
+/// How often to check for finished jobs, in case an event on the bus was missed.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
-/// How often the index's lock of another process is checked, and the pause between two checks.
+/// How often the index lock of another process is checked, and the pause between two checks.
 const LOOK_AT_LOCKS: Duration = Duration::from_secs(1);
 const LOOKS: u32 = 5;
 const INDEX_LOCKS: [&str; 2] = [".tantivy-meta.lock", ".tantivy-writer.lock"];
@@ -35,19 +35,19 @@ const INDEX_LOCKS: [&str; 2] = [".tantivy-meta.lock", ".tantivy-writer.lock"];
 /// Why a flush did not return in time.
 #[derive(Debug, thiserror::Error)]
 pub enum FlushError {
-    #[error("part of the daemon does not answer")]
+    #[error("part of the daemon is not responding")]
     NoAnswer(#[from] NoAnswer),
     #[error("the events in the spool are still being stored")]
     StillDraining,
-    #[error("{0} compression jobs are still not done")]
+    #[error("{0} compression jobs are still unfinished")]
     StillWorking(i64),
     #[error("{who} holds the lock {} of the search index", path.display())]
     IndexLocked { path: PathBuf, who: LockHolder },
-    #[error("the database does not answer: {0}")]
+    #[error("the database is not responding: {0}")]
     Store(#[from] recall_store::StoreError),
 }
 
-/// The holder of a lock, if the system tells.
+/// The holder of a lock, if the system reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockHolder(Option<u32>);
 
@@ -73,12 +73,12 @@ impl From<FlushError> for Refused {
         let hint = match &error {
             FlushError::IndexLocked { who: LockHolder(Some(pid)), .. } => {
                 format!(
-                    "`ps -p {pid}` shows what it is. Everything is stored; recall goes on once the lock is free."
+                    "`ps -p {pid}` shows what it is. Everything is stored; recall continues once the lock is free."
                 )
             }
             FlushError::IndexLocked { path, .. } => {
                 format!(
-                    "`fuser {}` names it. Everything is stored; recall goes on once the lock is free.",
+                    "`fuser {}` names it. Everything is stored; recall continues once the lock is free.",
                     path.display()
                 )
             }
@@ -89,7 +89,7 @@ impl From<FlushError> for Refused {
 }
 
 /// # Errors
-/// When part of the daemon does not answer, or work is not done within five minutes.
+/// When part of the daemon does not respond, or work is unfinished after five minutes.
 pub async fn flush(services: &Services) -> Result<FlushAnswer, FlushError> {
     let started = Instant::now();
     // A client that changed the configuration may rely on it after a flush.
@@ -102,7 +102,7 @@ pub async fn flush(services: &Services) -> Result<FlushAnswer, FlushError> {
     services.answers.settle().await;
     wait_for_jobs(services, started + WITHIN).await?;
     wait_for_index(services, started + WITHIN).await?;
-    // A failing model must not block a script. A restarting embedder is not waited for.
+    // A failing model must not block a script, and a restarting embedder is not awaited.
     let left = (started + WITHIN).saturating_duration_since(Instant::now());
     let _ = services.embedder.ask(EmbedderMessage::Flush, left).await;
     let readers = services.readers.clone();
@@ -115,8 +115,8 @@ pub async fn flush(services: &Services) -> Result<FlushAnswer, FlushError> {
     })
 }
 
-/// Empties the spool and waits for the commits. Repeats if the writer was replaced, because its uncommitted events were
-/// spooled, and for a while if a spool file could not be read.
+/// Empties the spool and waits for the commits. Repeats if the writer was replaced, because its uncommitted events
+/// were spooled, and for a while if a spool file could not be read.
 async fn store_everything(services: &Services, deadline: Instant) -> Result<Drained, FlushError> {
     let spool_deadline = Instant::now() + SPOOL_WITHIN;
     let mut all = Drained::default();
@@ -134,7 +134,7 @@ async fn store_everything(services: &Services, deadline: Instant) -> Result<Drai
     }
 }
 
-/// Waits until the index contains everything, however often it is rebuilt meanwhile.
+/// Waits until the index contains everything, even if it is rebuilt several times.
 async fn wait_for_index(services: &Services, deadline: Instant) -> Result<(), FlushError> {
     tokio::select! {
         flushed = flush_index(services, deadline) => Ok(flushed?),
@@ -156,7 +156,7 @@ async fn flush_index(services: &Services, deadline: Instant) -> Result<(), NoAns
     }
 }
 
-/// Returns when another process has held a lock of the index at several checks in a row: it may never let go.
+/// Returns once another process has held a lock of the index at several consecutive checks: it may never release it.
 async fn index_stays_locked(folder: &Path) -> FlushError {
     let mut looks = 0;
     loop {
@@ -173,7 +173,7 @@ async fn index_stays_locked(folder: &Path) -> FlushError {
     }
 }
 
-/// Waits until every job has its first result. Nothing waits for the retry of a failed job.
+/// Waits until every job has its first result. Retries of failed jobs are not awaited.
 async fn wait_for_jobs(services: &Services, deadline: Instant) -> Result<(), FlushError> {
     let mut bus_events = services.bus.listen();
     loop {
@@ -186,7 +186,7 @@ async fn wait_for_jobs(services: &Services, deadline: Instant) -> Result<(), Flu
         if Instant::now() >= deadline {
             return Err(FlushError::StillWorking(unfinished));
         }
-        // Any event, or a while without one, leads to the next check.
+        // Any event, or a timeout, leads to the next check.
         let _ = timeout(LOOK_AGAIN, bus_events.recv()).await;
     }
 }

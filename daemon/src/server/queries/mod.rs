@@ -1,5 +1,5 @@
-//! Answers queries from the socket, by [`recall_app::queries`] and [`recall_app::commands`]. Queries that ask or wait
-//! for actors are here.
+//! Answers queries from the socket through [`recall_app::queries`] and [`recall_app::commands`]. Queries that need
+//! actors are handled here.
 
 use recall_protocol::query::{
     AgentRemark, Backup, Captured, Context, Edit, Flush, Forget, Glance, HandOver, Improvable, Improve, Mark,
@@ -57,7 +57,7 @@ use flush::flush;
 use status::status;
 use sync::sync_state;
 
-/// Answers a query. Never fails: a refusal is an answer.
+/// Answers a query. Never fails: a refusal is also an answer.
 pub async fn answer(query: Query, connection: &ConnectionContext) -> Reply {
     let services = &connection.services;
     let commands = || services.commands();
@@ -112,7 +112,7 @@ pub async fn answer(query: Query, connection: &ConnectionContext) -> Reply {
         Query::RestoreFrom(request) => command_reply::<RestoreFrom>(restore_from(&commands(), request).await),
         Query::Flush(Flush) => command_reply::<Flush>(flush(services).await.map_err(Refused::from)),
         Query::Stop(Stop) => {
-            // If the channel is full, somebody has asked already.
+            // If the channel is full, a stop was already requested.
             let _ = connection.stop.try_send(());
             command_reply::<Stop>(Ok(StopAnswer { stopping: true }))
         }
@@ -165,7 +165,7 @@ pub async fn answer(query: Query, connection: &ConnectionContext) -> Reply {
         }
         // A connection handles this one itself, because it has many answers.
         Query::Follow(_) => {
-            let what = "Events are followed on a connection of their own";
+            let what = "Following events needs a connection of its own";
             refusal(Refused::new(ErrorKind::Invalid, what, ""))
         }
     }

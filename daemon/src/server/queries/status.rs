@@ -57,10 +57,10 @@ pub(in crate::server) async fn status(connection: &ConnectionContext) -> Answer<
     blocking(move || put_together(&connection, observed, gateway)).await
 }
 
-/// Reasons that are told for jobs that were given up.
+/// The number of reasons shown for jobs that were given up.
 const REASONS: u32 = 3;
 
-/// What compression was asked, what it has cost, and what is left to do.
+/// What models were asked, what it cost, and what is left to do.
 struct Work {
     spent: Usage,
     asked: Vec<SpendingRow>,
@@ -164,7 +164,7 @@ fn index_state(state: &IndexState) -> &'static str {
     }
 }
 
-/// A jump of the clock. It matters only if something is deleted by age.
+/// Returns a jump of the clock, which matters only if something is deleted by age.
 fn clock_jump(services: &Services) -> Option<ClockJump> {
     (services.config.get().retention_days > 0).then(|| services.clock.jump())?.map(ClockJump::from)
 }
@@ -254,7 +254,7 @@ fn embedding_state(services: &Services) -> Answer<EmbeddingState> {
     }
 }
 
-/// The size of the database with SQLite's files beside it.
+/// The size of the database including SQLite's files beside it.
 fn database_bytes(database: &Path) -> u64 {
     let file = |suffix: &str| {
         let mut path = database.as_os_str().to_owned();
@@ -277,7 +277,7 @@ fn folder_bytes(folder: &Path) -> u64 {
         .sum()
 }
 
-/// Memory of this process in bytes.
+/// The memory of this process in bytes.
 struct ProcessMemory {
     resident: u64,
     own: u64,
@@ -285,7 +285,7 @@ struct ProcessMemory {
 }
 
 impl ProcessMemory {
-    /// Reads proc(5); 0 if there is no such file.
+    /// Reads proc(5); zeros if there is no such file.
     fn now() -> Self {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let of = |name: &str| {

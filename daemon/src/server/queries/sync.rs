@@ -1,4 +1,4 @@
-//! `recall sync`: what is shared with other machines, after a round with every remote if one is asked for.
+//! `recall sync`: what is shared with other machines, optionally after a round with every remote.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use recall_app::queries::{Answer, Refused, blocking};
 use recall_app::settings::CheckMode;
 use recall_app::sharing::report::{NextRound, report};
 
-/// A first round may read the whole past of a project.
+/// The time limit of a round. A first round may read the whole past of a project.
 const ROUND_WITHIN: Duration = Duration::from_secs(600);
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 pub(super) async fn sync_state(services: &Services, SyncState { round }: SyncState) -> Answer<SyncAnswer> {
-    // The file may have been changed a moment ago, by `recall share`.
+    // `recall share` may have changed the file a moment ago.
     let settings = services.syncing.settings.clone();
     blocking(move || {
         settings.check(CheckMode::Now);
@@ -30,8 +30,8 @@ pub(super) async fn sync_state(services: &Services, SyncState { round }: SyncSta
         done.map_err(|_| {
             Refused::new(
                 ErrorKind::Unavailable,
-                "The round with the remotes is not over yet",
-                "`recall sync` shows how far it is; the daemon goes on.",
+                "The round with the remotes is not finished yet",
+                "`recall sync` shows how far it is; the daemon continues.",
             )
         })?;
     }

@@ -197,7 +197,11 @@ impl HousekeeperState {
             if orphans {
                 match ingest.ports.writer.write(RepairOrphans { at: now }).await {
                     Ok(RepairedOrphans { calls, prompts }) => {
-                        tracing::info!(calls, prompts, "repaired calls without a prompt and prompts without a job");
+                        tracing::info!(
+                            calls,
+                            prompts,
+                            "repaired calls without a prompt and prompts without a job"
+                        );
                     }
                     Err(error) => tracing::warn!(%error, "cannot repair orphans"),
                 }

@@ -267,12 +267,7 @@ pub(super) static ROUTES: &[Route] = &[
         Some(schema_of::<WrongBody>),
         Endpoint::Ask(reading::wrong, of::<Wrong>),
     ),
-    post(
-        "/api/undo",
-        "Reverts the newest manual change.",
-        None,
-        Endpoint::Ask(reading::undo, of::<Undo>),
-    ),
+    post("/api/undo", "Reverts the newest manual change.", None, Endpoint::Ask(reading::undo, of::<Undo>)),
     get(
         "/api/changes",
         "Lists manual changes that can be reverted.",
@@ -408,7 +403,9 @@ fn opened(call: &Call, gateway: &GatewayContext) -> Result<Response<Content>, Re
     let token = gateway.keys.open(&call.needed(&["key"])?).map_err(|locked| {
         let what = match locked {
             Locked::Used => "This link was already used. It works only once",
-            Locked::Unknown => "This link is older than five minutes, or belongs to a daemon that has stopped",
+            Locked::Unknown => {
+                "This link is older than five minutes, or belongs to a daemon that has stopped"
+            }
         };
         Refusal::new(StatusCode::UNAUTHORIZED, "unauthorized", what)
             .hint("Run `recall ui --web` for a new one.")

@@ -83,8 +83,8 @@ fn what_a_start_repairs_is_a_line_in_the_log_and_nothing_is_none() {
     stage.flush();
     let expected = [
         ("suspended the sessions that the last stop interrupted", "sessions=1"),
-        ("took back the jobs of compressors that are gone", "jobs=1"),
-        ("booked calls of models at the most that they can have cost", "calls=1"),
+        ("returned the jobs of stopped compressors to the queue", "jobs=1"),
+        ("booked unfinished model calls at their maximum cost", "calls=1"),
         ("drained the spool", "stored=1"),
         ("removed a dead daemon's socket", ""),
         ("the last stop was sudden; the database is sound", ""),

@@ -446,7 +446,7 @@ fn a_pipe_is_no_backup() {
     let pipe = stage.user_home().join("pipe.db");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let said = stage.recall(["ctl", "restore", pipe.to_str().unwrap(), "--yes"]);
-    assert!(said.code() != 0 && said.stderr.contains("no regular file"), "{said:?}");
+    assert!(said.code() != 0 && said.stderr.contains("not a regular file"), "{said:?}");
     stage.json(["ctl", "backup", stage.user_home().join("after.db").to_str().unwrap()]);
 }
 

@@ -136,7 +136,7 @@ fn of_a_backup_with_other_tables_only_the_rows_are_taken() {
         "view observation_files",
         "table observation_files, which is missing",
         "table hand_changes, which is missing",
-        "table changes, which is made otherwise",
+        "table changes, which differs",
         "unreadable values of observations.facts: 1",
         "unusable rows of observations: 1",
     ] {

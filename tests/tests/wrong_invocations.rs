@@ -39,7 +39,7 @@ const WRONG: [(&[&str], i32, &str); 77] = [
     (&["show", "9999"], 1, "`recall search WORDS` finds what there is."),
     (&["show", "9998"], 1, "The newest is 1."),
     (&["timeline"], 2, "For example: recall timeline 12"),
-    (&["timeline", "nowhere"], 1, "`recall sessions --all` lists those there are."),
+    (&["timeline", "nowhere"], 1, "`recall sessions --all` lists all sessions."),
     (&["timeline", "1", "--before", "many"], 2, "give a whole number"),
     (&["context", "--cwd"], 2, "a value is required for '--cwd <DIR>'"),
     (&["context", "--cwd", "/no/such/folder"], 2, "There is no folder /no/such/folder."),

@@ -1,7 +1,7 @@
 //! Asks git which commit contains which, and caches the answers.
 //!
-//! History does not change, so an answer is kept. Only a question without an answer is asked again later. A context
-//! lookup waits for git as long as it can; a late answer is cached for the next lookup.
+//! History does not change, so an answer is cached permanently. Only a question without an answer is asked again
+//! later. A context lookup waits for git as long as it can; a late answer is cached for the next lookup.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -13,11 +13,11 @@ use recall_domain::ids::{BranchName, CommitId};
 use recall_repository::history::containment;
 use recall_repository::refs::{Refs, WorkLocation};
 
-/// The most cached answers.
+/// The maximum number of cached answers.
 const MOST_KNOWN: usize = 4_000;
-/// How many git processes may run at once.
+/// The maximum number of concurrent git processes.
 const MOST_LOOKS: usize = 3;
-/// A question without an answer is asked again after this time.
+/// The time after which an unanswered question is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(600);
 
 /// Cheap to clone.
@@ -44,8 +44,8 @@ struct Question {
 }
 
 impl Ancestry {
-    /// The branch context of an agent that works at this place. Waits for git for at most `patience` in all. Reads
-    /// files: for threads that may block.
+    /// Returns the branch context of an agent that works at this place. Waits for git for at most `patience` in total.
+    /// Reads files, so it must run on a thread that may block.
     pub(crate) fn branch_context(&self, place: &WorkLocation, patience: Duration) -> BranchContext {
         let refs = place.refs();
         let here = refs.as_ref().map(Refs::here).unwrap_or_default();
@@ -92,7 +92,7 @@ impl Ancestry {
     }
 }
 
-/// The repository that the agent works in.
+/// The repository in which the agent works.
 pub struct BranchContext {
     ancestry: Ancestry,
     refs: Option<Refs>,
@@ -101,12 +101,12 @@ pub struct BranchContext {
 }
 
 impl BranchContext {
-    /// The mark of an observation that was made on these checkouts.
+    /// Returns the mark for an observation that was made on these checkouts.
     pub fn mark(&self, made: &[MadeOn]) -> Option<Elsewhere> {
         elsewhere(made, &self.here, self)
     }
 
-    /// Whether something was made on the reader's branch, which is not the default branch.
+    /// Whether something was made on the reader's branch, and that is not the default branch.
     pub fn is_own(&self, made: &[MadeOn]) -> bool {
         let own = self.here.branch_of_its_own();
         own.is_some() && made.iter().any(|made| made.branch.as_ref() == own)
@@ -127,7 +127,7 @@ impl History for BranchContext {
         let Some(objects) = refs.objects() else { return Containment::Unknown };
         let question = Question { objects, head, commit: commit.clone() };
         match self.ancestry.ask(question, self.until) {
-            // A shallow clone may lack the part of the history that would answer this.
+            // A shallow clone may lack the part of the history that contains the answer.
             Containment::Missing if refs.is_shallow() => Containment::Unknown,
             answer => answer,
         }

@@ -1,8 +1,8 @@
-//! The event bus. The indexer and the compressors wake on its events; `flush` and tests wait for them.
+//! The event bus. Its events wake the indexer and the compressors; `flush` and tests wait for them.
 //!
 //! Slow listeners miss events and learn how many; publishers never wait. The bus stores nothing: the transaction that
-//! changes a session also stores its lifecycle events. A daemon that is killed right after that commit does not publish
-//! them.
+//! changes a session also stores its lifecycle events. A daemon that is killed right after that commit does not
+//! publish them.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use recall_domain::lifecycle::{LifecycleEvent, LifecycleKind};
 use recall_domain::session::LooseCall;
 use recall_store::ExpiredLife;
 
-/// A listener that is further behind misses events.
+/// The number of events after which a slow listener misses some.
 const CAPACITY: usize = 1024;
 
 /// An event on the bus.
@@ -24,9 +24,9 @@ pub enum BusEvent {
     WorkQueued,
     /// A lifecycle event of a session. Published after its commit, in the order of the commits.
     LifecycleEvent(Arc<LifecycleEvent>),
-    /// A tool call that the end of its turn does not cover.
+    /// A tool call that its turn's end does not include.
     LooseCall(Arc<(SessionKey, LooseCall)>),
-    /// A session was deleted before it had ended.
+    /// A session was deleted before it ended.
     LifeExpired(Arc<ExpiredLife>),
     JobDone {
         job: JobId,
@@ -34,13 +34,13 @@ pub enum BusEvent {
     JobFailed {
         job: Option<JobId>,
     },
-    /// A model was called, and the call is paid.
+    /// A model call ended and its cost is recorded.
     ModelCalled(Arc<ModelCall>),
-    /// The index contains all log entries up to here.
+    /// The index contains all log entries up to this one.
     Indexed {
         upto: LogSeq,
     },
-    /// The daemon stops. This is the last event.
+    /// The daemon is stopping. This is the last event.
     Stopped,
 }
 
@@ -48,8 +48,7 @@ pub enum BusEvent {
 #[derive(Clone)]
 pub struct Bus {
     bus_events: broadcast::Sender<BusEvent>,
-    /// Nearly every commit writes rows, so this is not an event. It wakes only those who follow rows, once for many
-    /// commits.
+    /// Wakes only those who follow rows, once for many commits. Not an event, because nearly every commit writes rows.
     rows: watch::Sender<()>,
 }
 
@@ -60,12 +59,12 @@ impl Default for Bus {
 }
 
 impl Bus {
-    /// Rows were committed that the index must follow.
+    /// Reports committed rows that the index must follow.
     pub fn rows_written(&self) {
         self.rows.send_replace(());
     }
 
-    /// Changes whenever rows were committed.
+    /// Returns a receiver that changes whenever rows are committed.
     pub fn follow_rows(&self) -> watch::Receiver<()> {
         self.rows.subscribe()
     }
@@ -74,7 +73,7 @@ impl Bus {
         if let BusEvent::LifecycleEvent(event) = &bus_event {
             log(event);
         }
-        // An error means that there are no listeners.
+        // An error only means that there are no listeners.
         let _ = self.bus_events.send(bus_event);
     }
 

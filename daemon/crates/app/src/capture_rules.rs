@@ -1,9 +1,9 @@
-//! Decides what may be captured where, by the user's excluded projects and the projects' own files.
+//! Decides what may be captured where, based on the user's excluded projects and the projects' own files.
 //!
-//! Every folder that an event names is checked, both as named and with links resolved. The repository around it is
-//! checked too, with its main work tree, the local repositories that it was cloned from, and all others that its files
-//! mention. One excluded folder is enough. This is checked for each event, so the result for a folder is cached for a
-//! moment.
+//! Every folder that an event names is checked, both as named and with symlinks resolved. The enclosing repository is
+//! checked too, with its main work tree, the local repositories from which it was cloned, and all others that its
+//! files mention. A single excluded folder is enough. Because this is checked for each event, the result for a folder
+//! is cached briefly.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -27,18 +27,19 @@ use recall_repository::project_file::{Captured, ExcludedNames, NAME, ProjectRule
 
 /// How long the result for a folder is cached.
 const BELIEVED_FOR: Duration = Duration::from_secs(1);
-/// The most cached folders.
+/// The maximum number of cached folders.
 const MOST_FOLDERS: usize = 500;
 /// If the patterns contain more folders than this, their spellings are looked up less often.
 const MANY_FOLDERS: usize = 500;
 const MANY_BELIEVED_FOR: Duration = Duration::from_secs(20);
-/// How many parent folders of a place are checked.
+/// The number of parent folders of a place that are checked.
 const MOST_PARENTS: usize = 128;
-/// How many words that may be file names are looked up on disk. The others are only compared with the patterns.
+/// The number of potential file names that are looked up on disk. Others are only compared with the patterns.
 const MOST_NAMES: usize = 1_000;
-/// About how many disk lookups the names of one event may cost. Names beyond that are only compared with the patterns.
+/// The approximate number of disk lookups for the names of one event. Names beyond that are only compared with the
+/// patterns.
 const MOST_LOOKS: usize = 8_000;
-/// How many lookups a folder's rules cost for each folder above it.
+/// The number of lookups that a folder's rules cost per ancestor folder.
 const LOOKS_FOR_RULES: usize = 12;
 
 /// Cheap to clone.
@@ -48,7 +49,7 @@ pub struct CaptureRules {
     known: Arc<Mutex<HashMap<PathBuf, Known>>>,
     /// The user's home folder.
     home: Arc<PathBuf>,
-    /// How often the patterns were replaced.
+    /// Counts replacements of the patterns.
     replaced: Arc<AtomicU64>,
 }
 
@@ -58,7 +59,7 @@ enum ExcludedSet {
     Everything,
 }
 
-/// The folders that patterns name or begin with, by their identity on disk: one folder may have many spellings.
+/// The folders that patterns name or begin with, by their identity on disk, because a folder may have many spellings.
 struct ExcludedFolders {
     spelled: Vec<String>,
     found: Mutex<Option<(Instant, Arc<Spellings>)>>,
@@ -77,7 +78,7 @@ impl ExcludedFolders {
         Self { spelled, found: Mutex::default() }
     }
 
-    /// The current spellings. Folders may be made, moved or mounted at any time.
+    /// Returns the current spellings. Folders may be created, moved or mounted at any time.
     fn spellings(&self) -> Arc<Spellings> {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let believed_for = if self.spelled.len() > MANY_FOLDERS { MANY_BELIEVED_FOR } else { BELIEVED_FOR };
@@ -102,8 +103,8 @@ fn id_of(path: &Path) -> Option<(u64, u64)> {
     path.metadata().ok().map(|found| (found.dev(), found.ino()))
 }
 
-/// Whether an existing part of the path is in a folder that ignores case: the same file also answers to the name in
-/// capitals or in small letters.
+/// Whether an existing part of the path is in a folder that ignores case, so that the same file can be reached by its
+/// name in any case.
 fn lies_without_case(path: &Path) -> bool {
     let other_case = |name: &str| {
         let other = name.to_uppercase();
@@ -125,9 +126,9 @@ impl ExcludedSet {
             Excluded::Everything => Self::Everything,
             Excluded::Projects(patterns) => match ExcludedNames::new(&with_resolved(patterns, home)) {
                 Ok(names) => Self::Projects { names, folders: ExcludedFolders::new(patterns, home) },
-                // Each pattern was compiled when the configuration was read.
+                // Each pattern was already compiled when the configuration was read.
                 Err(error) => {
-                    tracing::error!(%error, "recording is off: capture.exclude cannot be applied");
+                    tracing::error!(%error, "recording is off because capture.exclude cannot be applied");
                     Self::Everything
                 }
             },
@@ -180,21 +181,21 @@ struct Known {
 #[derive(Clone, Debug, Default)]
 pub struct FolderRules {
     pub captured: Captured,
-    /// The project's display name, if it has configured one.
+    /// The project's configured display name, if any.
     pub alias: Option<String>,
     complaints: usize,
-    /// The top of the repository around it.
+    /// The top folder of the enclosing repository.
     top: Option<PathBuf>,
-    /// The folders whose own files apply here, with their contents.
+    /// The folders whose own files apply here, with their rules.
     files: Vec<(PathBuf, ProjectRules)>,
 }
 
 impl FolderRules {
-    /// Whether the content of a file of this name must not be stored.
+    /// Whether the content of a file with this name must not be stored.
     pub fn hides(&self, path: &str) -> bool {
         self.files.iter().any(|(root, rules)| match Path::new(path).strip_prefix(root) {
             Ok(relative) => rules.hides(&relative.to_string_lossy()),
-            // The project's rules do not apply to a path outside it.
+            // The project's rules do not apply to a path outside the project.
             Err(_) => !Path::new(path).is_absolute() && rules.hides(path),
         })
     }
@@ -214,7 +215,7 @@ pub(crate) struct EventRules {
 }
 
 impl EventRules {
-    /// One excluded folder is enough.
+    /// Whether the event may be captured. A single excluded folder forbids it.
     pub(crate) fn captured(&self) -> Captured {
         match self.rules.iter().any(|rules| rules.captured == Captured::No) {
             true => Captured::No,
@@ -222,7 +223,7 @@ impl EventRules {
         }
     }
 
-    /// Whether the content of a file of this name must not be stored.
+    /// Whether the content of a file with this name must not be stored.
     pub(crate) fn hides(&self, path: &str) -> bool {
         self.rules.iter().any(|rules| rules.hides(path))
     }
@@ -252,12 +253,12 @@ impl CaptureRules {
         self.replaced.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How often the patterns were replaced. A decision under another number used other rules.
+    /// The number of replacements of the patterns so far. A decision made under another number used other rules.
     pub fn version(&self) -> u64 {
         self.replaced.load(Ordering::Relaxed)
     }
 
-    /// The path of a folder as a client names it: `~` and `file://` are resolved.
+    /// Resolves `~` and `file://` in a path as a client names it.
     pub(crate) fn spelled_out<'a>(&self, named: &'a str) -> Cow<'a, str> {
         if let Some(path) = strip_file_scheme(named) {
             return Cow::Owned(decoded(path));
@@ -270,7 +271,7 @@ impl CaptureRules {
         }
     }
 
-    /// The rules for a folder.
+    /// Returns the rules for a folder.
     pub async fn rules(&self, folder: &str) -> Arc<FolderRules> {
         self.event_rules(vec![PathBuf::from(folder)], Vec::new())
             .await
@@ -280,8 +281,8 @@ impl CaptureRules {
             .unwrap_or_default()
     }
 
-    /// The rules for an event that names these folders, and whose calls name these files. A file is named as in the
-    /// call or the command, relative to one of the folders.
+    /// Returns the rules for an event that names these folders, and whose calls name these files. A file is named as
+    /// in the call or the command, relative to one of the folders.
     pub(crate) async fn event_rules(&self, folders: Vec<PathBuf>, names: Vec<String>) -> EventRules {
         if names.is_empty() {
             let believed: Vec<_> = folders.iter().map_while(|folder| self.believed(folder)).collect();
@@ -290,13 +291,13 @@ impl CaptureRules {
             }
         }
         let looked = match Handle::current().runtime_flavor() {
-            // A lookup takes microseconds and an agent waits, so no other thread is woken for it. The runtime moves
-            // this thread's other tasks away meanwhile, because a folder may be on a disk that does not answer.
+            // A lookup takes microseconds and an agent is waiting, so no other thread is woken for it. Meanwhile the
+            // runtime moves this thread's other tasks away, because a folder may be on a disk that does not respond.
             RuntimeFlavor::MultiThread => {
                 let look = || block_in_place(|| self.look_around(&folders, names));
                 catch_unwind(AssertUnwindSafe(look)).ok()
             }
-            // Tests with a stopped clock have one thread.
+            // Tests with a paused clock use a single thread.
             _ => {
                 let this = self.clone();
                 spawn_blocking(move || this.look_around(&folders, names)).await.ok()
@@ -320,7 +321,7 @@ impl CaptureRules {
         let (mut looked_at, effort) = (0, Effort::default());
         let is_elsewhere = |name: &String| {
             looked_at += 1;
-            // Such a path is not resolved, so its target is unknown: nothing of it is stored.
+            // Such a path is not resolved, so its target is unknown and nothing of it is stored.
             let is_long = || folders.iter().any(|folder| is_long(&whole(name, folder)));
             match looked_at > MOST_NAMES || effort.is_spent() {
                 true => self.is_named_by_a_pattern(name, folders),
@@ -366,7 +367,8 @@ impl CaptureRules {
         if Path::new(name).is_absolute() {
             return self.is_excluded_place(Path::new(name), own, effort);
         }
-        // A word without a slash is a file in the folder itself, unless it is a folder or a link that leads out.
+        // A word without a slash is a file in the folder itself, unless it is a folder or a symlink that leads
+        // elsewhere.
         let leads_on = |path: &Path| path.symlink_metadata().is_ok_and(|file| !file.is_file());
         let is_excluded = |path: PathBuf| {
             (name.contains('/') || leads_on(&path)) && self.is_excluded_place(&path, own, effort)
@@ -374,7 +376,7 @@ impl CaptureRules {
         folders.iter().any(|folder| is_excluded(folder.join(name)))
     }
 
-    /// Whether a file or folder, which may not exist, is excluded. `own` are the rules of the event's own folder.
+    /// Whether a file or folder, which need not exist, is excluded. `own` are the rules of the event's own folder.
     fn is_excluded_place(&self, path: &Path, own: &[Arc<FolderRules>], effort: &Effort) -> bool {
         let path = without_dots(path);
         effort.spend(&path);
@@ -384,9 +386,9 @@ impl CaptureRules {
         if excluded.covers(&path.to_string_lossy()) || excluded.covers_place(&resolved) {
             return true;
         }
-        // A missing file cannot decide: the last folder that exists does.
+        // A missing file cannot decide, so the last existing folder does.
         let folder = if there.is_dir() { there.as_path() } else { there.parent().unwrap_or(&there) };
-        // The link leads to a file that the project itself hides.
+        // The symlink leads to a file that the project itself hides.
         if resolved != path && own.iter().any(|rules| rules.hides(&resolved.to_string_lossy())) {
             return true;
         }
@@ -421,7 +423,7 @@ impl CaptureRules {
         Some(Arc::clone(&found.rules))
     }
 
-    /// `excluded` are the patterns that the rules were made with.
+    /// Caches the rules of a folder. `excluded` are the patterns with which they were made.
     fn remember(&self, folder: &Path, rules: &Arc<FolderRules>, excluded: &Arc<ExcludedSet>) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if !Arc::ptr_eq(excluded, &self.excluded()) {
@@ -465,7 +467,7 @@ impl CaptureRules {
                 rules.alias.clone_from(&file.alias);
             }
             if file.hides_anything() {
-                // The rules of another work tree of the repository also apply to files of the same name here.
+                // The rules of another work tree of the repository also apply to equally named files here.
                 if !resolved.starts_with(&root) {
                     rules.files.push((PathBuf::from(&facts.folder), file.clone()));
                 }
@@ -488,7 +490,7 @@ fn is_long(path: &Path) -> bool {
     is_too_long(&path.to_string_lossy())
 }
 
-/// How many disk lookups an event has cost so far.
+/// The number of disk lookups that an event has cost so far.
 #[derive(Default)]
 struct Effort(Cell<usize>);
 
@@ -497,7 +499,7 @@ impl Effort {
         self.0.set(self.0.get().saturating_add(path.components().count()));
     }
 
-    /// Counts the lookups of a folder's rules, which are read from each folder above it.
+    /// Counts the lookups for a folder's rules, which are read from each ancestor folder.
     fn spend_on_rules(&self, folder: &Path) {
         self.0.set(self.0.get().saturating_add(folder.components().count().saturating_mul(LOOKS_FOR_RULES)));
     }
@@ -507,7 +509,7 @@ impl Effort {
     }
 }
 
-/// The patterns, plus each pattern that begins with a folder again, with that folder's links resolved.
+/// Returns the patterns, and each pattern that begins with a folder also with that folder's symlinks resolved.
 fn with_resolved(patterns: &[String], home: &Path) -> Vec<String> {
     let mut all = patterns.to_vec();
     for pattern in patterns {
@@ -525,7 +527,7 @@ fn with_resolved(patterns: &[String], home: &Path) -> Vec<String> {
     all
 }
 
-/// A pattern with the user's home folder in it.
+/// Expands the user's home folder in a pattern.
 fn spelled_out(pattern: &str, home: &Path) -> String {
     match pattern.strip_prefix("~/") {
         Some(rest) => format!("{}/{rest}", home.display()),
@@ -533,7 +535,7 @@ fn spelled_out(pattern: &str, home: &Path) -> String {
     }
 }
 
-/// The folder that a pattern names or begins with, and what follows it.
+/// Splits a pattern into the folder that it names or begins with, and the rest.
 fn split_at_folder(full: &str) -> (&str, &str) {
     let plain = full.find(['*', '?', '[', '{', '\\']).unwrap_or(full.len());
     let plain = full.get(..plain).unwrap_or_default();
@@ -541,15 +543,15 @@ fn split_at_folder(full: &str) -> (&str, &str) {
     full.split_at(cut)
 }
 
-/// Whether a folder is in the work tree with this top, without another project or another project file in between.
+/// Whether a folder is in the work tree with this top, without another project or project file in between.
 fn is_plainly_in(folder: &Path, top: &Path) -> bool {
     let says_nothing =
         |folder: &Path| [".git", NAME].iter().all(|name| folder.join(name).symlink_metadata().is_err());
     folder.starts_with(top) && folder.ancestors().take_while(|parent| *parent != top).all(says_nothing)
 }
 
-/// The absolute path for a path that an event names. A relative path is in `folder`. A path with a drive letter belongs
-/// to another system and stays unchanged.
+/// Makes a path that an event names absolute. A relative path is relative to `folder`. A path with a drive letter
+/// belongs to another system and stays unchanged.
 pub fn whole(path: &str, folder: &Path) -> PathBuf {
     match path.get(1..2) {
         Some(":") => PathBuf::from(path),
@@ -557,7 +559,7 @@ pub fn whole(path: &str, folder: &Path) -> PathBuf {
     }
 }
 
-/// Resolves links in the existing part of the path.
+/// Resolves symlinks in the existing part of the path.
 fn resolved(path: &Path) -> PathBuf {
     match resolved_parts(path) {
         (there, missing) if missing.as_os_str().is_empty() => there,
@@ -565,16 +567,16 @@ fn resolved(path: &Path) -> PathBuf {
     }
 }
 
-/// The existing part of a path with links resolved, and the rest.
+/// Returns the existing part of a path with symlinks resolved, and the rest.
 fn resolved_parts(path: &Path) -> (PathBuf, PathBuf) {
     let found = path.ancestors().find_map(|there| Some((there, there.canonicalize().ok()?)));
     let parts = found.and_then(|(there, real)| Some((real, path.strip_prefix(there).ok()?.to_owned())));
     parts.unwrap_or_else(|| (path.to_owned(), PathBuf::new()))
 }
 
-/// The project files that apply to a folder, each with its folder. They are searched from the folder up to the top of
-/// the repository, or without one up to the user's home. Then follow those of the repository's main work tree, and of
-/// the repository that it was cloned from.
+/// Returns the project files that apply to a folder, each with its folder. They are searched from the folder up to the
+/// top of the repository or, without one, up to the user's home. Those of the repository's main work tree and of the
+/// repository from which it was cloned follow.
 pub fn project_files(folder: &Path, facts: &RepositoryFacts, home: &Path) -> Vec<(PathBuf, ProjectRules)> {
     let top = match facts.common_dir {
         Some(_) => Path::new(&facts.folder),
@@ -595,18 +597,18 @@ pub fn project_files(folder: &Path, facts: &RepositoryFacts, home: &Path) -> Vec
     roots.map(|root| (root.to_owned(), rules_in(root))).collect()
 }
 
-/// The current work tree and the main one.
+/// Returns the current work tree and the main one.
 fn trees_of(facts: &RepositoryFacts) -> impl Iterator<Item = &Path> {
     let main = facts.common_dir.as_deref().and_then(|dir| dir.strip_suffix("/.git"));
     [Some(facts.folder.as_str()), main].into_iter().flatten().map(Path::new)
 }
 
-/// The rules in a folder's own file.
+/// Returns the rules in a folder's own file.
 pub(crate) fn rules_in(folder: &Path) -> ProjectRules {
     match recall_repository::project_file(folder) {
         ProjectFile::None => ProjectRules::default(),
         ProjectFile::Text(text) => ProjectRules::parse(&text),
-        // A file of another user must not decide what is stored.
+        // Another user's file must not decide what is stored.
         ProjectFile::Foreign(why) => ProjectRules::ignored(format!("its .recall.toml is ignored: {why}")),
         ProjectFile::Unreadable(why) => {
             ProjectRules::nothing(format!("its .recall.toml cannot be read, so recording is off here: {why}"))
@@ -614,12 +616,12 @@ pub(crate) fn rules_in(folder: &Path) -> ProjectRules {
     }
 }
 
-/// Names that a pattern can match: folders, display names, identities.
+/// Returns the names that a pattern can match: folders, display names, identities.
 fn names_of(named: &Path, resolved: &Path, facts: &RepositoryFacts, home: &Path) -> Vec<String> {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let mut names = vec![text(named), text(resolved)];
     if facts.common_dir.is_none() {
-        // A plain folder also matches by its name, with everything below it.
+        // A plain folder also matches by its name, including everything below it.
         let parents = resolved.ancestors().skip(1).take_while(|parent| *parent != home);
         names.extend(parents.filter_map(Path::file_name).map(|name| name.to_string_lossy().into_owned()));
     }

@@ -1,8 +1,8 @@
-//! Knows when recording of a session was certainly on.
+//! Tracks when recording of a session was certainly on.
 //!
-//! An agent's record also contains what was typed while recall was off, in a folder that was excluded then, or in a
-//! program without recall. So a record alone proves nothing. But between two hooks of one turn that this daemon stored,
-//! with none discarded in between, recording was on.
+//! An agent's record also contains what was typed while recall was off, in a folder that was then excluded, or in a
+//! program without recall. So a record alone proves nothing. But between two hooks of one turn that this daemon
+//! stored, with none discarded in between, recording was on.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,13 +13,13 @@ use recall_domain::event::{HookEvent, HookEventKind};
 use recall_domain::ids::{SessionKey, Timestamp};
 use recall_domain::order::Order;
 
-/// How many sessions are followed. Beyond that, the longest idle are dropped.
+/// The maximum number of tracked sessions. Beyond that, those idle for longest are dropped.
 const MOST_SESSIONS: usize = 1_000;
-/// The most times of one session.
+/// The maximum number of time spans per session.
 const MOST_SPANS: usize = 1_000;
 /// How long before a session's start its first prompt may have been recorded, in milliseconds.
 const BEFORE_START_MS: i64 = 60_000;
-/// How much the clock may have changed between two hooks, in milliseconds.
+/// The maximum clock change between two hooks, in milliseconds.
 const CLOCKS_APART_MS: i64 = 2_000;
 
 /// Cheap to clone.
@@ -38,9 +38,10 @@ pub struct Span {
 pub struct Certain {
     pub transcript: String,
     pub context: ShimContext,
-    /// Times during a turn that a hook had begun.
+    /// Spans within a turn that a hook began.
     pub in_turns: Vec<Span>,
-    /// The other times, if no hook has ever reported a prompt. The last prompt in one of them began the turn after it.
+    /// The other spans, if no hook has ever reported a prompt. The last prompt in each of them began the turn after
+    /// it.
     pub between: Vec<Span>,
 }
 
@@ -48,21 +49,21 @@ pub struct Certain {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PromptSource {
     Hooks,
-    /// Only in its record. Its sessions start after their first prompt.
+    /// Only in the agent's record. The agent's sessions start after their first prompt.
     Record,
 }
 
-/// Which times are used.
+/// Which spans to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// Those within turns, because hooks may still be under way.
+    /// Only those within turns, because hooks may still be in transit.
     Turns,
     All,
 }
 
 #[derive(Default)]
 struct Course {
-    /// The last hook, and the capture rules at that time. `None` if the next hook continues nothing.
+    /// The last hook, and the version of the capture rules at that time. `None` if the next hook continues nothing.
     last: Option<(Order, u64)>,
     is_in_turn: bool,
     has_reported_prompts: bool,
@@ -76,7 +77,7 @@ struct Course {
 }
 
 impl CertainTimes {
-    /// Notes that a hook's event was stored under these rules.
+    /// Records that a hook's event was stored under these rules.
     pub fn note(
         &self,
         key: &SessionKey,
@@ -93,7 +94,7 @@ impl CertainTimes {
         courses.entry(key.clone()).or_default().note((event, prompts), at, rules, context);
     }
 
-    /// Notes that an event of the session was not stored, so the next one continues nothing.
+    /// Records that an event of the session was not stored, so the next one continues nothing.
     pub(crate) fn break_off(&self, key: &SessionKey) {
         let mut courses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(course) = courses.get_mut(key) {
@@ -101,13 +102,13 @@ impl CertainTimes {
         }
     }
 
-    /// `None` if nothing is certain or no record is known.
+    /// Returns the certain spans. `None` if nothing is certain or no record is known.
     pub fn of(&self, key: &SessionKey, extent: Extent) -> Option<Certain> {
         let courses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         courses.get(key)?.certain(extent)
     }
 
-    /// The sessions that have been silent for this long, each once per silence.
+    /// Returns the sessions that have been silent for this long, each once per silence.
     pub fn silent(&self, now: Timestamp, for_ms: i64) -> Vec<SessionKey> {
         let mut courses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut silent = Vec::new();
@@ -139,7 +140,7 @@ impl Course {
             if self.is_in_turn { join(&mut self.in_turns, span) } else { add(&mut self.between, span) }
         }
         if starts && prompts == PromptSource::Record {
-            // The session started because of a prompt.
+            // A prompt caused the session to start.
             let until_ms = at.wall.0;
             add(&mut self.between, Span { since_ms: until_ms.saturating_sub(BEFORE_START_MS), until_ms });
         }
@@ -180,8 +181,8 @@ impl Span {
     }
 }
 
-/// The time from one hook to the next. `None` if they belong to two boots, or if the clock was changed in between: then
-/// the times in a record do not say what happened between.
+/// Returns the time from one hook to the next. `None` if they belong to different boots, or if the clock changed in
+/// between, because the times in a record then do not show what happened in between.
 fn span(from: &Order, to: &Order) -> Option<Span> {
     let passed = i64::try_from(to.boot_ns.checked_sub(from.boot_ns)? / 1_000_000).ok()?;
     let is_steady = (to.wall.0 - from.wall.0 - passed).abs() <= CLOCKS_APART_MS;
@@ -189,7 +190,7 @@ fn span(from: &Order, to: &Order) -> Option<Span> {
         .then_some(Span { since_ms: from.wall.0, until_ms: to.wall.0 })
 }
 
-/// Adds a time. It extends the last one if there is no gap.
+/// Adds a span, extending the last one if there is no gap.
 fn join(spans: &mut Vec<Span>, span: Span) {
     match spans.last_mut() {
         Some(last) if last.until_ms == span.since_ms => last.until_ms = span.until_ms,

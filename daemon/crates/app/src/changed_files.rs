@@ -1,4 +1,4 @@
-//! The files that a call changes, if its tool tells.
+//! Finds the files that a call changes, if its tool reports them.
 
 use sha2::{Digest, Sha256};
 
@@ -7,7 +7,7 @@ use recall_agents::format::tools::patched_files;
 use recall_domain::event::{HookEvent, HookEventKind, ToolResult};
 use recall_domain::material::{Action, ProjectFolder};
 
-/// The files that a call changes, as the agent spells them.
+/// Returns the files that a call changes, as the agent spells them.
 pub fn of_call(spec: &AgentSpec, tool_name: &str, input: &str) -> Vec<String> {
     match spec.action(tool_name, input, None) {
         Action::Edit { path, .. } | Action::Write { path, .. } => {
@@ -19,15 +19,15 @@ pub fn of_call(spec: &AgentSpec, tool_name: &str, input: &str) -> Vec<String> {
     }
 }
 
-/// The hash of a path that is relative to the project's folder.
+/// Hashes a path that is relative to the project's folder.
 pub fn mark(path: &str) -> [u8; 8] {
     let mut mark = [0; 8];
     mark.iter_mut().zip(Sha256::digest(path.as_bytes())).for_each(|(byte, digit)| *byte = digit);
     mark
 }
 
-/// The files of the project that a call has changed, as hashes of their paths, because they are only counted. Empty for
-/// a call that failed.
+/// Returns the project files that a call changed, as path hashes, because they are only counted. Empty for a failed
+/// call.
 pub fn marks(spec: &AgentSpec, event: &HookEvent, root: Option<&str>) -> Vec<[u8; 8]> {
     let HookEventKind::Tool(call) = &event.what else { return Vec::new() };
     if !matches!(call.result, ToolResult::Done(_)) {

@@ -1,8 +1,8 @@
 //! Records the checkout at the beginning and end of each batch. This runs on a thread that may block, after the event
 //! is queued, so no acknowledgement waits for a repository.
 //!
-//! Only recent events are recorded. When a late event from the spool happened, another commit may have been checked
-//! out, so the checkout of its batch is unknown.
+//! Only recent events are recorded. When a late event from the spool happened, a different commit may have been
+//! checked out, so the checkout of its batch is unknown.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -21,7 +21,7 @@ use recall_store::CheckoutRecord;
 
 /// An event that was captured longer ago is late.
 const FRESH: Duration = Duration::from_secs(10);
-/// A folder that does not answer within this time, such as one on a network, is skipped.
+/// A folder that does not respond within this time, such as one on a network, is skipped.
 const LOOK_WITHIN: Duration = Duration::from_secs(5);
 
 /// Cheap to clone.
@@ -32,7 +32,7 @@ pub struct Checkouts<W> {
     under_way: watch::Sender<usize>,
 }
 
-/// The last recorded checkout of a session, so that it is written once.
+/// The last recorded checkout of a session, so that it is written only once.
 #[derive(Clone, Debug, Default)]
 pub struct LastSeen(Arc<Mutex<Option<Seen>>>);
 
@@ -43,7 +43,7 @@ struct Seen {
 }
 
 impl LastSeen {
-    /// Notes a checkout. Returns whether it differs from the last one.
+    /// Records a checkout. Returns whether it differs from the last one.
     fn take(&self, batches: &[Seq], checkout: &Checkout) -> bool {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = Some(Seen { batches: batches.to_vec(), checkout: checkout.clone() });
@@ -100,14 +100,14 @@ impl<W: Writer> Checkouts<W> {
         }
     }
 
-    /// Waits until no lookup runs.
+    /// Waits until no lookup is running.
     pub async fn settle(&self) {
-        // The sender belongs to this value, so it cannot be closed.
+        // The sender belongs to this value, so the channel cannot be closed.
         let _ = self.under_way.subscribe().wait_for(|looks| *looks == 0).await;
     }
 }
 
-/// Whether the event is recent. Measured since the boot, because the wall clock may be changed.
+/// Whether the event is recent, measured by the time since boot because the wall clock may change.
 fn is_fresh(deliver: &Deliver) -> bool {
     let now = BootStamp::now();
     let age = now.boot_ns.saturating_sub(deliver.boot_ns);

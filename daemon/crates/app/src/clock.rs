@@ -11,10 +11,11 @@ use recall_domain::ids::Timestamp;
 use recall_domain::order::Order;
 use recall_system::faults;
 
-/// When the time began to follow the runtime. Only tests set it.
+/// When the time began to follow the runtime. Set only by tests.
 static FOLLOWED_FROM: OnceLock<(SystemTime, Instant)> = OnceLock::new();
 
-/// Lets the time of this process follow its runtime's clock, which a test may pause and advance. Only tests call it.
+/// Makes the time of this process follow its runtime's clock, which a test may pause and advance. Called only by
+/// tests.
 pub fn follow_the_runtime() {
     FOLLOWED_FROM.get_or_init(|| (SystemTime::now(), Instant::now()));
 }
@@ -28,7 +29,7 @@ pub fn now() -> Timestamp {
     Timestamp(now.0.saturating_add(faults::clock_ahead_ms()))
 }
 
-/// This moment, in the order of events.
+/// Returns this moment in the order of events.
 pub fn moment() -> Order {
     let BootStamp { boot_id, boot_ns } = boot_stamp();
     Order { boot: boot_id, boot_ns, wall: now() }
@@ -42,13 +43,13 @@ fn boot_stamp() -> BootStamp {
     }
 }
 
-/// A time of a file, or of another program.
+/// Converts the time of a file or of another program.
 pub fn of(time: SystemTime) -> Timestamp {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// When the day after this moment begins in the user's time zone.
+/// Returns when the day after this moment begins in the user's time zone.
 pub fn midnight_after(moment: Timestamp) -> Timestamp {
     const DAY_MS: i64 = 24 * 3600 * 1000;
     let zoned = jiff::Timestamp::from_millisecond(moment.0)
@@ -59,7 +60,7 @@ pub fn midnight_after(moment: Timestamp) -> Timestamp {
         .map_or(Timestamp(moment.0.saturating_add(DAY_MS)), |at| Timestamp(at.timestamp().as_millisecond()))
 }
 
-/// The day in the user's time zone. Budgets start again at its midnight.
+/// Returns the day in the user's time zone. Budgets restart at its midnight.
 pub fn day_of(moment: Timestamp) -> Day {
     let moment = jiff::Timestamp::from_millisecond(moment.0).unwrap_or_default();
     Day(moment.to_zoned(jiff::tz::TimeZone::system()).date().to_string())

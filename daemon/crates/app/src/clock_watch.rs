@@ -1,4 +1,4 @@
-//! Watches the wall clock for deletions by age, and keeps its observations in a file from one daemon to the next.
+//! Checks the wall clock for deletions by age, and keeps its record in a file across daemon restarts.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use recall_domain::wall_clock::{ClockRecord, Jump, Look, Trust};
 use recall_system::trusted_file::{self, Links};
 
 const MOST_BYTES: u64 = 4096;
-/// How often the file is written if nothing happens.
+/// How often the file is written if nothing changes.
 const WRITE_EVERY: Duration = Duration::from_secs(60 * 60);
 
 /// Cheap to clone.
@@ -59,7 +59,7 @@ impl ClockWatch {
         trust
     }
 
-    /// The clock's jump that stops deletions at the moment.
+    /// Returns the clock jump that currently prevents deletions.
     pub fn jump(&self) -> Option<Jump> {
         match self.locked().as_ref()?.record.trust() {
             Trust::Believed => None,
@@ -71,10 +71,10 @@ impl ClockWatch {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes the file. Best effort: without it a later start counts as the first one, and less is deleted.
+    /// Writes the file. Best effort: without it a later start counts as the first one, so less is deleted.
     fn write(&self, record: &ClockRecord) {
         if let Err(error) = write_note(&self.note, record) {
-            tracing::warn!(%error, "cannot note what the clock shows");
+            tracing::warn!(%error, "cannot record the clock's state");
         }
     }
 }
@@ -84,7 +84,7 @@ fn say(trust: Trust) {
         tracing::warn!(
             from = from.0,
             to = to.0,
-            "the clock jumped; nothing is deleted for its age before another start or a day of running"
+            "the clock jumped; nothing is deleted by age until another start or a day of running"
         );
     }
 }

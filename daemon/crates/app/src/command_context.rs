@@ -1,8 +1,8 @@
-//! What is known of a command that is about to run, and what cured an error that a command met before. It is asked for at
-//! every command, so the cheap checks come first, and nothing is said in doubt.
+//! Finds notes about a command that is about to run, and fixes for an error that a command has just produced.
+//! Requested at every command, so cheap checks come first, and doubtful notes are not injected.
 //!
-//! Hand-made notes come first and are told also to a session that was given them at its start: the command is the moment
-//! at which they count. Each is told once for a form of command, or for an error.
+//! Notes by hand come first, and are injected even if the session received them at its start, because the command is
+//! when they matter. Each is injected once per command form or error.
 
 use super::clock;
 use super::context_lookup::{ContextLookup, ContextReply, note};
@@ -26,19 +26,19 @@ use recall_repository::refs::WorkLocation;
 use recall_search::index::Index;
 use recall_store::{ObservationRow, ProjectInfo, Reader, StoreError};
 
-/// The weightiest hand-made notes are looked at.
+/// The number of most important notes by hand that are considered.
 const BY_HAND: u32 = 60;
-/// Passages that have the command's or the error's words.
+/// The number of passages with the command's or the error's words that are considered.
 const FOUND: usize = 24;
-/// Notes of machines that are read for one command.
+/// The number of machine-made notes read per command.
 const READ: usize = 6;
-/// One line is enough; a second only of what persons wrote.
+/// The maximum number of notes. A single line is enough; only notes by hand may have a second.
 const MOST_BY_HAND: usize = 2;
-/// What interrupts a command must matter.
+/// The minimum importance for interrupting a command.
 const LEAST_IMPORTANCE: u8 = 6;
-/// What cured an error helps whoever meets it again, however small it was.
+/// The minimum importance of a fix. Lower, because a fix helps anyone who hits the error again.
 const LEAST_IMPORTANCE_OF_CURES: u8 = 4;
-/// Sorts of notes of machines that are told before a command.
+/// Types of machine-made notes that are injected before a command.
 const OF_COMMANDS: [ObservationType; 5] = [
     ObservationType::Gotcha,
     ObservationType::Correction,
@@ -46,7 +46,7 @@ const OF_COMMANDS: [ObservationType; 5] = [
     ObservationType::Security,
     ObservationType::Decision,
 ];
-/// Sorts that tell what cured an error.
+/// Types of notes that may contain a fix.
 const CURES: [ObservationType; 5] = [
     ObservationType::Bugfix,
     ObservationType::Gotcha,
@@ -54,19 +54,19 @@ const CURES: [ObservationType; 5] = [
     ObservationType::Discovery,
     ObservationType::Decision,
 ];
-/// Characters of an error by which it is known within a session.
+/// The number of characters that identify an error within a session.
 const ERROR_KEY: usize = 120;
 
-/// The command, or what is known of how it failed.
+/// The subject of the lookup: a command, or the error with which it failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     Command(Vec<CommandForm>),
-    /// The line that says what went wrong.
+    /// The line that states the error.
     Error(String),
 }
 
 impl Subject {
-    /// `None`: it is no command of a shell, or nothing can be known of it.
+    /// Returns the subject. `None` if the call is not a shell command, or nothing can be known about it.
     pub fn of(spec: &AgentSpec, ask: &Ask) -> Option<Self> {
         let Ask::Call { tool, input, failure } = ask else { return None };
         let Action::Command { command, .. } = spec.action(tool, input, None) else { return None };
@@ -86,7 +86,7 @@ impl Subject {
         }
     }
 
-    /// By which it is remembered that this was told. Forms that a session was told about are left out.
+    /// Returns the subject without the forms that were already injected into this session. `None` if nothing is left.
     fn new_to(self, injected: &InjectedSet) -> Option<Self> {
         match self {
             Self::Command(mut forms) => {
@@ -106,7 +106,7 @@ impl Subject {
         }
     }
 
-    /// The words by which notes are found.
+    /// The words by which notes are searched.
     fn words(&self) -> String {
         match self {
             Self::Command(forms) => forms.iter().map(CommandForm::subjects).collect::<Vec<_>>().join(" "),
@@ -114,7 +114,7 @@ impl Subject {
         }
     }
 
-    /// Whether a note is about it for sure.
+    /// Whether a note certainly is about the subject.
     fn is_named_in(&self, text: &str) -> bool {
         match self {
             Self::Command(forms) => forms.iter().any(|form| form.is_named_in(text)),
@@ -122,8 +122,8 @@ impl Subject {
         }
     }
 
-    /// Whether what a machine made is about it: of a command its title says so, which may be all that is told; what cured an
-    /// error may stand in its text.
+    /// Whether a machine-made note is about the subject. For a command, its title must say so, because the title may
+    /// be all that is injected; a fix may be in the text.
     fn is_of(&self, row: &ObservationRow) -> bool {
         match self {
             Self::Command(_) => self.is_named_in(&row.title),
@@ -131,7 +131,7 @@ impl Subject {
         }
     }
 
-    /// The form that a note names, first.
+    /// Moves the form that a note names to the front.
     fn with_named_first(self, text: &str) -> Self {
         match self {
             Self::Command(mut forms) => {
@@ -151,7 +151,7 @@ fn key_of_error(line: &str) -> String {
     format!("! {}", line.chars().take(ERROR_KEY).collect::<String>())
 }
 
-/// The subject, and who is told.
+/// The subject, and who receives the notes.
 #[derive(Clone, Debug)]
 pub struct CommandContextRequest {
     /// The agent's limit.
@@ -163,7 +163,7 @@ pub struct CommandContextRequest {
 }
 
 impl ContextLookup {
-    /// What is known of the command or its error. Empty after an error or a timeout.
+    /// Looks up notes about the command or its error. Empty after an error or a timeout.
     pub async fn about_command(
         &self,
         mut context_request: CommandContextRequest,
@@ -212,7 +212,7 @@ impl ContextLookup {
         Ok(ContextReply { block, moment: Some(moment), file: Some(key), ..ContextReply::default() })
     }
 
-    /// What persons wrote or pinned and what is about the command, the best first.
+    /// Returns the notes about the subject that persons wrote or pinned, best first.
     fn hand_made(
         &self,
         db: Reader<'_>,
@@ -224,7 +224,7 @@ impl ContextLookup {
         rows.retain(|row| disfavour.worth(row.id.into(), Occasion::Command, row.importance).is_some());
         let index = self.index.index().filter(|_| !rows.is_empty());
         let words = match (&index, subject) {
-            // An error's words are those of any program.
+            // An error's words may come from any program.
             (Some(index), Subject::Command(_)) => {
                 self.index.words_of(index, &subject.words(), &project.key).unwrap_or_default()
             }
@@ -247,7 +247,7 @@ impl ContextLookup {
         Ok(told.into_iter().map(|(_, row)| row).collect())
     }
 
-    /// The weightiest note that a machine made and that names the command or the error.
+    /// Returns the most important machine-made note that names the command or the error.
     fn made(
         &self,
         db: Reader<'_>,

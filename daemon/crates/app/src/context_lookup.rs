@@ -38,33 +38,33 @@ use recall_store::{
 };
 use recall_system::faults::{self, Fault, Point, planted};
 
-/// How many of the newest and of the most important observations are candidates at a start.
+/// The number of newest, and of most important, observations that are candidates at a start.
 const CANDIDATES: u32 = 60;
 /// Types of observations that warn about a file.
 const WARNINGS: [ObservationType; 3] =
     [ObservationType::Gotcha, ObservationType::Security, ObservationType::Correction];
-/// The most warnings about one file at a start, newest first.
+/// The maximum number of warnings about one file at a start, newest first.
 const WARNINGS_EACH: u32 = 3;
-/// How many files of the branch are looked up at a start.
+/// The number of files of the branch that are looked up at a start.
 const MOST_FILES: usize = 40;
-/// If the start's context comes with the first prompt, the part of the agent's limit that is left for passages about
-/// the prompt: one in three.
+/// If the start's context comes with the first prompt, one in this many parts of the agent's limit is left for
+/// passages about the prompt.
 const FIRST_PROMPT: u64 = 3;
-/// A session with an event in this time, in milliseconds, is continued. An older one is history.
+/// A session with an event within this time, in milliseconds, is continued. An older one is history.
 const FRESH_MS: i64 = 24 * 3_600_000;
-/// How long a start tells of somebody else's last session.
+/// How long a start mentions another person's last session, in milliseconds.
 const OTHERS_SESSION_MS: i64 = 14 * 24 * 3_600_000;
-/// A reply that takes longer would miss the shim's deadline; the agent then gets none.
+/// The time limit of a reply. A later one would miss the shim's deadline, and the agent would get none.
 const ANSWER_WITHIN: Duration = Duration::from_millis(45);
 
-/// [`ANSWER_WITHIN`], or nine tenths of `RECALL_ANSWER_MS`, the time that the shim waits (10 to 10,000). On a slow
-/// machine both need more time.
+/// Returns [`ANSWER_WITHIN`], or nine tenths of `RECALL_ANSWER_MS`, the time that the shim waits (10 to 10,000). Slow
+/// machines need more time for both.
 pub fn answer_within() -> Duration {
     let shim_waits = std::env::var("RECALL_ANSWER_MS").ok().and_then(|text| text.parse::<u64>().ok());
     shim_waits.map_or(ANSWER_WITHIN, |ms| Duration::from_millis(ms.clamp(10, 10_000) * 9 / 10))
 }
 
-/// If models have failed for longer, the user is told at a session's start.
+/// If models have failed for longer than this, in milliseconds, the user is told at a session's start.
 const LASTING_TROUBLE_MS: i64 = 3600 * 1000;
 
 /// Cheap to clone.
@@ -81,11 +81,11 @@ pub struct ContextLookup {
     pub answer_within: Duration,
 }
 
-/// How much is looked up.
+/// How much to look up.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Depth {
     Whole,
-    /// Only what a few reads of the store give: the last summary and the index of titles. It waits for nothing.
+    /// Only what a few reads of the store provide: the last summary and the index of titles. Waits for nothing.
     Titles,
 }
 
@@ -95,20 +95,20 @@ pub struct ContextRequest {
     /// The agent's limit.
     pub cap: Cap,
     pub project: ProjectInfo,
-    /// The session's own observations are not injected. `None` for a request without a session.
+    /// The session, whose own observations are not injected. `None` for a request without a session.
     pub session: Option<SessionId>,
     /// The session's agent.
     pub agent: Option<AgentName>,
     pub injected: InjectedSet,
-    /// The time of the session's last event, to find what is new since.
+    /// The time of the session's last event, used to find newer notes.
     pub last_event: Timestamp,
-    /// Where the session works. Observations of another branch are marked.
+    /// Where the session works. Observations from another branch are marked.
     pub place: WorkLocation,
     /// The name of the project that was in this folder before, if a new one is there now.
     pub replaced: Option<String>,
 }
 
-/// The context, and what is recorded about it.
+/// The context, and what to record about it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ContextReply {
     pub block: Block,
@@ -118,19 +118,19 @@ pub struct ContextReply {
     pub notice: Option<String>,
     /// The file that the context is about, relative to the project's folder.
     pub file: Option<String>,
-    /// Whether to inject at a prompt or a task, and why.
+    /// The decision whether to inject at a prompt or a task, with its reasons.
     pub decision: Option<Decision>,
 }
 
 impl ContextLookup {
-    /// The context for an agent. Empty after an error or a timeout, because no context is better than a late or a wrong
-    /// one.
+    /// Returns the context for an agent. Empty after an error or a timeout, because no context is better than late or
+    /// wrong context.
     pub async fn answer(&self, ask: Ask, context_request: ContextRequest) -> ContextReply {
         let this = self.clone();
         self.in_time(move || this.look_up(&ask, &context_request)).await
     }
 
-    /// Runs a lookup on a thread that may block, as long as the agent waits.
+    /// Runs a lookup on a thread that may block, for as long as the agent waits.
     pub async fn in_time(
         &self,
         work: impl FnOnce() -> Result<ContextReply, StoreError> + Send + 'static,
@@ -153,7 +153,7 @@ impl ContextLookup {
         }
     }
 
-    /// Blocks: call it on a thread that may.
+    /// Looks up the context. Blocks, so it must run on a thread that may.
     pub fn look_up(&self, ask: &Ask, context_request: &ContextRequest) -> Result<ContextReply, StoreError> {
         faults::reach(Point::Recall);
         match ask {
@@ -164,14 +164,14 @@ impl ContextLookup {
         }
     }
 
-    /// The context of a start, then the passages about the first prompt that it does not contain. `None` if the prompt
-    /// may not be used.
+    /// Returns the context of a start, followed by passages about the first prompt that it does not contain. `None` if
+    /// the prompt may not be used.
     fn look_up_first(
         &self,
         prompt: Option<&String>,
         context_request: &ContextRequest,
     ) -> Result<ContextReply, StoreError> {
-        // Both wait for git, each for half of the usual time.
+        // Both lookups wait for git, each for half of the usual time.
         let this = Self { answer_within: self.answer_within / 2, ..self.clone() };
         let whole = context_request.cap.utf16_units;
         let cap = Cap { utf16_units: whole - whole / FIRST_PROMPT };
@@ -194,7 +194,7 @@ impl ContextLookup {
         Ok(ContextReply { block, moment: Some(Moment::Prompt), ..answer })
     }
 
-    /// The context of a start without waiting. Blocks for a few reads of the store.
+    /// Returns the context of a start without waiting. Blocks only for a few reads of the store.
     pub fn look_up_titles(
         &self,
         ask: &Ask,
@@ -263,7 +263,7 @@ impl ContextLookup {
         Ok(ContextReply { block, moment: Some(moment), notice, file: None, decision })
     }
 
-    /// What a project's start tells, besides what was handed over.
+    /// Returns a project's start context, except what was handed over.
     fn besides_handed_over(
         &self,
         db: Reader<'_>,
@@ -279,7 +279,7 @@ impl ContextLookup {
         let tellable = self.settings.context().tellable;
         let mut state =
             project_state(db, limits, (moment, depth, tellable), context_request, &branch_context)?;
-        // Machines make both, and nobody reviews them.
+        // Both are machine-made, and nobody reviews them.
         if tellable == Tellable::Reviewed || handed.items.iter().any(|item| state.is_of(item.id)) {
             (state.summary, state.continuity) = (None, None);
         }
@@ -292,7 +292,8 @@ impl ContextLookup {
         Ok(state)
     }
 
-    /// What bears on a prompt or a task, and why; `None` where only reviewed notes are told, because no model decides then.
+    /// Returns the passages that answer a prompt or a task, and the decision. `None` if only reviewed notes may be
+    /// injected, because no model decides then.
     fn what_bears_on(
         &self,
         db: Reader<'_>,
@@ -321,7 +322,7 @@ impl ContextLookup {
         Ok((material, decision))
     }
 
-    /// Where the code is that a prompt or a task is about, if the user wants that to be told.
+    /// Returns the declarations that a prompt or a task is about, if the user enabled this.
     fn code(&self, text: &str, context_request: &ContextRequest) -> Vec<Place> {
         if self.settings.context().code == Code::Off {
             self.outlines.clear();
@@ -332,7 +333,7 @@ impl ContextLookup {
         self.outlines.about(folder, &asked::of(text), context_request.session.as_ref())
     }
 
-    /// The lines for the person who starts a session.
+    /// Returns the lines for the person who starts a session.
     fn notices(
         &self,
         block: &Block,
@@ -351,7 +352,7 @@ impl ContextLookup {
         Ok(Some(lines.join("\n")).filter(|lines| !lines.is_empty()))
     }
 
-    /// The user's text for such a prompt, or the ambient line of a start. It may fill the budget.
+    /// Returns the user's hints for a prompt, or the ambient line of a start. They may use up the budget.
     fn beside(
         &self,
         (ask, moment, depth): (&Ask, Moment, Depth),
@@ -362,7 +363,7 @@ impl ContextLookup {
         let text = match (ask, moment) {
             (Ask::Prompt(prompt), _) => match self.settings.hints().for_prompt(prompt, budget) {
                 Some(given) => {
-                    tracing::info!(hints = given.hints, "gave hints with a prompt");
+                    tracing::info!(hints = given.hints, "injected hints at a prompt");
                     given.text
                 }
                 None => return String::new(),
@@ -380,7 +381,8 @@ impl ContextLookup {
         }
     }
 
-    /// The branch context of an agent that works there. Waits for git as long as the rest of the lookup allows.
+    /// Returns the branch context of an agent that works there. Waits for git as long as the rest of the lookup
+    /// allows.
     pub(crate) fn branch_context(&self, place: &WorkLocation) -> BranchContext {
         self.ancestry.branch_context(place, self.answer_within / 2)
     }
@@ -403,7 +405,7 @@ fn ambient_line(depth: Depth, context_request: &ContextRequest, now: Timestamp) 
     line
 }
 
-/// The context of a session that starts, is resumed or was compacted.
+/// Builds the context of a session that starts, is resumed or was compacted.
 fn project_state(
     db: Reader<'_>,
     (agents, answer_within): (Agents, Duration),
@@ -434,7 +436,7 @@ fn project_state(
                 && !context_request.injected.observations.contains(&row.id)
                 && row.created_at > context_request.last_event
         }
-        // The conversation was emptied, and with it everything that was injected and found.
+        // The conversation was emptied, including everything that was injected and found.
         Moment::Start | Moment::Compact | Moment::Prompt | Moment::File | Moment::Subagent => true,
         Moment::Command | Moment::Failure => true,
     });
@@ -475,7 +477,7 @@ fn project_state(
     })
 }
 
-/// A candidate. `None` if the present state of its files contradicts it, and no person wrote it.
+/// Builds a candidate. `None` if the current state of its files contradicts it and no person wrote it.
 fn noted(
     row: ObservationRow,
     warnings: &BTreeMap<ObservationId, String>,
@@ -486,7 +488,7 @@ fn noted(
     let mut note = note(row, branch_context);
     note.alone = alone(&note.title);
     note.warns_of = warnings.get(&note.id).cloned();
-    // Work on another branch is about other files than the ones here.
+    // Work on another branch is about other versions of the files.
     if let Some(freshness) = freshness.filter(|_| note.elsewhere.is_none()) {
         let since = freshness.of(&Dated {
             texts: [&note.title, &note.narrative],
@@ -502,8 +504,8 @@ fn noted(
     Ok(Some(note))
 }
 
-/// The warnings about files that the newest work on the reader's branch has changed, each with its file. Recall's own
-/// records name these files, because a start does not wait for git.
+/// Returns warnings about files that the newest work on the reader's branch changed, each with its file. The files
+/// come from recall's own records, because a start does not wait for git.
 fn warnings_of_branch(
     db: Reader<'_>,
     (project, tellable): (ProjectRow, Tellable),
@@ -568,7 +570,7 @@ fn summary_note(row: SummaryRow, branch_context: &BranchContext) -> SummaryNote 
     }
 }
 
-/// The line for the user at a start; `None` if nothing is injected.
+/// Returns the line for the user at a start; `None` if nothing is injected.
 fn notice(block: &Block, project: &str) -> Option<String> {
     let observations = block.items.iter().filter(|item| item.kind == "observation").count();
     let summary =
@@ -588,7 +590,7 @@ fn notice(block: &Block, project: &str) -> Option<String> {
     ))
 }
 
-/// The line for the user at the first start of a project in a folder that another one had before.
+/// Returns the line for the user at a project's first start in a folder that another project had before.
 fn replaced_notice(context_request: &ContextRequest) -> Option<String> {
     let before = visible(context_request.replaced.as_deref()?);
     let name = visible(&context_request.project.name);
@@ -598,7 +600,7 @@ fn replaced_notice(context_request: &ContextRequest) -> Option<String> {
     ))
 }
 
-/// The line for the user if models have failed for long.
+/// Returns the line for the user if models have been failing for long.
 fn trouble_notice(trouble: &CompressionTrouble) -> String {
     let since = jiff::Timestamp::from_millisecond(trouble.since.0).unwrap_or_default();
     let since = since.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M");

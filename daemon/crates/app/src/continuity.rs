@@ -1,4 +1,4 @@
-//! The state of a session, read from its rows: the facts it needs to continue after its conversation was emptied.
+//! Reads the state of a session from its rows: the facts it needs to continue after its conversation was emptied.
 
 use recall_agents::Agents;
 use recall_domain::continuity::{Continuity, PlanNote, is_decision};
@@ -7,7 +7,7 @@ use recall_domain::material::Action;
 use recall_domain::task_list::open_tasks;
 use recall_store::{Reader, SessionInfo, StoreError};
 
-/// How many of the latest calls are searched for the files they touched.
+/// The number of latest calls that are searched for the files they touched.
 const CALLS: u32 = 300;
 
 pub fn continuity(db: Reader<'_>, agents: Agents, session: &SessionInfo) -> Result<Continuity, StoreError> {

@@ -1,4 +1,4 @@
-//! Events on which sessions crash. After its second crash such an event is stored unprocessed.
+//! Tracks events on which sessions crash. After its second crash such an event is stored unprocessed.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use recall_domain::ids::EventId;
 use recall_system::faults::{Fault, planted};
 
-/// After this many crashes an event is stored unprocessed.
+/// The number of crashes after which an event is stored unprocessed.
 const MAX_CRASHES: u32 = 2;
-/// How many crashes are recorded. If there are more at once, the events are not the cause.
+/// The maximum number of recorded events. If there are more at once, the events are not the cause.
 const MAX_RECORDED: usize = 1000;
 
 /// The events on which sessions crashed, and how often. Cheap to clone.

@@ -1,7 +1,7 @@
 //! The configuration in force, and the one that was read last.
 //!
-//! An actor takes its settings when it starts. The supervisor of the actors learns of a change here, restarts the
-//! actors that it concerns, and reports that it is applied.
+//! An actor takes its settings when it starts. The actors' supervisor is notified of a change here, restarts the
+//! affected actors, and reports that the change is applied.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use recall_config::Config;
 
-/// How long a change may take: actors finish their queued work before they restart.
+/// How long a change may take, since actors finish their queued work before they restart.
 const APPLIED_WITHIN: Duration = Duration::from_secs(30);
 
 /// Cheap to clone.
@@ -35,7 +35,7 @@ impl CurrentConfig {
         Arc::clone(&self.in_force.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Notes the configuration that the file contains now.
+    /// Records the configuration that the file now contains.
     pub(super) fn was_read(&self, config: &Config) {
         self.read.send_if_modified(|known| {
             let is_new = **known != *config;
@@ -46,22 +46,22 @@ impl CurrentConfig {
         });
     }
 
-    /// Each configuration that was read, for the supervisor that applies it.
+    /// Returns each configuration that was read, for the supervisor that applies it.
     pub fn changes(&self) -> watch::Receiver<Arc<Config>> {
         self.read.subscribe()
     }
 
-    /// From now on, work that starts uses this configuration.
+    /// Makes work that starts from now on use this configuration.
     pub fn set_in_force(&self, config: Arc<Config>) {
         *self.in_force.write().unwrap_or_else(PoisonError::into_inner) = config;
     }
 
-    /// All work uses the configuration in force.
+    /// Reports that all work uses the configuration in force.
     pub fn set_applied(&self) {
         self.applied.send_replace(self.get());
     }
 
-    /// Each configuration that was applied.
+    /// Returns each configuration that was applied.
     pub fn applied(&self) -> watch::Receiver<Arc<Config>> {
         self.applied.subscribe()
     }

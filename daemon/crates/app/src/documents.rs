@@ -1,4 +1,4 @@
-//! Stored rows as the documents of the index.
+//! Converts stored rows to documents of the index.
 
 use recall_agents::Agents;
 use recall_compression::salience::sources::said_by;
@@ -11,15 +11,15 @@ use recall_domain::passage::{self, Passage};
 use recall_domain::redaction::own_calls;
 use recall_store::{ActivityRow, DocumentRow, ObservationRow, ProjectInfo, SessionInfo, SummaryRow};
 
-/// The importance of documents that were not rated.
+/// The importance of unrated documents.
 const UNJUDGED: i64 = 5;
 
-/// The document of a row.
+/// Builds the document of a row.
 pub fn document(key: DocumentKey, row: &DocumentRow, agents: Agents) -> Document {
     Document { passages: passages(row, agents), ..without_passages(key, row, agents) }
 }
 
-/// A document with only the passages of a row that may be injected. Nothing else is found in it.
+/// Builds a document that contains only the injectable passages of a row. It is not searchable otherwise.
 pub(crate) fn passages_alone(key: DocumentKey, row: &DocumentRow, agents: Agents) -> Option<Document> {
     let passages = passages(row, agents);
     (!passages.is_empty()).then(|| Document { passages, ..without_text(key, row) })
@@ -45,7 +45,7 @@ fn without_passages(key: DocumentKey, row: &DocumentRow, agents: Agents) -> Docu
             Document { body: text.clone(), ..bare }
         }
         DocumentRow::Said { row, .. } => Document { body: row.text.clone(), ..bare },
-        // Nobody searches for a question to the memory.
+        // Nobody searches for queries to the memory itself.
         DocumentRow::Activity { row, .. }
             if own_calls::is_own(&row.tool_name, row.input.as_deref().unwrap_or_default()) =>
         {
@@ -82,7 +82,8 @@ fn without_text(key: DocumentKey, row: &DocumentRow) -> Document {
     }
 }
 
-/// The passages of a row that may be injected at a prompt. Equal rows have equal passages, so their numbers stay valid.
+/// Returns the passages of a row that may be injected at a prompt. Equal rows have equal passages, so their numbers
+/// stay valid.
 pub fn passages(row: &DocumentRow, agents: Agents) -> Vec<Passage> {
     match row {
         DocumentRow::Observation { row, .. } => of_observation(&row.title, &row.narrative, &row.facts),
@@ -99,7 +100,7 @@ pub fn passages(row: &DocumentRow, agents: Agents) -> Vec<Passage> {
         DocumentRow::Plan { row, .. } => passage::titled(&row.title, &row.text),
         DocumentRow::Response { text, .. } => passage::cut(text),
         DocumentRow::Prompt { text, .. } => of_prompt(text),
-        // Its parts are the session's own rows.
+        // Its parts are already stored as the session's own rows.
         DocumentRow::Compaction { .. } => Vec::new(),
         // No session is told unasked what others have asked, and what they were answered.
         DocumentRow::Said { .. } => Vec::new(),
@@ -113,10 +114,10 @@ pub fn passages(row: &DocumentRow, agents: Agents) -> Vec<Passage> {
     }
 }
 
-/// The texts of a row that get a vector each, in the order of its passages.
+/// Returns the texts of a row that each get a vector, in the order of its passages.
 pub fn embedded(row: &DocumentRow, agents: Agents) -> Vec<String> {
     let passages = match row {
-        // It is found but not injected, because its parts are the session's own rows.
+        // Searchable but not injectable, because its parts are the session's own rows.
         DocumentRow::Compaction { row, .. } => passage::cut(&row.summary),
         DocumentRow::Said { row, .. } => passage::cut(&row.text),
         DocumentRow::Activity { row, session } => of_call(row, session, agents),
@@ -125,10 +126,10 @@ pub fn embedded(row: &DocumentRow, agents: Agents) -> Vec<String> {
     passages.iter().map(Passage::whole).collect()
 }
 
-/// The most passages of a call that get a vector, besides those that may be injected.
+/// The maximum number of passages of a call that get a vector, besides the injectable ones.
 const MOST_OF_CALL: usize = 2;
 
-/// The passages of a call that may be injected, in order, then the beginning of its indexed text.
+/// Returns the injectable passages of a call, in order, then the beginning of its indexed text.
 fn of_call(row: &ActivityRow, session: &SessionInfo, agents: Agents) -> Vec<Passage> {
     let action = action_of(row, session, agents);
     let mut passages = if row.failed { Vec::new() } else { of_action(&action, row.event) };
@@ -139,7 +140,7 @@ fn of_call(row: &ActivityRow, session: &SessionInfo, agents: Agents) -> Vec<Pass
     passages
 }
 
-/// The passages of an observation: its title and its text.
+/// Returns the passages of an observation: its title and its text.
 pub fn of_observation(title: &str, narrative: &str, facts: &[String]) -> Vec<Passage> {
     let mut body = narrative.trim().to_owned();
     for fact in facts.iter().filter(|fact| !fact.is_empty()) {
@@ -151,32 +152,32 @@ pub fn of_observation(title: &str, narrative: &str, facts: &[String]) -> Vec<Pas
     passage::titled(title, body.trim())
 }
 
-/// The passages of a summary: each of its fields under its title.
+/// Returns the passages of a summary: each of its fields under its title.
 pub fn of_summary(title: &str, fields: [(&str, &String); 5]) -> Vec<Passage> {
     let named = |(name, text): (&str, &String)| passage::titled(&format!("{title} ({name})"), text);
     fields.into_iter().filter(|(_, text)| !text.trim().is_empty()).flat_map(named).collect()
 }
 
-/// The open work, without an unanswered prompt: that prompt has its own passages, and it is no answer to the same
+/// Returns the open work without an unanswered prompt, which has its own passages and does not answer the same
 /// question.
 fn stated(next_steps: &str) -> String {
     let lines: Vec<&str> = next_steps.lines().filter(|line| !line.starts_with(UNANSWERED)).collect();
     lines.join("\n")
 }
 
-/// The passages of a prompt that a person wrote. A question is never injected, but it says what the answer after it is
-/// about.
+/// Returns the passages of a prompt that a person wrote. A question is never injected, but it shows what the answer
+/// after it is about.
 pub fn of_prompt(text: &str) -> Vec<Passage> {
-    // A prompt that begins like this was made by the agent's program, or starts a command.
+    // A prompt that begins like this was made by the agent's program, or runs a command.
     if text.trim_start().starts_with(['<', '/']) { Vec::new() } else { passage::cut(text) }
 }
 
-/// The passages of what an action tells other people: a commit, a pull request, a plan, a subagent's report.
+/// Returns the passages of an action's text for other people: a commit, a pull request, a plan, a subagent's report.
 pub fn of_action(action: &Action, event: EventId) -> Vec<Passage> {
     said_by(action, event).iter().flat_map(|said| passage::cut(&said.text)).collect()
 }
 
-/// The title and the whole text of a row, as it is shown.
+/// Returns the title and the whole text of a row for display.
 pub(crate) fn title_and_text(row: &DocumentRow, agents: Agents) -> (String, String) {
     match row {
         DocumentRow::Observation { row, .. } => (row.title.clone(), observation_body(row)),
@@ -207,8 +208,7 @@ fn activity_digest(row: &ActivityRow, session: &SessionInfo, agents: Agents) -> 
     digest(&row.tool_name, &action_of(row, session, agents), &outcome, session.root.as_deref())
 }
 
-/// The action of a call, as its agent's tools are read. A failed call answers with an error instead of its tool's
-/// result.
+/// Parses the action of a call by its agent's tools. A failed call has an error instead of its tool's result.
 fn action_of(row: &ActivityRow, session: &SessionInfo, agents: Agents) -> Action {
     let response = (!row.failed).then(|| row.response.as_deref().unwrap_or_default());
     let input = row.input.as_deref().unwrap_or_default();
@@ -219,7 +219,7 @@ fn of_session(key: DocumentKey, session: &SessionInfo, at: Timestamp) -> Documen
     of_project(key, &session.project, Some(session), at)
 }
 
-/// Without a session it was written by hand, or came from another machine.
+/// Builds the document of a row without a session: written by hand, or from another machine.
 fn of_project(
     key: DocumentKey,
     project: &ProjectInfo,
@@ -262,7 +262,7 @@ fn summary_body(row: &SummaryRow) -> String {
     parts.join("\n")
 }
 
-/// The first line that contains a word, without the marks of a heading, a list or emphasis.
+/// Returns the first line that contains a word, without heading, list or emphasis marks.
 fn telling_line(text: &str) -> String {
     let has_word = |line: &&str| line.contains(char::is_alphanumeric);
     let line = text.lines().map(str::trim).find(has_word).unwrap_or_default();

@@ -1,7 +1,7 @@
-//! Drains the spool: each event is handled like any other, and removed after its commit.
+//! Drains the spool: each event is handled like any other, and its file is removed after the commit.
 //!
-//! Events of one session are taken one by one, those of different sessions at the same time, so that they share
-//! commits. After a long absence of the daemon there may be thousands.
+//! Events of one session are taken one by one, those of different sessions concurrently, so that they share commits.
+//! After a long absence of the daemon there may be thousands.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, SystemTime};
@@ -16,17 +16,17 @@ use super::ports::{Drained, Ports};
 use recall_domain::ids::SessionKey;
 use recall_system::faults::{self, Fault, Point, planted};
 
-/// The most files that are read at once.
+/// The maximum number of files read at once.
 const MOST_FILES: usize = 64;
-/// The most bytes that are read at once. The largest event is as large as a message may be.
+/// The maximum number of bytes read at once. The largest event is as large as a message may be.
 const MOST_BYTES: usize = 4 << 20;
-/// With more files than this, the spool's size is also counted before the drain. A daemon that never finished a long
-/// drain would otherwise leave the count higher after each start, until the spool seemed full.
+/// With more files than this, the spool's size is also counted before the drain. Otherwise a daemon that never
+/// finishes a long drain would leave a higher count after each start, until the spool seems full.
 const MANY: usize = 1_000;
-/// A shim writes for milliseconds. A file that is older than this and still partial is abandoned.
+/// A shim writes for milliseconds, so a partial file older than this is abandoned.
 const LEFT_BEHIND: Duration = Duration::from_secs(3600);
 
-/// Offers every file once, oldest first, including files that appear meanwhile.
+/// Offers every file once, oldest first, including files that appear in the meantime.
 pub async fn drain<P: Ports>(spool: &Spool, ingest: &Ingest<P>) -> Drained {
     let mut drained = Drained::default();
     let mut offered: HashSet<SpoolName> = HashSet::new();
@@ -71,7 +71,8 @@ async fn tidied(spool: &Spool) {
     }
 }
 
-/// Counts the remaining files. Partial files of killed shims were never acknowledged, and nothing else removes them.
+/// Counts the remaining files. Also removes partial files of killed shims, which were never acknowledged and which
+/// nothing else removes.
 fn tidy(spool: &Spool) {
     if let Err(error) = spool.settle() {
         tracing::warn!(%error, "cannot count the spool");
@@ -86,7 +87,7 @@ fn tidy(spool: &Spool) {
 type Names = std::iter::Peekable<std::vec::IntoIter<SpoolName>>;
 type SpooledFile = (SpoolName, Result<Deliver, SpoolReadError>);
 
-/// The next files, and the remaining names.
+/// Reads the next files. Also returns the remaining names.
 fn read(spool: &Spool, mut names: Names) -> (Vec<SpooledFile>, Names) {
     let (mut files, mut bytes) = (Vec::new(), 0);
     while files.len() < MOST_FILES && bytes < MOST_BYTES {
@@ -123,13 +124,13 @@ async fn offer<P: Ports>(spool: &Spool, ingest: &Ingest<P>, files: Vec<SpooledFi
         offering.spawn(offer_in_turn(spool.clone(), ingest.clone(), queue));
     }
     while let Some(done) = offering.join_next().await {
-        // A task that panicked leaves its files for the next drain.
+        // A task that panicked leaves its files to the next drain.
         drained.add(done.unwrap_or(Drained { left: 1, ..Drained::default() }));
     }
     drained
 }
 
-/// The events of one session.
+/// Offers the events of one session in order.
 async fn offer_in_turn<P: Ports>(
     spool: Spool,
     ingest: Ingest<P>,

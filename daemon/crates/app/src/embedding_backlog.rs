@@ -1,8 +1,7 @@
-//! Orders the texts that need vectors: those that may be injected soonest come first.
+//! Orders the texts that need vectors, those that may be injected soonest first.
 //!
-//! These are the observations, answers, summaries and prompts of the sessions that were active last, session by
-//! session; the rest follows. Only the time depends on the order: progress is in the database, and each run reads it
-//! there.
+//! These are the observations, answers, summaries and prompts of the most recently active sessions, session by
+//! session; the rest follows. The order affects only timing: progress is in the database, where each run reads it.
 
 use std::collections::VecDeque;
 
@@ -12,7 +11,7 @@ use recall_store::{Readers, SessionPlace, StoreError};
 
 /// Fewer texts than this are not ordered.
 const FEW: u32 = 64;
-/// How many sessions' texts are looked up at once.
+/// The number of sessions whose texts are looked up at once.
 const SESSIONS: u32 = 32;
 
 /// The texts without vectors of one run.
@@ -22,7 +21,7 @@ pub(super) struct Backlog {
     place: Searched,
 }
 
-/// How far the search for texts has come.
+/// How far the search for texts has progressed.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Searched {
     #[default]
@@ -33,7 +32,7 @@ enum Searched {
     Rest,
 }
 
-/// Whether there may be newer texts than the known ones.
+/// Whether newer texts than the known ones may exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum News {
     Yes,
@@ -41,7 +40,7 @@ pub(super) enum News {
 }
 
 impl Backlog {
-    /// Returns up to this many texts. None means that there are no more.
+    /// Returns up to this many texts. An empty result means that none are left.
     pub(super) fn next(
         &mut self,
         (readers, model): (&Readers, ModelHash),
@@ -82,7 +81,7 @@ impl Backlog {
         Ok(self.keys.drain(..most.min(self.keys.len())).collect())
     }
 
-    /// Whether only the rest is left, which is searched again and again until nothing is found.
+    /// Whether only the rest is left, which is searched repeatedly until nothing is found.
     pub(super) fn is_at_the_rest(&self) -> bool {
         self.place == Searched::Rest
     }

@@ -1,4 +1,4 @@
-//! How much of the machine the making of vectors takes: half a core while somebody works. When nothing has happened for
+//! How much of the machine computing vectors may use: half a core while somebody works. Once nothing has happened for
 //! a minute and the machine is not on battery, all cores but one.
 
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// After this long without an event, nobody works.
+/// After this long without an event, nobody is working.
 const QUIET_AFTER: Duration = Duration::from_secs(60);
 /// The folder of power supplies, see sysfs(5).
 const SUPPLIES: &str = "/sys/class/power_supply";
@@ -15,7 +15,7 @@ const SUPPLIES: &str = "/sys/class/power_supply";
 #[derive(Clone)]
 pub struct Pace {
     last: Arc<Mutex<Instant>>,
-    /// Whether somebody waits for the vectors.
+    /// Whether somebody is waiting for the vectors.
     hurry: Arc<AtomicBool>,
 }
 
@@ -25,10 +25,10 @@ impl Default for Pace {
     }
 }
 
-/// How fast vectors are made.
+/// How fast to compute vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Speed {
-    /// How many batches run at the same time.
+    /// The number of batches that run concurrently.
     pub lanes: usize,
     pub rest: Rest,
 }
@@ -42,12 +42,12 @@ pub(super) enum Rest {
 }
 
 impl Pace {
-    /// Notes that something happened in a session.
+    /// Records that something happened in a session.
     pub fn happened(&self) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    /// Hurries from now on, because somebody waits.
+    /// Works as fast as possible from now on, because somebody is waiting.
     pub fn hurry(&self) {
         self.hurry.store(true, Ordering::Relaxed);
     }
@@ -56,7 +56,7 @@ impl Pace {
         self.hurry.load(Ordering::Relaxed)
     }
 
-    /// Ends the hurry: nobody waits any more.
+    /// Returns to the normal pace, because nobody is waiting any more.
     pub fn take_your_time(&self) {
         self.hurry.store(false, Ordering::Relaxed);
     }
@@ -71,7 +71,7 @@ impl Pace {
     }
 }
 
-/// Whether the machine runs on battery: there is a mains supply, and it is offline. A machine that reports neither
+/// Whether the machine runs on battery: it has a mains supply, and that is offline. A machine that reports neither
 /// counts as on mains power.
 fn is_on_battery(supplies: &Path) -> bool {
     let entries = std::fs::read_dir(supplies).into_iter().flatten().flatten();

@@ -1,8 +1,8 @@
-//! Gives stored documents their vectors: reads the model, removes the vectors of other models, and works through the
-//! documents without any.
+//! Computes vectors for stored documents: loads the model, removes the vectors of other models, and works through the
+//! documents without vectors.
 //!
-//! Progress is in the database, so interrupted work continues where it stopped. A document that changes meanwhile is
-//! done again.
+//! Progress is in the database, so interrupted work continues where it stopped. A document that changes in the
+//! meantime is processed again.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -36,17 +36,17 @@ use recall_store::{
 };
 use recall_system::faults::{self, Point};
 
-/// How many documents the model gets in one batch.
+/// The number of documents per batch for the model.
 const AT_ONCE: usize = 8;
-/// The most passages in one request to another server.
+/// The maximum number of passages per request to another server.
 const MOST_TEXTS: usize = 64;
-/// After this many documents with new vectors, the files of vectors are checked.
+/// The number of newly embedded documents after which the vector files are checked.
 const LOOK_AFTER: usize = 1_024;
-/// The longest that a person waits for the vector of a question from another server.
+/// The maximum time that a person waits for a question's vector from another server.
 const QUESTION_WITHIN: Duration = Duration::from_millis(500);
-/// The project of calls that concern several projects. The daily budget pays for them, but no project's budget.
+/// The project for calls that concern several projects. The daily budget covers them, but no project's budget.
 const NO_PROJECT: ProjectRow = ProjectRow(0);
-/// The job of these calls: vectors belong to no compression job.
+/// The job for these calls: vectors belong to no compression job.
 const NO_JOB: JobId = JobId(0);
 
 /// Services that the work needs. Cheap to clone.
@@ -64,7 +64,7 @@ pub struct EmbeddingWork<W> {
     pub news: Arc<AtomicBool>,
 }
 
-/// The file that a model was read from. If it changes, it is read again.
+/// The file from which a model was loaded. If it changes, the model is loaded again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     file: PathBuf,
@@ -72,7 +72,7 @@ pub struct Origin {
     bytes: u64,
 }
 
-/// Why work stopped before its end.
+/// Why work stopped early.
 #[derive(Debug, thiserror::Error)]
 pub enum EmbeddingError {
     #[error(transparent)]
@@ -83,18 +83,18 @@ pub enum EmbeddingError {
     Model(#[from] EmbedError),
     #[error(transparent)]
     File(#[from] MakeError),
-    #[error("the thread that makes vectors panicked")]
+    #[error("the thread that computes vectors panicked")]
     Panicked,
 }
 
-/// Whether the files of vectors were checked against what was written.
+/// Whether the vector files were compared with what was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilesChecked {
     Yes,
     No,
 }
 
-/// A document that is ready for the model.
+/// A document ready for the model.
 struct Prepared {
     key: DocumentKey,
     row: DocumentRow,
@@ -105,11 +105,11 @@ struct Prepared {
 type Made = tokio::task::JoinHandle<Result<Vec<StoreVectors>, EmbeddingError>>;
 
 impl<W: Writer> EmbeddingWork<W> {
-    /// One run: reads the model if it is new, removes other vectors, and makes those that are missing. `known` is the
-    /// origin of the model in use.
+    /// Performs one run: loads the model if it is new, removes vectors of other models, and computes missing ones.
+    /// `known` is the origin of the model in use.
     ///
     /// # Errors
-    /// When the store or the model fails. Finished work stays.
+    /// When the store or the model fails. Finished work is kept.
     pub async fn run(
         self,
         known: Option<Origin>,
@@ -122,7 +122,7 @@ impl<W: Writer> EmbeddingWork<W> {
         };
         let outcome = self.work(checked).await;
         if outcome.is_err() {
-            // Calls that were handled just now may have no vectors yet.
+            // Calls that were just processed may have no vectors yet.
             self.sentences.set_calls_seen(None);
         }
         self.sentences.set_trouble(outcome.as_ref().err().map(ToString::to_string));
@@ -134,17 +134,17 @@ impl<W: Writer> EmbeddingWork<W> {
         if checked == FilesChecked::No {
             let this = self.clone();
             for file in blocking(move || Ok(this.sentences.files.damaged(&this.readers)?)).await? {
-                tracing::warn!("a file of vectors is missing or damaged; it is made again");
+                tracing::warn!("a vector file is missing or damaged; recreating it");
                 self.writer.write(DropVectorFiles::Of(file)).await?;
             }
         }
         let made = self.make_missing_vectors().await;
-        // This also runs without a model, because the files of an earlier one must go.
+        // Also needed without a model, because the files of an earlier one must be removed.
         self.renew_files().await?;
         made
     }
 
-    /// Rewrites files that lack many vectors or contain many removed ones, and removes files that are no longer used.
+    /// Rewrites files that lack many vectors or contain many removed ones, and removes unused files.
     async fn renew_files(&self) -> Result<(), EmbeddingError> {
         let _alone = self.sentences.files.alone().await;
         if let Some(model) = self.sentences.embedder().map(|embedder| embedder.model()) {
@@ -162,8 +162,8 @@ impl<W: Writer> EmbeddingWork<W> {
         blocking(move || Ok(this.sentences.files.sweep(&this.readers)?)).await
     }
 
-    /// Returns where the model in use was read from. In the first run, before the files are checked, a model with other
-    /// settings may still be in use.
+    /// Loads the model, and returns the origin of the one in use. In the first run, before the files are checked, a
+    /// model with different settings may still be in use.
     fn read_model(&self, known: Option<Origin>, checked: FilesChecked) -> Option<Origin> {
         match &self.policy {
             EmbeddingPolicy::None => {
@@ -185,7 +185,7 @@ impl<W: Writer> EmbeddingWork<W> {
                 let state = match self.models.open(model) {
                     Ok(opened) => ModelState::Ready(Arc::new(opened)),
                     Err(error) => {
-                        tracing::warn!(%error, "the sentence model cannot be used; searches go on without it");
+                        tracing::warn!(%error, "cannot use the sentence model; searches continue without it");
                         let why = format!("{error}. {}", error.hint());
                         match error {
                             ModelError::Absent { .. } => ModelState::Missing { why },
@@ -233,7 +233,7 @@ impl<W: Writer> EmbeddingWork<W> {
         loop {
             let begun = Instant::now();
             let speed = self.pace.speed();
-            // Requests to another server are made one at a time.
+            // Requests to another server are sent one at a time.
             let lanes = if embedder.reach() == Reach::Here { speed.lanes } else { 1 };
             let news = if self.news.swap(false, Ordering::Relaxed) { News::Yes } else { News::No };
             let (mut keys, known) = {
@@ -242,7 +242,7 @@ impl<W: Writer> EmbeddingWork<W> {
                 blocking(next).await?
             };
             backlog = known;
-            // Another server costs money for each text, and learns the text.
+            // Another server costs money for each text, and sees the text.
             if keys.is_empty() && embedder.reach() == Reach::Here {
                 let this = self.clone();
                 keys = blocking(move || this.next_calls(model, AT_ONCE * lanes)).await?;
@@ -271,7 +271,7 @@ impl<W: Writer> EmbeddingWork<W> {
         }
     }
 
-    /// Makes the vectors of documents, several batches at once.
+    /// Computes the vectors of documents, several batches concurrently.
     fn make(&self, embedder: &Arc<dyn Embedder>, keys: &[DocumentKey]) -> Vec<Made> {
         let batches = keys.chunks(AT_ONCE).map(|keys| {
             let (this, embedder, keys) = (self.clone(), Arc::clone(embedder), keys.to_vec());
@@ -280,7 +280,7 @@ impl<W: Writer> EmbeddingWork<W> {
         batches.collect()
     }
 
-    /// Makes the vectors of some documents that have none.
+    /// Computes the vectors of some documents that have none.
     fn vectors_of(
         &self,
         embedder: &dyn Embedder,
@@ -298,15 +298,14 @@ impl<W: Writer> EmbeddingWork<W> {
             match embedder.embed(some, Purpose::Passages) {
                 Ok(made) if made.len() == some.len() => vectors.extend(made),
                 Err(error @ EmbedError::Later { .. }) => return Err(error.into()),
-                // A refused text has no vectors and is not tried again.
+                // A rejected text gets no vectors and is not retried.
                 Ok(_) | Err(EmbedError::Refused { .. }) => vectors.extend(some.iter().map(|_| Vec::new())),
             }
         }
         let mut vectors = vectors.into_iter();
         let packed = prepared.into_iter().map(|Prepared { key, row, passages }| {
             let own: Vec<Vec<f32>> = vectors.by_ref().take(passages.len()).collect();
-            // A vector's position says which passage it belongs to, so all passages of a text have a vector or none
-            // has.
+            // A vector's position determines its passage, so either all passages of a text get a vector or none.
             let is_whole = own.iter().all(|vector| !vector.is_empty());
             let dimensions = if is_whole { own.first().map_or(0, Vec::len) } else { 0 };
             let packed = own.iter().filter(|_| is_whole).flat_map(|vector| pack(vector)).collect();
@@ -318,7 +317,7 @@ impl<W: Writer> EmbeddingWork<W> {
 }
 
 impl<W> EmbeddingWork<W> {
-    /// Calls without vectors, among those that were not checked yet.
+    /// Returns calls without vectors, among those that were not checked yet.
     fn next_calls(&self, model: ModelHash, most: usize) -> Result<Vec<DocumentKey>, EmbeddingError> {
         let seen = self.sentences.calls_seen();
         let (keys, seen) = self.readers.read(|db| {

@@ -1,7 +1,7 @@
-//! The feed of lifecycle events, for followers over any connection.
+//! The feed of lifecycle events for followers on any connection.
 //!
 //! A follower that reads slowly misses events and is told how many; nothing waits for it. Following has no deadline,
-//! because days may pass without an event. So the number of followers is limited.
+//! because days may pass without an event, so the number of followers is limited.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::bus::{Bus, BusEvent};
 use super::lifecycle_json::to_json;
 use recall_domain::lifecycle::{LifecycleEvent, LifecycleKind};
 
-/// The most followers at the same time.
+/// The maximum number of concurrent followers.
 const FOLLOWERS: u32 = 64;
 
 /// Starts followers. Cheap to clone.
@@ -25,16 +25,16 @@ pub struct EventFeed {
     places: Arc<Semaphore>,
 }
 
-/// The events that a follower wants.
+/// Which events a follower wants.
 #[derive(Clone, Debug, Default)]
 pub struct EventFilter {
-    /// Only events of sessions whose id begins with this.
+    /// Only events of sessions whose id begins with this text.
     pub session: Option<String>,
     /// Only events of these names; empty means all.
     pub kinds: Vec<String>,
 }
 
-/// Why a follower is refused.
+/// Why a follower was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FollowError {
     #[error("All places to follow events are taken")]
@@ -63,7 +63,7 @@ impl EventFeed {
         Self { bus, places: Arc::new(Semaphore::new(FOLLOWERS as usize)) }
     }
 
-    /// Follows from now on. Fails if there are too many followers or the filter names an unknown event.
+    /// Starts following. Fails if there are too many followers or the filter names an unknown event.
     pub fn follow(&self, filter: EventFilter) -> Result<EventRows, FollowError> {
         let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| FollowError::Full)?;
         if let Some(unknown) = filter.kinds.iter().find(|kind| !LifecycleKind::NAMES.contains(&kind.as_str()))
@@ -74,15 +74,15 @@ impl EventFeed {
         Ok(EventRows { filter, bus_events, announced: Announced::No, _place: place })
     }
 
-    /// Waits until there are no followers, at most `within`.
+    /// Waits up to `within` until there are no followers.
     pub async fn wait_until_empty(&self, within: Duration) {
         let _ = tokio::time::timeout(within, self.places.acquire_many(FOLLOWERS)).await;
     }
 }
 
 impl EventRows {
-    /// The next row: an object with `event`. The first row says that following has begun. `None` means that the daemon
-    /// stops.
+    /// Returns the next row: an object with `event`. The first row says that following has begun. `None` means that
+    /// the daemon is stopping.
     ///
     /// Cancelling a call loses no row.
     pub async fn next(&mut self) -> Option<Value> {

@@ -1,6 +1,6 @@
-//! Runs a subscribed command that reads lifecycle events, one line of JSON each.
+//! Runs a subscribed command that reads lifecycle events as JSON lines.
 //!
-//! The command starts at its first event. If it ends, it starts again after a growing pause. It may read slowly: a
+//! The command starts at its first event. If it ends, it is restarted after a growing pause. It may read slowly: a
 //! limited number of events wait, further ones are dropped, and a line says how many.
 
 use std::io::Write;
@@ -20,18 +20,18 @@ use recall_config::Subscription;
 use recall_domain::lifecycle::LifecycleEvent;
 use recall_system::process_group::{ProcessGroup, until};
 
-/// How many events wait for a command that reads slowly.
+/// The maximum number of events waiting for a command that reads slowly.
 const MOST_WAITING: usize = 1_024;
-/// The pause before an ended command starts again. It doubles each time.
+/// The pause before an ended command is restarted. It doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// A command that ran this long did not fail at its start.
 const LASTED: Duration = Duration::from_secs(60);
-/// The time that a command gets for its last line at shutdown.
+/// The time a command gets for its last line at shutdown.
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
-/// How often a write checks whether the daemon stops.
+/// How often a write checks whether the daemon is stopping.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Writes of this size never block on a writable pipe (POSIX: `PIPE_BUF` is at least 512, on Linux 4,096).
+/// The size of a write that never blocks on a writable pipe (POSIX: `PIPE_BUF` is at least 512, on Linux 4,096).
 const AT_ONCE: usize = 512;
 
 /// The outcome of writing to a command.
@@ -41,11 +41,11 @@ pub enum StreamReport {
     Failed(String),
 }
 
-/// Whether an event waits for the command.
+/// Whether an event was queued for the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queued {
     Yes,
-    /// Too many events wait already.
+    /// Too many events are already waiting.
     Dropped,
 }
 
@@ -56,7 +56,7 @@ pub struct EventStream {
 }
 
 impl EventStream {
-    /// `stopping` ends it at once. `report` is called on its own thread.
+    /// Starts the stream. `stopping` ends it immediately. `report` is called on its own thread.
     pub fn open(
         subscription: Arc<Subscription>,
         stopping: Arc<AtomicBool>,
@@ -81,14 +81,14 @@ impl EventStream {
         }
     }
 
-    /// Counts events that were not queued at all.
+    /// Counts events that were never queued.
     pub fn miss(&mut self, events: u64) -> Queued {
         self.missed += events;
         Queued::Dropped
     }
 }
 
-/// A subscription's command, with the variables it may have and no secret of the daemon's environment.
+/// Builds a subscription's command with the allowed variables, and no secret from the daemon's environment.
 pub fn command_of(subscription: &Subscription) -> Command {
     let mut command = Command::new(subscription.program());
     command
@@ -103,7 +103,7 @@ pub fn command_of(subscription: &Subscription) -> Command {
     command
 }
 
-/// Passes events on until there are no more. Blocks.
+/// Forwards events until there are no more. Blocks.
 fn serve(
     subscription: &Subscription,
     lines: &Receiver<String>,
@@ -177,7 +177,7 @@ fn feed(subscription: &Subscription, first: String, lines: &Receiver<String>, st
 enum Written {
     Whole,
     Stopping,
-    /// The reader has closed its end.
+    /// The reader closed its end.
     Refused,
 }
 

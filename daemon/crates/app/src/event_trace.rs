@@ -1,7 +1,7 @@
-//! Follows one event through the daemon: a span for the log, with the event's ids and its times.
+//! Traces one event through the daemon: a span for the log, with the event's ids and times.
 //!
 //! **Invariant:** a span contains ids, names and numbers, never content. If the log level is below `debug`, a trace
-//! reads no clock and allocates nothing.
+//! does not read the clock or allocate.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use tracing::field::{Empty, display};
 use recall_domain::ids::SessionKey;
 use recall_domain::plain::visible;
 
-/// A longer name or id is cut in the log.
+/// The maximum length of a name or id in the log.
 const LONGEST_NAME: usize = 80;
 
 /// The trace of one event. Cheap to clone.
@@ -29,12 +29,12 @@ pub enum Stage {
     Queue,
     /// From then until the commit.
     Commit,
-    /// The context lookup, which runs beside the commit or after it.
+    /// The context lookup, which runs during or after the commit.
     Context,
 }
 
 impl EventTrace {
-    /// `accepted`: when the event arrived.
+    /// Starts a trace. `accepted` is when the event arrived.
     pub fn begin(event: EventId, accepted: Instant) -> Self {
         let span = tracing::debug_span!(
             parent: None,
@@ -55,7 +55,7 @@ impl EventTrace {
         self.span.clone()
     }
 
-    /// Records the session and the name of the event. The name must contain no secrets.
+    /// Records the session and the event's name, which must contain no secrets.
     pub fn identify(&self, session: &SessionKey, name: &str) {
         if self.is_logged() {
             self.span.record("agent", display(short(session.agent.as_str())));
@@ -64,12 +64,12 @@ impl EventTrace {
         }
     }
 
-    /// The start of a stage; `None` if it is not logged.
+    /// Returns the start of a stage; `None` if stages are not logged.
     pub fn now(&self) -> Option<Instant> {
         self.is_logged().then(Instant::now)
     }
 
-    /// The session has queued the effects of the event.
+    /// Records that the session has queued the effects of the event.
     pub fn queued(&self) {
         if self.is_logged() {
             self.finish(Stage::Queue, Some(self.accepted));
@@ -87,7 +87,7 @@ impl EventTrace {
         self.span.record(field, micros(begun.elapsed()));
     }
 
-    /// Logs the last line of the event.
+    /// Logs the event's final line.
     pub fn answered(&self, reply: &Reply) {
         if self.is_logged() {
             let total_us = micros(self.accepted.elapsed());
@@ -120,7 +120,7 @@ fn short(name: &str) -> String {
     visible(name.get(..name.floor_char_boundary(LONGEST_NAME)).unwrap_or_default())
 }
 
-/// Microseconds, for the log.
+/// Converts to microseconds, for the log.
 pub fn micros(took: Duration) -> u64 {
     u64::try_from(took.as_micros()).unwrap_or(u64::MAX)
 }

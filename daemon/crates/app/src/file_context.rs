@@ -1,5 +1,5 @@
-//! The context for a file that an agent opens. It is requested at every call of a file tool, so the cheap checks come
-//! first: the budget, then the injected set, then one lookup in the index of paths.
+//! The context for a file that an agent opens. Requested at every call of a file tool, so cheap checks come first: the
+//! budget, then the injected set, then one lookup in the index of paths.
 
 use super::clock;
 use super::context_lookup::{ContextLookup, ContextReply, note};
@@ -11,7 +11,7 @@ use recall_domain::used::{Disfavour, Occasion};
 use recall_repository::refs::WorkLocation;
 use recall_store::{ObservationRow, StoreError};
 
-/// How many of the newest observations about a file are candidates.
+/// The number of newest observations about a file that are candidates.
 const CONSIDERED: u32 = 20;
 
 /// The file, and who opens it.
@@ -27,7 +27,7 @@ pub struct FileContextRequest {
 }
 
 impl ContextLookup {
-    /// The context for the file, without what the session was given already. Empty after an error or a timeout.
+    /// Returns the context for the file, without what the session already received. Empty after an error or a timeout.
     pub async fn about_file(
         &self,
         context_request: FileContextRequest,
@@ -83,7 +83,7 @@ impl ContextLookup {
     }
 }
 
-/// What was contradicted must matter more to interrupt.
+/// Whether a note is important enough to interrupt. A contradicted note must be more important.
 fn is_worth_a_word(disfavour: &Disfavour, row: &ObservationRow) -> bool {
     let worth = disfavour.worth(row.id.into(), Occasion::File, row.importance);
     worth.is_some_and(|importance| importance.get() >= LEAST_IMPORTANCE)

@@ -1,11 +1,11 @@
-//! Forgetting: removes rows, and their text from every other place.
+//! Forgetting: removes rows, and their text from all other places.
 //!
 //! The rows go first, in one commit. From then on they are neither found nor injected, and no write in flight brings
-//! them back. Then the copies are cleaned: the spool, the index, the files of vectors, the pages of the database, its
+//! them back. Then the copies are cleaned: the spool, the index, the vector files, the free pages of the database, its
 //! backups, and damaged databases that were set aside. Events in the spool are stored before the preview is shown.
-//! Unreadable spool files are counted; they are removed if they name a matching session or the user asks for it.
-//! Backups and damaged files cannot be cleaned row by row, so they are removed, and a new backup is made. A place that
-//! could not be cleaned is reported. It is tried again within seconds, and after that in each round of the housekeeper.
+//! Unreadable spool files are counted; they are removed if they name a matching session or the user requests it.
+//! Backups and damaged files cannot be cleaned row by row, so they are removed and a new backup is made. A place that
+//! could not be cleaned is reported, and retried within seconds and then in each round of the housekeeper.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,11 +30,11 @@ use recall_system::faults::{self, Point};
 
 /// If draining takes longer, the remaining spool files are examined as they are.
 const DRAINED_WITHIN: Duration = Duration::from_secs(60);
-/// How old a spool file must be to count as one that cannot be stored. A newer file may only be waiting.
+/// The minimum age of a spool file that counts as one that cannot be stored. A newer file may only be waiting.
 const STORED_WITHIN: Duration = Duration::from_secs(2);
 const RETRY_AFTER: Duration = Duration::from_millis(50);
-/// The pauses before a failed cleanup is tried again. The obstacle often passes soon: a long reader, a full disk. After
-/// these attempts the housekeeper tries in each of its rounds.
+/// The pauses before retries of a failed cleanup. The obstacle is often temporary: a long reader, a full disk. After
+/// these retries the housekeeper tries in each of its rounds.
 const FINISH_AFTER: [Duration; 5] = [
     Duration::from_secs(1),
     Duration::from_secs(2),
@@ -57,7 +57,7 @@ pub struct Forgetting<P> {
     pub sentences: Sentences,
 }
 
-/// Held while copies of the database are made or removed, so that a copy begun before a forgetting is not finished
+/// Locked while copies of the database are made or removed, so that a copy begun before a forgetting is not finished
 /// after it.
 pub type BackingUp = Arc<Mutex<()>>;
 
@@ -74,7 +74,7 @@ pub enum ForgetError {
     TracesLeft(Vec<String>),
 }
 
-/// Why files of vectors may remain.
+/// Why vector files may remain.
 #[derive(Debug, thiserror::Error)]
 enum VectorsLeft {
     #[error(transparent)]
@@ -92,10 +92,10 @@ pub struct Request {
     pub unreadable: Unreadable,
 }
 
-/// Files of the spool, by what happens to them.
+/// Counts of spool files by what happens to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpoolFiles {
-    /// Unreadable files that are to be removed.
+    /// Unreadable files to be removed.
     pub meant: u64,
     /// Unreadable files of unknown sessions.
     pub damaged: u64,
@@ -119,7 +119,7 @@ impl<P: Ports> Forgetting<P> {
         }
     }
 
-    /// Compares the files in the spool with the selection. Events that came after `now` are left out. Fails if the
+    /// Compares the files in the spool with the selection. Events that came after `now` are ignored. Fails if the
     /// spool cannot be read.
     pub fn spool_files(
         &self,
@@ -143,7 +143,8 @@ impl<P: Ports> Forgetting<P> {
         Ok(files)
     }
 
-    /// Forgets, and waits until every place is clean. Fails if the database refuses, or a place could not be cleaned.
+    /// Forgets, and waits until every place is clean. Fails if the database refuses, or if a place could not be
+    /// cleaned.
     pub async fn forget(&self, request: Request) -> Result<Forgotten, ForgetError> {
         let _alone = self.backing_up.lock().await;
         // Events in the spool are stored first, so that they are removed too.
@@ -181,8 +182,7 @@ impl<P: Ports> Forgetting<P> {
         Ok(())
     }
 
-    /// Finishes an incomplete cleanup, also one of an earlier daemon. A place that cannot be cleaned is tried again
-    /// soon.
+    /// Finishes an incomplete cleanup, even one of an earlier daemon. A place that cannot be cleaned is retried soon.
     pub(crate) async fn finish_or_retry(&self) {
         if let Err(error) = self.finish().await {
             tracing::error!(%error, "cannot finish forgetting");
@@ -215,7 +215,7 @@ impl<P: Ports> Forgetting<P> {
         self.clean(None, Vec::new()).await
     }
 
-    /// Cleans every place. Without a request the selection is no longer known, and the spool stays unchanged.
+    /// Cleans every place. Without a request the selection is no longer known, and the spool is left unchanged.
     async fn clean(&self, request: Option<Request>, sessions: Vec<SessionKey>) -> Result<(), ForgetError> {
         let mut left = Vec::new();
         if let Some(request) = request
@@ -228,8 +228,8 @@ impl<P: Ports> Forgetting<P> {
             left.push("the index".to_owned());
         }
         if let Err(error) = self.clean_vectors().await {
-            tracing::error!(%error, "files of vectors may contain forgotten data");
-            left.push("the files of vectors".to_owned());
+            tracing::error!(%error, "vector files may contain forgotten data");
+            left.push("the vector files".to_owned());
         }
         if let Err(error) = self.ports.writer().rewrite().await {
             tracing::error!(%error, "free pages of the database may contain forgotten data");
@@ -246,7 +246,7 @@ impl<P: Ports> Forgetting<P> {
         Ok(())
     }
 
-    /// Removes the files that may contain vectors of the removed rows. They are made again from the remaining rows.
+    /// Removes the files that may contain vectors of the removed rows. They are recreated from the remaining rows.
     async fn clean_vectors(&self) -> Result<(), VectorsLeft> {
         let _alone = self.sentences.files.alone().await;
         self.ports.writer().write(DropVectorFiles::WithGone).await?;
@@ -275,7 +275,7 @@ impl<P: Ports> Forgetting<P> {
         }
     }
 
-    /// Removes the copies of the database. The error says which file is in the way.
+    /// Removes the copies of the database. The error names the file that prevents it.
     async fn clean_copies(&self) -> Result<(), String> {
         let (readers, backups, database) =
             (self.readers.clone(), self.backups.clone(), self.database.clone());
@@ -297,9 +297,9 @@ fn now() -> Order {
     Order { boot: boot_id, boot_ns, wall: clock::now() }
 }
 
-/// Selects the spool files to remove. They contain the agent's JSON, in a whole or cut-off frame.
+/// Selects the spool files to remove. They contain the agent's JSON in a complete or truncated frame.
 struct SpoolSelection {
-    /// Session ids as they are written in JSON.
+    /// Session ids as written in JSON.
     sessions: Vec<Vec<u8>>,
     request: Request,
 }
@@ -315,7 +315,8 @@ impl SpoolSelection {
         self.sessions.iter().any(contains) || self.fits_criteria(remains) || self.is_unwanted(remains)
     }
 
-    /// An unreadable file is removed if the user asks for it. A file that only waits is an event that somebody needs.
+    /// Whether to remove a spool file: an unreadable one if the user requested it, but never one that is only waiting,
+    /// which is an event that somebody needs.
     fn is_unwanted(&self, remains: &Remains<'_>) -> bool {
         self.request.unreadable == Unreadable::Goes
             && matches!(remains.state, RemainsState::Damaged | RemainsState::OtherVersion)

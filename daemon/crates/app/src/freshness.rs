@@ -1,8 +1,8 @@
-//! Tells whether a text may be outdated, because the files that it is about were changed after it.
+//! Detects that a text may be outdated because the files that it is about changed afterwards.
 //!
-//! The time of a file comes first and costs no reading. If it is later, the lines that the work behind the text wrote are
-//! looked for in the file: while all are there, the text holds, and when none is, it does not. The recorded calls have
-//! these lines, so nothing more is stored. Where they have none, the time decides.
+//! The file's modification time is checked first, which requires no reading. If it is later, the file is searched for
+//! the lines that the work behind the text wrote: if all are there, the text holds, and if none is, it does not. The
+//! recorded calls contain these lines, so nothing more is stored. Without such lines, the time decides.
 
 use std::time::{Duration, Instant};
 
@@ -16,28 +16,28 @@ use recall_store::{Reader, StoreError, WorkOf};
 
 use super::changed_files::mark;
 
-/// The most files of one text that are looked at.
+/// The maximum number of files examined per text.
 const MOST_FILES: usize = 8;
-/// The most files that are read for one answer.
+/// The maximum number of files read per answer.
 const MOST_READ: usize = 8;
-/// The part of an answer's time in which files are read: 5 ms of 45.
+/// Files are read for one in this many parts of an answer's time: 5 ms of 45.
 const OF_ANSWER: u32 = 9;
 
 /// A text, and the work that it came from.
 pub(super) struct Dated<'a> {
     pub texts: [&'a str; 2],
     pub at: Timestamp,
-    /// Files that it is about by record. Others are named in the texts.
+    /// Files that the text is about according to its record. Others are named in the text.
     pub modified: &'a [String],
     pub work: Option<WorkOf<'a>>,
 }
 
-/// What became of the files of a text.
+/// What happened to the files of a text since.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Since {
     /// Files that have changed.
     pub changed: Vec<String>,
-    /// A file has none of the lines any more that the text rests on.
+    /// Whether a file contains none of the lines any more on which the text depends.
     pub is_contradicted: bool,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Freshness<'a> {
 }
 
 impl<'a> Freshness<'a> {
-    /// `answer_within`: how long the whole answer may take.
+    /// Prepares the comparison. `answer_within` is the time limit of the whole answer.
     pub(super) fn new(db: Reader<'a>, agents: Agents, tree: WorkTree, answer_within: Duration) -> Self {
         Self { db, agents, tree, read: 0, within: answer_within / OF_ANSWER, until: None }
     }
@@ -78,7 +78,8 @@ impl<'a> Freshness<'a> {
         Ok(since)
     }
 
-    /// What the file still has of the lines that the text rests on. `None`: nobody knows, or there was no time to look.
+    /// Returns how much of the text's lines the file still contains. `None` if unknown, or if there was no time to
+    /// check.
     fn kept(&mut self, text: &Dated<'_>, file: &str) -> Result<Option<Kept>, StoreError> {
         let Some((work, path)) = text.work.zip(self.tree.relative(file)) else { return Ok(None) };
         let until = *self.until.get_or_insert_with(|| Instant::now() + self.within);
@@ -88,7 +89,7 @@ impl<'a> Freshness<'a> {
         let mut lines = WrittenLines::default();
         for call in self.db.calls_that_changed(work, mark(path))? {
             let input = call.input.unwrap_or_default();
-            // A patch of several files does not say here which lines are whose.
+            // A patch of several files does not say here which lines belong to which file.
             if patched_files(&input).len() > 1 {
                 return Ok(None);
             }

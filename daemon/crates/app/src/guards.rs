@@ -1,4 +1,4 @@
-//! The guards' verdict on an event, in the agent's own format.
+//! Reports the guards' verdict on an event in the agent's own format.
 
 use super::changed_files;
 use recall_agents::format::tools::is_of_server;
@@ -11,14 +11,14 @@ use serde_json::{Map, Value};
 /// A guard's verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GuardFinding {
-    /// A refusal, with the decision that the agent carries out.
+    /// A refusal, with the decision that the agent enforces.
     Refusal(Verdict),
-    /// The call goes on, and the model or the user is told.
+    /// The call proceeds, and the model or the user is notified.
     Advice(Verdict),
     Warning(Warning),
 }
 
-/// A guard's verdict, and the answer that reports it to the agent.
+/// A guard's verdict, with the answer that reports it to the agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuardAnswer {
     pub finding: GuardFinding,
@@ -27,7 +27,7 @@ pub struct GuardAnswer {
 }
 
 impl GuardAnswer {
-    /// The rule that stops the call. `None` if the user is asked, or if the call may run.
+    /// Returns the rule that stops the call. `None` if the user is asked, or if the call may run.
     pub fn refused_by(&self) -> Option<Rule> {
         match &self.finding {
             GuardFinding::Refusal(Verdict { rule, decision: Decision::Deny, .. }) => Some(*rule),
@@ -36,7 +36,7 @@ impl GuardAnswer {
     }
 }
 
-/// A shell command that is changed before it runs.
+/// A shell command that is modified before it runs.
 #[derive(Clone, Debug)]
 pub struct ChangedCall {
     input: Map<String, Value>,
@@ -44,13 +44,13 @@ pub struct ChangedCall {
 }
 
 impl ChangedCall {
-    /// The answer with the new input.
+    /// Returns the answer with the new input.
     pub fn added_to(self, answer: &[u8]) -> Vec<u8> {
         (self.add)(answer, self.input)
     }
 }
 
-/// The change of a call's command. `None` if it stays as it is.
+/// Returns the modification of a call's command. `None` if it stays unchanged.
 pub fn changed(guards: &Guards, spec: &AgentSpec, event: &HookEvent) -> Option<ChangedCall> {
     let HookEventKind::ToolStart(start) = &event.what else { return None };
     let change = spec.guards.command_change.filter(|change| change.tools.contains(&&*start.name))?;
@@ -60,10 +60,11 @@ pub fn changed(guards: &Guards, spec: &AgentSpec, event: &HookEvent) -> Option<C
     Some(ChangedCall { input, add: change.add })
 }
 
-/// The field of a shell's command.
+/// The field that contains a shell's command.
 const COMMAND: &str = "command";
 
-/// Gives the calls of an event the commands that the agent wanted to run. Else the change would be remembered as theirs.
+/// Restores the commands that the agent wanted to run in an event's calls. Otherwise the modification would be stored
+/// as the agent's.
 pub fn as_wanted(guards: &Guards, event: &mut HookEvent) {
     let unchanged = |input: &mut String| {
         if let Some(wanted) = guards.unchanged_input(input) {
@@ -78,7 +79,7 @@ pub fn as_wanted(guards: &Guards, event: &mut HookEvent) {
     }
 }
 
-/// Checks an event against the guards. `cwd` is where the hook ran. Events of an unknown agent are not checked.
+/// Checks an event against the guards. `cwd` is where the hook ran. Events of unknown agents are not checked.
 pub fn judge(guards: &Guards, spec: &AgentSpec, event: &HookEvent, cwd: &str) -> Option<GuardAnswer> {
     match &event.what {
         HookEventKind::ToolStart(start) if guards.judge_calls() => {
@@ -102,7 +103,7 @@ pub fn judge(guards: &Guards, spec: &AgentSpec, event: &HookEvent, cwd: &str) ->
     }
 }
 
-/// `None` if the agent passes no text on before a call.
+/// Returns the notice. `None` if the agent passes on no text before a call.
 fn advice(spec: &AgentSpec, verdict: Verdict) -> Option<GuardAnswer> {
     let advice = spec.guards.advice?;
     let text = match advice.to {
@@ -117,13 +118,13 @@ fn verdict(guards: &Guards, spec: &AgentSpec, start: &ToolStart, cwd: &str) -> O
     guards.verdict(GuardedCall { input: &start.input, writes: &writes, cwd })
 }
 
-/// The text that a call brought in from a web page, an MCP server, the network or another's document.
+/// Returns the text that a call brought in from a web page, an MCP server, the network or a foreign document.
 fn from_outside(guards: &Guards, spec: &AgentSpec, call: &ToolCall, cwd: &str) -> Option<String> {
     let ToolResult::Done(response) = &call.result else { return None };
     match spec.action(&call.name, &call.input, Some(response)) {
         Action::Fetch { output, .. } => Some(output),
         Action::Command { command, output, .. } if fetches(&command) => Some(output),
-        // The text as in the agent's JSON.
+        // The text as it is in the agent's JSON.
         Action::Read { path } if guards.is_from_outside(&path, cwd) => Some(response.clone()),
         Action::Other { output, .. } if is_of_server(&call.name) => Some(output),
         _ => None,

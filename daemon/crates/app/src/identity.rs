@@ -1,4 +1,4 @@
-//! The identity of a folder: which project it belongs to, and which of its claims are proven.
+//! Identifies a folder: which project it belongs to, and which of its claims are proven.
 //!
 //! A remote, a first commit or a path only claims a project. A folder belongs to it if the folder was known before, or
 //! if it contains a commit of the project that other repositories do not begin with.
@@ -13,24 +13,24 @@ use recall_repository::git_folder::GitFolder;
 use recall_repository::refs::Refs;
 use recall_store::{ProjectInfo, Reader, StoreError};
 
-/// How many of a project's latest commits are searched for.
+/// The number of a project's latest commits that are searched for.
 const COMMITS: u32 = 50;
-/// How many folders of a project are examined. Each is a clone.
+/// The number of a project's folders that are examined. Each is a clone.
 const MOST_CLONES: usize = 8;
 
-/// The project of a folder, and its name.
+/// The identities of a folder's project, and its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Strongest first; at least one.
+    /// Strongest first; never empty.
     pub keys: Vec<ProjectKey>,
     pub name: String,
-    /// A claim without proof; `None` if all are proven.
+    /// An unproven claim; `None` if all are proven.
     pub doubted: Option<UnprovenClaim>,
-    /// The project that was known at this path, if another one that was never seen before is there now.
+    /// The project known at this path before, if a new project is there now.
     pub replaced: Option<ProjectInfo>,
 }
 
-/// A project that a folder claims without having a commit of it.
+/// A project that a folder claims without having one of its commits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnprovenClaim {
     pub project: ProjectInfo,
@@ -38,9 +38,9 @@ pub struct UnprovenClaim {
     pub remote: String,
 }
 
-/// Finds the identity of a folder. A folder may claim another project's remote, first commit or path, or a local
-/// repository. Without proof it is a separate project, with a name that distinguishes the two. Reads files: for
-/// threads that may block.
+/// Identifies a folder. A folder may claim another project's remote, first commit or path, or a local repository.
+/// Without proof it is a separate project, with a distinguishing name. Reads files, so it must run on a thread that
+/// may block.
 pub fn identify(db: Reader<'_>, facts: &RepositoryFacts) -> Result<Identity, StoreError> {
     if let Some(ProjectInfo { key, name, .. }) = project_of_gone(db, facts)? {
         return Ok(Identity { keys: vec![key], name, doubted: None, replaced: None });
@@ -85,9 +85,9 @@ pub fn identify(db: Reader<'_>, facts: &RepositoryFacts) -> Result<Identity, Sto
     Ok(Identity { keys, name, doubted, replaced })
 }
 
-/// The project of a folder that no longer exists. A worktree is removed when its work is merged, and its events in the
-/// spool still belong to the repository. The folder does not become an identity of the project, because another folder
-/// may replace it.
+/// Returns the project of a folder that no longer exists. A worktree is removed once its work is merged, and its
+/// events in the spool still belong to the repository. The folder does not become an identity of the project, because
+/// another folder may replace it.
 fn project_of_gone(db: Reader<'_>, facts: &RepositoryFacts) -> Result<Option<ProjectInfo>, StoreError> {
     if facts.common_dir.is_some() {
         return Ok(None);
@@ -101,8 +101,8 @@ fn project_of_gone(db: Reader<'_>, facts: &RepositoryFacts) -> Result<Option<Pro
     Ok(None)
 }
 
-/// A clone of a local repository belongs to that repository's project, and keeps it by its own folder, even if the
-/// origin moves on and the clone is never updated.
+/// Assigns a clone of a local repository to that repository's project. The clone keeps it through its own folder, even
+/// if the origin moves on and the clone is never updated.
 fn as_clone(
     db: Reader<'_>,
     facts: &RepositoryFacts,
@@ -129,13 +129,13 @@ fn as_clone(
     Ok(Some(Identity { keys, name, doubted: None, replaced: None }))
 }
 
-/// A name that distinguishes folders of the same name.
+/// Returns a name that distinguishes folders of the same name.
 fn distinct(name: &str, facts: &RepositoryFacts) -> String {
     let parent = Path::new(&facts.folder).parent().map(Path::to_string_lossy).unwrap_or_default();
     format!("{name} in {parent}")
 }
 
-/// The project of a folder, if it is known.
+/// Returns the project of a folder, if known.
 pub fn project_of(db: Reader<'_>, folder: &Path) -> Result<Option<ProjectInfo>, StoreError> {
     db.find_project(&identify(db, &recall_repository::facts(folder))?.keys)
 }
@@ -157,7 +157,7 @@ fn belongs(
     shows_a_commit(db, &own, &worked, &folders_of(project))
 }
 
-/// The git folders where the project is known to be, if they are still the same.
+/// Returns the git folders where the project is known to be, if they are still the same.
 fn folders_of(project: &Known) -> Vec<GitFolder> {
     let paths = project.aliases.iter().filter_map(|alias| alias.as_str().strip_prefix("dir:"));
     let folders = paths.take(MOST_CLONES).filter_map(|path| GitFolder::known(Path::new(path)));
@@ -171,11 +171,11 @@ fn git_folder(facts: &RepositoryFacts) -> Option<GitFolder> {
 }
 
 /// Whether a repository contains a commit of a project: one of the latest that were checked out during work on it, or
-/// one that its folders contain and have a name for. Either repository may make a false claim. A repository that has
+/// one that its folders contain and have a name for. Either repository may make false claims, so a repository that has
 /// only names proves nothing.
 ///
-/// Other repositories may have begun with the same commit: the very first, or the one cloned from a template. Such a
-/// commit counts only while the project has nothing later.
+/// Other repositories may have begun with the same commit: the very first one, or the one cloned from a template. Such
+/// a commit counts only while the project has nothing later.
 fn shows_a_commit(
     db: Reader<'_>,
     own: &GitFolder,

@@ -35,14 +35,14 @@ pub struct StoredDocuments {
     pub agents: Agents,
 }
 
-/// How many of the newest log entries a search reads. While an import is indexed there are many more.
+/// The number of newest log entries that a search reads. While an import is being indexed there are many more.
 const NEWEST_ENTRIES: u32 = 512;
-/// The most new documents that one search reads from the store.
+/// The maximum number of new documents that a search reads from the store.
 const NEWEST_DOCUMENTS: usize = 64;
 /// A search stops reading new documents after this many bytes of text, because it has only milliseconds.
 const NEWEST_BYTES: usize = 262_144;
 
-/// The most passages that are considered for a prompt by their words.
+/// The maximum number of passages that are considered for a prompt by words.
 const MOST_PASSAGES: usize = 300;
 
 /// The state of the index.
@@ -51,15 +51,15 @@ pub enum IndexState {
     /// The index is damaged, or not opened yet.
     #[default]
     Absent,
-    /// The index is being filled from the store. Its results are correct, but may be incomplete.
+    /// The index is being filled from the store. Its results are correct but may be incomplete.
     Filling(Index),
-    /// The index was complete when it was closed. Its files are being compared with their checksums.
+    /// The index was complete when it was closed. Its files are being verified.
     Unexamined(Index),
     Complete(Index),
 }
 
 impl IndexHandle {
-    /// `on_suspicion` is called when a search fails.
+    /// Creates the handle. `on_suspicion` is called when a search fails.
     pub fn new(
         store: StoredDocuments,
         sentences: Sentences,
@@ -82,7 +82,7 @@ impl IndexHandle {
         self.state.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The index must be filled again.
+    /// Marks the index as being refilled.
     pub fn filling(&self) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         if let IndexState::Complete(index) = &*state {
@@ -90,7 +90,7 @@ impl IndexHandle {
         }
     }
 
-    /// The index is complete.
+    /// Marks the index as complete.
     pub fn complete(&self) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         if let IndexState::Filling(index) = &*state {
@@ -98,7 +98,7 @@ impl IndexHandle {
         }
     }
 
-    /// Searches all sources of candidates. Everything committed before is found, even if the index does not contain it
+    /// Searches all sources of candidates. Finds everything committed before, even if the index does not contain it
     /// yet; only the oldest of very many new documents may be missed. `None` if a source failed, which was reported.
     pub fn search(&self, index: &Index, request: &Request, patience: Patience) -> Option<Hits> {
         let is_wanted = |key: DocumentKey| request.kinds.is_empty() || request.kinds.contains(&key.kind);
@@ -110,7 +110,7 @@ impl IndexHandle {
         self.found(recall_search::search(&sources, request))
     }
 
-    /// The sources beside the words, of searches and of prompts.
+    /// Returns the sources other than words, for both searches and prompts.
     fn sources<'a>(
         &self,
         index: &'a Index,
@@ -124,8 +124,8 @@ impl IndexHandle {
         sources
     }
 
-    /// Finds the passages of a project that may answer a prompt, by words and by meaning. Everything committed before
-    /// is found, as in a search. `None` if that failed, which was reported.
+    /// Finds passages of a project that may answer a prompt, by words and by meaning. Finds everything committed
+    /// before, like a search. `None` if that failed, which was reported.
     pub fn passages(
         &self,
         index: &Index,
@@ -141,7 +141,7 @@ impl IndexHandle {
         self.found(recall_search::search_passages((index, &fresh), &sources, &request))
     }
 
-    /// As [`Self::passages`], by words alone and at most so many: for what may take no time.
+    /// Like [`Self::passages`], by words alone and at most `most`, for callers with very little time.
     pub(crate) fn passages_by_words(
         &self,
         index: &Index,
@@ -157,7 +157,7 @@ impl IndexHandle {
         self.found(index.passages(&request, &fresh))
     }
 
-    /// How rare the words of a prompt are in a project. `None` if that failed, which was reported.
+    /// Returns how rare the words of a prompt are in a project. `None` if that failed, which was reported.
     pub fn words_of(&self, index: &Index, prompt: &str, project: &ProjectKey) -> Option<Vec<PassageTerm>> {
         let fresh = self.fresh_passages(index, |_| true, |document| document.project == *project);
         let request = PassageRequest { prompt, project, except: None, limit: 0, near: &[] };
@@ -174,7 +174,7 @@ impl IndexHandle {
             .ok()
     }
 
-    /// The passages that the index does not contain yet.
+    /// Returns the passages that the index does not contain yet.
     fn fresh_passages(
         &self,
         index: &Index,
@@ -185,7 +185,7 @@ impl IndexHandle {
         known(self.store.passages_after(index.high_water(), cache, (is_wanted, may_be_told)))
     }
 
-    /// The index, complete or not.
+    /// Returns the index, complete or not.
     pub fn index(&self) -> Option<Index> {
         match self.state() {
             IndexState::Absent => None,
@@ -205,22 +205,22 @@ enum FreshError {
     Index(#[from] IndexError),
 }
 
-/// The approximate size of a document's searched text, in bytes.
+/// Returns the approximate size of a document's searched text, in bytes.
 fn length(document: &Document) -> usize {
     let passages = document.passages.iter().map(|passage| passage.text.len()).sum();
     document.body.len().max(passages)
 }
 
-/// Nothing, if what is new cannot be read.
+/// Returns the default if new documents cannot be read.
 fn known<T: Default>(fresh: Result<T, FreshError>) -> T {
     fresh.unwrap_or_else(|error| {
-        tracing::warn!(%error, "cannot read what the index has not taken yet");
+        tracing::warn!(%error, "cannot read documents that are not indexed yet");
         T::default()
     })
 }
 
 impl StoredDocuments {
-    /// The logged documents after `seq` that a request may be about.
+    /// Returns the logged documents after `seq` that a request may be about.
     fn after(&self, seq: LogSeq, is_wanted: impl Fn(DocumentKey) -> bool) -> Result<Fresh, FreshError> {
         let mut newest = Newest::default();
         let mut documents = Vec::new();
@@ -239,7 +239,8 @@ impl StoredDocuments {
         Ok(Fresh::new(newest.keys, &documents)?)
     }
 
-    /// As [`Self::after`], for passages. Each document is read once, however many ask before the index has taken it.
+    /// Like [`Self::after`], for passages. Each document is read once, however many requests come before it is
+    /// indexed.
     fn passages_after(
         &self,
         seq: LogSeq,
@@ -270,7 +271,7 @@ impl StoredDocuments {
     }
 }
 
-/// How much of the newest documents one search has read.
+/// How much of the newest documents a search has read.
 #[derive(Default)]
 struct Newest {
     keys: HashSet<DocumentKey>,
@@ -279,7 +280,7 @@ struct Newest {
 }
 
 impl Newest {
-    /// Whether a document is to be read, which was not yet.
+    /// Whether to read a document that was not read yet.
     fn takes(&mut self, key: DocumentKey, is_wanted: impl Fn(DocumentKey) -> bool) -> bool {
         let is_full = self.documents == NEWEST_DOCUMENTS || self.bytes >= NEWEST_BYTES;
         !is_full && is_wanted(key) && self.keys.insert(key)

@@ -1,4 +1,4 @@
-//! Ingest takes an event from its delivery, or from the spool, to its session.
+//! Passes an event from its delivery, or from the spool, to its session.
 //!
 //! Private text and secrets are removed here, before an event reaches a session or the store. The hook client removes
 //! private text too, but other senders and spool files may contain it.
@@ -43,17 +43,17 @@ use recall_store::{
 };
 use recall_system::faults::{self, Fault, Point, planted};
 
-/// The shim has given up by then. The event is stored anyway, or will be offered again.
+/// The time limit of a reply. The shim has given up by then; the event is stored anyway, or will be offered again.
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 
-/// A payload above this size, in bytes, is read and redacted on its own thread, so that other events do not wait for
-/// it.
+/// The payload size in bytes above which it is parsed and redacted on its own thread, so that other events do not
+/// wait.
 const LARGE: usize = 64 << 10;
 
-/// A hook waits 20 ms before a call. So a guard's answer waits no longer than this for the commit; the hook client then
-/// keeps the event in the spool.
+/// How long a guard's answer waits for the commit. A hook before a call waits only 20 ms; the hook client then keeps
+/// the event in the spool.
 const GUARD_WITHIN: Duration = Duration::from_millis(5);
-/// An answer with a changed command may wait longer, for the context that belongs to it.
+/// The same for an answer with a modified command, which may wait longer for the context that belongs to it.
 const CHANGE_WITHIN: Duration = Duration::from_millis(12);
 
 /// Cheap to clone.
@@ -72,13 +72,13 @@ pub struct Ingest<P> {
     pub forgetting: Forgetting<P>,
 }
 
-/// The counters of `status`, since the daemon started.
+/// The counters for `status`, since the daemon started.
 #[derive(Debug, Default)]
 pub struct Counters {
     pub accepted: AtomicU64,
     pub duplicates: AtomicU64,
     pub busy: AtomicU64,
-    /// Calls and prompts that came under two event ids because two hooks reported them.
+    /// Calls and prompts that arrived under two event ids because two hooks reported them.
     pub told_twice: AtomicU64,
     /// Events that arrived during a pause and were not stored.
     pub paused: AtomicU64,
@@ -86,14 +86,14 @@ pub struct Counters {
     pub excluded: AtomicU64,
     /// Calls that a guard refused or asked about.
     pub guarded: AtomicU64,
-    /// Calls that went on, and that a guard told of.
+    /// Calls that proceeded with a guard's notice.
     pub advised: AtomicU64,
     /// Results that a guard warned about.
     pub warned: AtomicU64,
 }
 
 impl<P: Ports> Ingest<P> {
-    /// Stores an event that has just arrived, see [`Self::take_traced`].
+    /// Stores an event that has just arrived; see [`Self::take_traced`].
     pub async fn take(&self, deliver: Deliver, recipient: Recipient) -> Reply {
         let trace = EventTrace::begin(deliver.event_id, Instant::now());
         self.take_traced(deliver, recipient, trace).await
@@ -114,7 +114,7 @@ impl<P: Ports> Ingest<P> {
             None => self.redactor.get().redact_id(&deliver.agent).into_owned(),
         };
         if deliver.captured_at_ms <= 0 {
-            // The clock is not set yet. An event of 1970 would count as old and as silent ever since.
+            // The clock is not set yet. An event of 1970 would count as old, and as silent ever since.
             deliver.captured_at_ms = clock::now().0;
         }
         if self.pauses.covers(&captured(&deliver)) {
@@ -128,7 +128,7 @@ impl<P: Ports> Ingest<P> {
         let Some(mut parsed) = self.parse(deliver, judged).await else {
             return self.counted(Reply::Busy);
         };
-        // The folders that it names are unknown.
+        // The folders that the event names are unknown.
         if [context, parsed.own_folder].contains(&Folders::Dropped) && self.capture_rules.exclude_anything() {
             self.break_off(&parsed);
             return self.let_go(&parsed.deliver);
@@ -185,15 +185,15 @@ impl<P: Ports> Ingest<P> {
         match &finding {
             GuardFinding::Refusal(verdict) => {
                 let (guard, decision) = (verdict.rule.name(), verdict.decision.name());
-                tracing::info!(%event, guard, decision, "a guard refuses a call");
+                tracing::info!(%event, guard, decision, "a guard refused a call");
                 self.counters.guarded.fetch_add(1, Ordering::Relaxed);
             }
             GuardFinding::Advice(verdict) => {
-                tracing::info!(%event, guard = verdict.rule.name(), "a guard advises on a call");
+                tracing::info!(%event, guard = verdict.rule.name(), "a guard advised on a call");
                 self.counters.advised.fetch_add(1, Ordering::Relaxed);
             }
             GuardFinding::Warning(_) => {
-                tracing::info!(%event, "a guard warns of a result");
+                tracing::info!(%event, "a guard warned about a result");
                 self.counters.warned.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -217,7 +217,7 @@ impl<P: Ports> Ingest<P> {
         reply
     }
 
-    /// The reply for an event of an excluded project.
+    /// Returns the reply for an event of an excluded project.
     fn let_go(&self, deliver: &Deliver) -> Reply {
         self.counters.excluded.fetch_add(1, Ordering::Relaxed);
         let report = self.settings.report();
@@ -225,13 +225,13 @@ impl<P: Ports> Ingest<P> {
         Reply::Ack { stdout: says.map_or_else(Vec::new, |notice| self.said_at_start(deliver, notice)) }
     }
 
-    /// An empty reply, with a line for the user at a session's start.
+    /// Returns an empty reply, with a line for the user at a session's start.
     fn paused_answer(&self, deliver: &Deliver) -> Vec<u8> {
         let Some(pause) = self.pauses.current(&clock::moment()) else { return Vec::new() };
         self.said_at_start(deliver, format!("recall: {}", pause.in_words()))
     }
 
-    /// Renders a line for the user, at a session's start only.
+    /// Renders a line for the user, only at a session's start.
     fn said_at_start(&self, deliver: &Deliver, notice: String) -> Vec<u8> {
         let spec = self.agents.spec(&deliver.agent);
         match spec.event(deliver).map(|event| event.what) {
@@ -242,7 +242,7 @@ impl<P: Ports> Ingest<P> {
         }
     }
 
-    /// The session of an event; `None` if the event cannot be read.
+    /// Returns the session of an event; `None` if the event cannot be parsed.
     pub(crate) fn session_of(&self, deliver: &Deliver) -> Option<SessionKey> {
         let spec = self.agents.real_sender(deliver);
         let name = spec.map_or(deliver.agent.as_str(), |spec| spec.name);
@@ -250,7 +250,7 @@ impl<P: Ports> Ingest<P> {
         Some(SessionKey { agent: AgentName(name.to_owned()), id: event.session })
     }
 
-    /// `None` if the parser panicked.
+    /// Parses a delivery. `None` if the parser panicked.
     async fn parse(&self, deliver: Deliver, judged: Judged) -> Option<Parsed> {
         faults::reach(Point::Decode);
         if planted(Fault::LogContent) {
@@ -273,7 +273,7 @@ impl<P: Ports> Ingest<P> {
         aside(move || parse(deliver, spec, outputs, guards)).await
     }
 
-    /// Like [`Self::parse`].
+    /// Like [`Self::parse`], for the removal of secrets.
     async fn cleanse(&self, parsed: Parsed, event_rules: EventRules) -> Option<ParsedDelivery> {
         let redactor = self.redactor.get();
         if parsed.deliver.payload.len() <= LARGE {
@@ -336,7 +336,7 @@ impl<P: Ports> Ingest<P> {
         }
     }
 
-    /// Takes the prompts that no hook reported, at the end of a turn and of a session.
+    /// Takes over prompts that no hook reported, at the end of a turn or session.
     async fn look_for_unreported(&self, key: &SessionKey, event: &HookEvent, deliver: &Deliver) {
         let prompts = match self.agents.spec(key.agent.as_str()).leaves_prompts_to_its_record() {
             true => PromptSource::Record,
@@ -350,7 +350,7 @@ impl<P: Ports> Ingest<P> {
             &deliver.context,
         );
         match event.what {
-            // No hook is under way that would report a prompt.
+            // No hook that would report a prompt is in transit.
             HookEventKind::Stop { .. } if prompts == PromptSource::Record => {
                 self.take_unreported(key, Extent::All).await;
             }
@@ -360,7 +360,7 @@ impl<P: Ports> Ingest<P> {
         }
     }
 
-    /// Takes the unreported prompts of sessions that have been silent for this long.
+    /// Takes over unreported prompts of sessions that have been silent for this long.
     pub async fn take_unreported_of_silent(&self, now: Timestamp, for_ms: i64) {
         for key in self.certain_times.silent(now, for_ms) {
             self.take_unreported(&key, Extent::All).await;
@@ -384,7 +384,7 @@ impl<P: Ports> Ingest<P> {
         }
     }
 
-    /// The session of an event that names only where it happened.
+    /// Returns the session of an event that names only a place.
     async fn session_in_place(&self, event: &HookEvent, deliver: &Deliver) -> Option<SessionId> {
         let place = Place::from(event.origin.as_deref()?);
         let (readers, agent) = (self.readers.clone(), AgentName(deliver.agent.clone()));
@@ -435,11 +435,11 @@ struct ReadableEvent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Folders {
     Known,
-    /// A folder was too long for a path.
+    /// A folder name was too long for a path.
     Dropped,
 }
 
-/// Removes paths that are too long: a text that is no path would cause a lookup for each of its parts.
+/// Removes paths that are too long: text that is not a path would cause a lookup for each of its parts.
 fn forget_long_paths(context: &mut ShimContext) -> Folders {
     let is_long = |path: &String| is_too_long(path);
     context.config_dir.take_if(|path| is_long(path));
@@ -455,7 +455,7 @@ fn captured(deliver: &Deliver) -> Order {
     Order { boot: deliver.boot_id, boot_ns: deliver.boot_ns, wall: Timestamp(deliver.captured_at_ms) }
 }
 
-/// The folder that the payload names.
+/// Checks the folder that the payload names.
 fn length_of_folder(deliver: &Deliver, event: &Result<HookEvent, String>) -> Folders {
     let is_long = match event {
         Ok(event) => event.cwd.as_deref().is_some_and(is_too_long),
@@ -467,7 +467,7 @@ fn length_of_folder(deliver: &Deliver, event: &Result<HookEvent, String>) -> Fol
 /// A parsed delivery.
 struct Parsed {
     deliver: Deliver,
-    /// The event, or why there is none.
+    /// The event, or why it could not be parsed.
     event: Result<HookEvent, String>,
     own_folder: Folders,
     /// All words of the event's calls that may name a file.
@@ -477,8 +477,8 @@ struct Parsed {
 }
 
 impl Parsed {
-    /// Where the agent works according to its hook and its event: the project's folder, the hook's working folder, and
-    /// the payload's folder. The first one decides the project.
+    /// Returns where the agent works according to its hook and its event: the project's folder, the hook's working
+    /// folder, and the payload's folder. The first one determines the project.
     fn folders(&self, capture_rules: &CaptureRules) -> Vec<PathBuf> {
         let context = &self.deliver.context;
         let here = PathBuf::from(capture_rules.spelled_out(&context.cwd).as_ref());
@@ -507,7 +507,7 @@ impl Parsed {
     }
 }
 
-/// Adds a changed command to a reply. The command must not run unchanged because the disk is slow.
+/// Adds a modified command to a reply. The command must not run unmodified because the disk is slow.
 fn with_change(reply: Reply, change: ChangedCall) -> Reply {
     match reply {
         Reply::Ack { stdout } => Reply::Ack { stdout: change.added_to(&stdout) },
@@ -525,7 +525,7 @@ async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> 
         .ok()
 }
 
-/// Removes private text by the hook client's rules. If there is none, this costs one search for a bracket.
+/// Removes private text by the hook client's rules. If there is none, this costs a single search for a bracket.
 fn without_private_text(deliver: Deliver, spec: &AgentSpec) -> Deliver {
     if !has_tags(&deliver.payload) {
         return deliver;
@@ -538,7 +538,7 @@ fn without_private_text(deliver: Deliver, spec: &AgentSpec) -> Deliver {
     Deliver { payload: cleaned.payload, flags, ..deliver }
 }
 
-/// Whether guards judge a call, because an agent waits for the answer.
+/// Whether guards judge a call, because an agent is waiting for the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Judged {
     Yes,
@@ -582,7 +582,8 @@ fn cleanse(
         Ok(event) => event,
         Err(why) => return ParsedDelivery::Unparsed(Box::new(unparsed(deliver, why, redactor))),
     };
-    // The second key uses the payload before redaction, because two calls that differ only in a secret are two calls.
+    // The second key uses the payload before redaction, because calls that differ only in a secret are different
+    // calls.
     let second = second_key(&event, &deliver);
     deliver.payload = Vec::new();
     deliver.event_name = redactor.redact_id(&deliver.event_name).into_owned();
@@ -606,7 +607,7 @@ fn unparsed(deliver: Deliver, parse_error: String, redactor: &Redactor) -> Unpar
     }
 }
 
-/// The acceptance of an event that belongs to no session.
+/// Builds the acceptance of an event that belongs to no session.
 fn apart(deliver: Deliver, event_name: String) -> Delivery {
     Delivery {
         event: deliver.event_id,
@@ -621,7 +622,7 @@ fn apart(deliver: Deliver, event_name: String) -> Delivery {
     }
 }
 
-/// Says what was wrong and where, without content: the parser's own message may quote the payload.
+/// Describes what was wrong and where, without content, because the parser's own message may quote the payload.
 fn parse_error(error: &Unreadable) -> String {
     match error {
         Unreadable::NotJson(error) => {
@@ -636,8 +637,9 @@ fn parse_error(error: &Unreadable) -> String {
     }
 }
 
-/// The key that identifies one call under different event ids: the agent's own id of the call. Without one: the turn's
-/// id with the whole payload, or a payload that contains the moment. Without any of these every event is stored.
+/// Returns the key that identifies a call under different event ids: the agent's own id of the call or, without one,
+/// the turn's id with the whole payload, or a payload that contains the time. Without any of these every event is
+/// stored.
 fn second_key(event: &HookEvent, deliver: &Deliver) -> Option<[u8; 16]> {
     let mut hash = Sha256::new();
     match (&event.what, &event.prompt) {

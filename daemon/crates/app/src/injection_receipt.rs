@@ -1,34 +1,35 @@
-//! Whether an injection arrived. Injected context is not injected again, so it must have reached its agent.
+//! Tracks whether an injection was delivered. Injected context is not injected again, so it must have reached its
+//! agent.
 //!
-//! An injection counts from the moment the reply is sent, so that two hooks at once do not inject the same. It is
-//! retracted if it did not arrive: the connection was closed when the reply was written, or was closed before the reply
+//! An injection counts from the moment the reply is sent, so that two concurrent hooks do not inject the same items.
+//! It is retracted if it was not delivered: the connection was closed when the reply was written, or before the reply
 //! was read. Only Linux reports the latter; elsewhere a client that closes counts as having read. An agent that kills
-//! its hook between reading and printing is not noticed. That would need a confirmation of every reply, and every hook
-//! would wait for it.
+//! its hook between reading and printing goes unnoticed. Detecting that would need a confirmation of every reply, for
+//! which every hook would wait.
 
 use tokio::sync::{oneshot, watch};
 
 /// The recipient of a reply.
 #[derive(Debug)]
 pub enum Recipient {
-    /// The agent's hook waits for it.
+    /// The agent's hook is waiting for it.
     Agent(InjectionReceipt),
     /// The hook has ended: the event comes from the spool.
     Nobody,
 }
 
-/// Whether a reply arrived.
+/// Whether a reply was delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
     Yes,
     No,
 }
 
-/// Waits for the result of a reply.
+/// Waits for the outcome of a reply.
 #[derive(Debug)]
 pub struct InjectionReceipt(oneshot::Receiver<()>);
 
-/// Held by the sender of a reply. Dropping it means that the reply did not arrive.
+/// Held by the sender of a reply. Dropping it means that the reply was not delivered.
 #[derive(Debug)]
 pub struct ReceiptSender(oneshot::Sender<()>);
 
@@ -53,7 +54,7 @@ impl ReceiptSender {
     }
 }
 
-/// The replies whose receipt is not known yet. Cheap to clone.
+/// The replies whose receipt is still unknown. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct PendingAnswers(watch::Sender<usize>);
 
@@ -68,7 +69,7 @@ impl PendingAnswers {
 
     /// Waits until the receipts of all pending replies are known.
     pub async fn settle(&self) {
-        // The sender belongs to this value, so it cannot be closed.
+        // The sender belongs to this value, so the channel cannot be closed.
         let _ = self.0.subscribe().wait_for(|pending| *pending == 0).await;
     }
 }

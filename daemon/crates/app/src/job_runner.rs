@@ -1,5 +1,4 @@
-//! Runs a compression job on a thread of its own: reads the material, compresses it, and computes a stand-in if that
-//! fails.
+//! Runs a compression job on its own thread: reads the material, compresses it, and computes a stand-in if that fails.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -22,7 +21,7 @@ use recall_store::{
     LeasedJob, Lives, Next, Reader, Readers, SessionResult, StoreError, ToldUse,
 };
 
-/// All that a job needs.
+/// Everything that a job needs.
 pub struct JobRunner {
     pub agents: Agents,
     pub readers: Readers,
@@ -30,7 +29,7 @@ pub struct JobRunner {
     pub ledger: Arc<dyn Ledger>,
     pub max_attempts: u32,
     pub unit: Unit,
-    /// What batches told when they ended.
+    /// The observations that batches announced when they ended.
     pub announced: Announced,
 }
 
@@ -38,7 +37,7 @@ pub struct JobRunner {
 #[derive(Clone, Debug, PartialEq)]
 pub enum JobOutcome {
     Done(JobOutput),
-    /// `stand_in`: what is stored meanwhile, if the job has no result yet and one could be computed.
+    /// `stand_in` is stored in the meantime, if the job has no result yet and one could be computed.
     Failed {
         error: CompressionError,
         stand_in: Option<JobResult>,
@@ -48,7 +47,7 @@ pub enum JobOutcome {
     },
 }
 
-/// A result to be stored.
+/// A result to store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobOutput {
     pub result: JobResult,
@@ -61,9 +60,9 @@ enum Material {
     Session {
         material: SessionMaterial,
         lives: Lives,
-        /// Set if the observations of its batches are to be chosen again.
+        /// Present if the observations of its batches are to be selected again.
         due: Option<DueChoice>,
-        /// What became of what the session was told.
+        /// What became of the items injected into the session.
         uses: Vec<ToldUse>,
         standing: Standing,
     },
@@ -74,14 +73,14 @@ enum Material {
     },
 }
 
-/// What a model has to do with a session's summary.
+/// What a model has to do for a session's summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// Nothing, or it writes the summary alone.
+    /// Nothing, or it only writes the summary.
     Plain,
     /// It is asked for notes once the built-in results are stored.
     NotesFollow,
-    /// It has written notes of all that there is, and the summary.
+    /// It has written the summary, and notes on everything so far.
     Noted,
 }
 
@@ -104,8 +103,8 @@ impl JobRunner {
         }
         match catch_unwind(AssertUnwindSafe(|| self.compress(&material, job))) {
             Ok(Ok(work)) => JobOutcome::Done(work),
-            // Without budget the built-in compressor does the job, and the job is done.
-            // Notes that somebody asked for wait until there is some again.
+            // Without budget the built-in compressor does the job, and the job is done. Explicitly requested notes
+            // wait until there is budget again.
             Ok(Err(CompressionError::Spent(_)))
                 if job.kind != JobKind::Notes || job.first_result == FirstResult::Owed =>
             {
@@ -118,7 +117,7 @@ impl JobRunner {
         }
     }
 
-    /// The stand-in for a job whose thread is lost.
+    /// Computes the stand-in for a job whose thread is lost.
     pub fn stand_in(&self, job: &LeasedJob) -> Option<JobResult> {
         self.stand_in_for(&self.material(job).ok()?, job.first_result)
     }
@@ -133,7 +132,7 @@ impl JobRunner {
                 let material = notes_material(snapshot, self.agents, (job.session_row, job.lives), &due)?;
                 Ok(Material::Notes { material, due })
             }
-            // This program writes no batch job without a batch. Such a job is treated as the session's.
+            // This program never writes a batch job without a batch. Such a job is treated as the session's.
             (JobKind::Summary, _) | (JobKind::Batch, None) => {
                 let due = snapshot.due_choice(job.session_row, job.lives)?;
                 let material = session_material(snapshot, self.agents, job.session_row)?;
@@ -152,7 +151,7 @@ impl JobRunner {
         if db.is_noted(job.session_row)? {
             return Ok(Standing::Noted);
         }
-        // Months of work would cost too much at once.
+        // Months of imported work would cost too much at once.
         let may_ask = asks_models && job.capture != Capture::Imported;
         let follow = may_ask && !db.due_notes(job.session_row, job.lives)?.is_empty();
         Ok(if follow { Standing::NotesFollow } else { Standing::Plain })
@@ -167,7 +166,7 @@ impl JobRunner {
                 let Made { result, origin, cuts } = self.compressor.note(material, &job_context)?;
                 Ok(JobOutput { result: of_notes(material, due, result), origin, cuts })
             }
-            // Months of work would cost too much at once.
+            // Months of imported work would cost too much at once.
             _ if job.capture == Capture::Imported => Ok(self.built_in(material)),
             _ if self.unit == Unit::Session => Ok(self.built_in(material)),
             Material::Batch(batch) => {
@@ -189,7 +188,7 @@ impl JobRunner {
     fn built_in(&self, material: &Material) -> JobOutput {
         let result = match material {
             Material::Batch(batch) => of_batch(batch, Extractive.announce(batch, &self.announced)),
-            // Its built-in results are stored.
+            // Its built-in results are already stored.
             Material::Notes { .. } => JobResult::Session(SessionResult::default()),
             Material::Session { material, due, uses, standing, .. } => {
                 let chosen = due.as_ref().map(|due| self.choose(material, due));
@@ -206,8 +205,8 @@ impl JobRunner {
         JobOutput { result, origin: EXTRACTIVE.to_owned(), cuts: Cuts::default() }
     }
 
-    /// Chooses among the observations of a session's batches that are due. The summary is the session's if these are
-    /// all of its batches.
+    /// Selects among the observations of a session's due batches. The summary covers the session if these are all of
+    /// its batches.
     fn choose(&self, material: &SessionMaterial, due: &DueChoice) -> (Choice, Option<Option<SummaryDraft>>) {
         let among = material.batches.get(..due.among).unwrap_or(&material.batches);
         let SessionDraft { summary, batches: mut drafts } =
@@ -223,7 +222,7 @@ impl JobRunner {
         (choice, summary)
     }
 
-    /// The built-in compressor's result. It may panic on the same input as a model's compressor.
+    /// Computes the built-in compressor's result. It may panic on the same input as a model's compressor.
     fn stand_in_for(&self, material: &Material, first_result: FirstResult) -> Option<JobResult> {
         match first_result {
             FirstResult::Given => None,
@@ -232,15 +231,15 @@ impl JobRunner {
     }
 }
 
-/// What the work of a batch has settled, and what it leaves for later work. This is read from the batch itself, so that
-/// it does not depend on the compressor.
+/// Derives what a batch's work settled and what it leaves for later work. This is read from the batch itself, so it
+/// does not depend on the compressor.
 fn of_batch(batch: &BatchMaterial, mut drafts: Vec<ObservationDraft>) -> JobResult {
     lineage::link_to_failed_check(batch, &mut drafts);
     let (settled, traces) = (lineage::settled(batch), fixes::traces(batch));
     JobResult::Observations(BatchResult { drafts, settled, traces, source_tokens: source_tokens(batch) })
 }
 
-/// A model's notes as the observations of their batches. What was not asked about in this call is due next.
+/// Converts a model's notes to observations of their batches. What this call did not cover is due next.
 fn of_notes(material: &NotesMaterial, due: &[DueBatch], notes: SessionNotes) -> JobResult {
     let batches = &material.session.batches;
     let chosen = notes.turns.into_iter().filter_map(|(turn, mut drafts)| {

@@ -1,15 +1,15 @@
-//! How long hook answers and commits take, over the last thousand of each.
+//! Measures how long hook answers and commits take, over the last thousand of each.
 //!
-//! Recording costs two atomic operations, because it is on the hook's path. A reader that runs beside it may see a
-//! slightly older value.
+//! Recording costs two atomic operations, because it is on the hook's path. A concurrent reader may see a slightly
+//! older value.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// How many values of each kind are kept.
+/// The number of values kept of each kind.
 const WINDOW: usize = 1_000;
 
-/// The latencies that `status` shows.
+/// The latencies shown by `status`.
 #[derive(Debug, Default)]
 pub struct Latencies {
     /// From an event's arrival until its answer is ready.
@@ -25,7 +25,7 @@ pub struct LatencyWindow {
     recorded: AtomicUsize,
 }
 
-/// The values that half, and 99 of 100, do not exceed.
+/// The median and the 99th percentile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quantiles {
     pub samples: usize,
@@ -47,7 +47,7 @@ impl LatencyWindow {
         }
     }
 
-    /// `None` if nothing was recorded.
+    /// Returns the quantiles. `None` if nothing was recorded.
     pub fn quantiles(&self) -> Option<Quantiles> {
         let samples = self.recorded.load(Ordering::Relaxed).min(WINDOW);
         let mut micros: Vec<u32> =

@@ -1,4 +1,4 @@
-//! Use cases: what the daemon does with an event, a query or a job, as functions and plain values.
+//! Use cases: how the daemon handles an event, a query or a job, as functions and plain values.
 //!
 //! A use case reads the store and the index, asks `domain/` for decisions, and writes through a trait.
 //!

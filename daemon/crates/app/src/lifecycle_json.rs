@@ -1,15 +1,15 @@
-//! Lifecycle events as other programs read them: one JSON object each.
+//! Lifecycle events as JSON objects for other programs.
 
 use serde_json::{Map, Value};
 
 use recall_domain::event::Place;
 use recall_domain::lifecycle::LifecycleEvent;
 
-/// Has `event`, `session_id`, `agent`, `session_key` (the agent's own, else both in one), `workspace`, `at` (RFC 3339),
-/// the ids of the channel if the agent named one, and the event's own fields.
+/// Builds an object with `event`, `session_id`, `agent`, `session_key` (the agent's own, or else both in one),
+/// `workspace`, `at` (RFC 3339), the ids of the channel if the agent named one, and the event's own fields.
 pub fn to_json(event: &LifecycleEvent) -> Value {
     let (session, agent) = event.session.as_ref().map(|key| (key.id.as_str(), key.agent.as_str())).unzip();
-    // A time outside the calendar means damage, and is shown as 1970.
+    // A time outside the calendar indicates damage, and is shown as 1970.
     let at = jiff::Timestamp::from_millisecond(event.at.0).unwrap_or_default();
     let both = || session.zip(agent).map(|(session, agent)| format!("{agent}:{session}"));
     let mut object = Map::new();

@@ -18,7 +18,7 @@ use recall_store::{BackupError, DeleteDoneJobs, Readers, Selection, Unreadable};
 const JOBS_KEPT_MS: i64 = 30 * 24 * 60 * 60 * 1000;
 /// How often old jobs are deleted.
 const FORGET_EVERY: Duration = Duration::from_secs(60 * 60);
-/// How often expired sessions are forgotten. Each time, the copies of the database are made again.
+/// How often expired sessions are forgotten. Each time, the copies of the database are renewed.
 const EXPIRE_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 /// A log shorter than this, in bytes, is left to SQLite's own checkpoints.
 const SHORT_LOG: u64 = 1024 * 1024;
@@ -44,7 +44,7 @@ pub struct LastDone {
 }
 
 impl<P: Ports> Maintenance<P> {
-    /// Does one round. Returns when each task was last done.
+    /// Performs one round. Returns when each task was last done.
     pub async fn run(self, last: LastDone) -> LastDone {
         self.forgetting.finish_or_retry().await;
         let watch = self.clock.clone();
@@ -118,7 +118,7 @@ impl<P: Ports> Maintenance<P> {
         }
     }
 
-    /// Has a long log moved into the database if it was written since the last time. Returns its modification time.
+    /// Moves a long log into the database if it was written since the last time. Returns its modification time.
     fn restart_log(&self, last: Option<SystemTime>) -> Option<SystemTime> {
         let mut log = self.database.clone().into_os_string();
         log.push("-wal");

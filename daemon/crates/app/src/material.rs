@@ -1,4 +1,4 @@
-//! Stored batches as the material of the compressors.
+//! Converts stored batches to material for compressors.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use recall_domain::material::{
 use recall_domain::redaction::own_calls;
 use recall_store::{ActivityRow, BatchRow, DueBatch, Lives, Reader, SessionInfo, StoreError, SubagentRow};
 
-/// The material of a batch. Fails if the batch is gone.
+/// Builds the material of a batch. Fails if the batch is gone.
 pub(crate) fn batch_material(
     db: Reader<'_>,
     agents: Agents,
@@ -30,7 +30,7 @@ pub(crate) fn batch_material(
     Ok(material)
 }
 
-/// The material of a session. Fails if the session is gone.
+/// Builds the material of a session. Fails if the session is gone.
 pub(crate) fn session_material(
     db: Reader<'_>,
     agents: Agents,
@@ -51,8 +51,8 @@ pub(crate) fn session_material(
     Ok(SessionMaterial { batches })
 }
 
-/// The material of a session for a model's notes on these batches. A session that continues gets its summary when it
-/// ends.
+/// Builds the material of a session for a model's notes on these batches. A session that continues gets its summary
+/// when it ends.
 pub(crate) fn notes_material(
     db: Reader<'_>,
     agents: Agents,
@@ -125,7 +125,7 @@ fn read_batch(
     })
 }
 
-/// The project's files that a batch read or changed.
+/// Returns the project files that a batch read or changed.
 fn files_touched(batch: &BatchMaterial) -> Vec<String> {
     let path = |step: &Step| match &step.action {
         Action::Read { path } | Action::Edit { path, .. } | Action::Write { path, .. } => {
@@ -137,7 +137,7 @@ fn files_touched(batch: &BatchMaterial) -> Vec<String> {
     files.into_iter().collect()
 }
 
-/// A subagent's last message, unless the call that started it contains it.
+/// Returns a subagent's last message, unless the call that started it contains it.
 fn last_words(subagent: SubagentRow, steps: &[Step]) -> Option<Step> {
     let (text, event) = (subagent.message?, subagent.message_event?);
     let is_told = steps.iter().any(|step| match &step.action {

@@ -1,5 +1,5 @@
-//! Keeps what the source files of the repositories in use declare, and tells which of it a prompt is about. Only in memory:
-//! nothing of it is stored, so nothing has to be forgotten.
+//! Caches the declarations in the source files of the repositories in use, and finds those that a prompt is about.
+//! Kept only in memory: nothing is stored, so nothing needs to be forgotten.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -12,17 +12,17 @@ use recall_domain::ids::SessionId;
 use recall_outline::{Asked, Outline, read};
 use recall_repository::project_file::ProjectRules;
 
-/// The most repositories whose outlines are kept. The one that was not used for longest goes.
+/// The maximum number of cached repositories. The least recently used is dropped.
 const MOST_REPOSITORIES: usize = 4;
-/// An outline is read again, at a question, if it is older.
+/// An older outline is read again at the next question.
 const FRESH: Duration = Duration::from_secs(30);
-/// Reading takes at most one part of so many of the time.
+/// Reading takes at most one in this many parts of the time.
 const PAUSE: u32 = 20;
-/// The most places that are told at a prompt.
+/// The maximum number of places injected at a prompt.
 const MOST_TOLD: usize = 3;
-/// The places that are looked at for those. What the session was told already is left out.
+/// The number of places considered for those. Places that the session already received are skipped.
 const CONSIDERED: usize = 8;
-/// The most sessions of which is known what they were told.
+/// The maximum number of sessions whose injected places are remembered.
 const MOST_SESSIONS: usize = 64;
 
 /// Cheap to clone; clones share what they know.
@@ -31,12 +31,12 @@ pub struct Outlines(Arc<Mutex<Known>>);
 
 #[derive(Default)]
 struct Known {
-    /// The one that was used last is at the end.
+    /// Most recently used last.
     outlines: Vec<Read>,
-    /// The folder that is being read. One is at a time.
+    /// The folder that is being read. Only one is read at a time.
     reading: Option<PathBuf>,
     told: HashMap<SessionId, HashSet<(String, String)>>,
-    /// The sessions in the order in which they were first told something.
+    /// The sessions, in the order of their first injection.
     sessions: VecDeque<SessionId>,
 }
 
@@ -48,8 +48,8 @@ struct Read {
 }
 
 impl Outlines {
-    /// The outline of a repository's folder. `None` if it has not been read yet. A thread reads it then, or again if it is
-    /// older than a moment: nobody waits for that.
+    /// Returns the outline of a repository's folder. `None` if it was not read yet. A thread then reads it, and reads
+    /// it again if it is older than a moment; nobody waits for that.
     pub fn of(&self, folder: &Path) -> Option<Arc<Outline>> {
         let mut known = self.known();
         let at = known.outlines.iter().position(|read| read.folder == folder);
@@ -68,12 +68,12 @@ impl Outlines {
         outline
     }
 
-    /// Whether a thread reads this folder now.
+    /// Whether a thread is reading this folder.
     pub fn is_reading(&self, folder: &Path) -> bool {
         self.known().reading.as_deref() == Some(folder)
     }
 
-    /// Forgets everything, because the user does not want it any more.
+    /// Drops everything, because the user turned the feature off.
     pub fn clear(&self) {
         let mut known = self.known();
         (known.outlines, known.told, known.sessions) = Default::default();
@@ -107,7 +107,7 @@ impl Outlines {
         known.outlines.push(Read { folder, outline, at, took: began.elapsed() });
     }
 
-    /// The places that a prompt is about and that its session was not told yet, as they are now.
+    /// Returns the places that a prompt is about and that its session has not received yet, as they are now.
     pub fn about(&self, folder: &Path, prompt: &str, session: Option<&SessionId>) -> Vec<Place> {
         let Some(outline) = self.of(folder) else { return Vec::new() };
         let mut places = outline.related(prompt, Asked::Unasked, CONSIDERED);
@@ -142,7 +142,7 @@ impl Known {
     }
 }
 
-/// Marks at its end, also after a panic, that no folder is being read.
+/// Records, when dropped and so even after a panic, that no folder is being read.
 struct Done(Outlines);
 
 impl Drop for Done {

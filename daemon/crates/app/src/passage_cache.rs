@@ -1,5 +1,5 @@
-//! Remembers the passages of documents that the index has not taken yet. Each prompt compares itself with all of them,
-//! and while agents work fast there are hundreds.
+//! Caches the passages of documents that are not indexed yet. Each prompt is compared with all of them, and while
+//! agents work fast there are hundreds.
 
 use recall_domain::ids::LogSeq;
 use std::collections::HashMap;
@@ -9,18 +9,19 @@ use recall_domain::document::DocumentKey;
 use recall_search::FreshDocument;
 use recall_store::{LogEntry, StoreError};
 
-/// More than one search looks at. Beyond this the cache begins anew, which happens while the index lags far behind.
+/// The capacity, which exceeds what a search examines. When it is full, which happens only while the index lags far
+/// behind, the cache is cleared.
 const MOST: usize = 1_024;
 
-/// Cheap to clone; clones share what they know.
+/// Cheap to clone; clones share their contents.
 #[derive(Clone, Default)]
 pub(crate) struct PassageCache(Arc<Mutex<Known>>);
 
 #[derive(Default)]
 struct Known {
-    /// The generation of the database. A replaced database numbers its log anew.
+    /// The generation of the database. A replaced database has different log numbers.
     generation: u64,
-    /// The index contains everything up to here.
+    /// The index contains everything up to this entry.
     indexed: LogSeq,
     documents: HashMap<DocumentKey, Read>,
 }
@@ -28,12 +29,12 @@ struct Known {
 /// A document as it was read. A later log entry means that it has changed since.
 struct Read {
     seq: LogSeq,
-    /// `None` if it has no passages, or is removed.
+    /// `None` if it has no passages or was removed.
     document: Option<Arc<FreshDocument>>,
 }
 
 impl PassageCache {
-    /// Forgets what the index contains by now, and everything if the database was replaced.
+    /// Drops what the index contains by now, and everything if the database was replaced.
     pub(crate) fn begin(&self, generation: u64, indexed: LogSeq) {
         let mut known = self.known();
         if known.generation != generation {
@@ -45,7 +46,7 @@ impl PassageCache {
         }
     }
 
-    /// The document of its newest log entry, read by `read` unless that was done.
+    /// Returns the document of its newest log entry, calling `read` unless it is cached.
     ///
     /// # Errors
     /// Those of `read`.

@@ -1,7 +1,7 @@
 //! Whether recording is paused (`recall pause`), stored in its own file.
 //!
 //! It is not stored in the database, because a backup that replaces a damaged database must not end a pause. An
-//! unreadable file counts as a pause, because the user may have asked for one; `status` and `doctor` show it.
+//! unreadable file counts as a pause, because the user may have requested one; `status` and `doctor` show it.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -16,7 +16,7 @@ use recall_domain::order::Order;
 use recall_domain::pause::{Pause, Pauses};
 use recall_system::trusted_file::{self, Links};
 
-/// A bound for the file. A pause takes about 300 bytes.
+/// The maximum size of the file in bytes. A pause takes about 300 bytes.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Cheap to clone.
@@ -27,10 +27,10 @@ pub struct PauseSwitch {
 }
 
 impl PauseSwitch {
-    /// Reads the pauses. Without the file nothing is paused.
+    /// Loads the pauses. Without the file nothing is paused.
     pub fn load(note: &Path) -> Self {
         let pauses = read(note).unwrap_or_else(|error| {
-            tracing::error!(note = %note.display(), %error, "recording is off: the file with the pauses cannot be read");
+            tracing::error!(note = %note.display(), %error, "recording is off because the file of pauses cannot be read");
             Pauses::unknown()
         });
         Self { note: Arc::new(note.to_owned()), pauses: Arc::new(RwLock::new(pauses)) }
@@ -44,17 +44,17 @@ impl PauseSwitch {
         self.pauses.read().unwrap_or_else(PoisonError::into_inner).current(now)
     }
 
-    /// The begin and end of each pause, by the clock.
+    /// Returns the begin and end of each pause by the wall clock.
     pub fn spans(&self) -> Vec<(Timestamp, Option<Timestamp>)> {
         self.pauses.read().unwrap_or_else(PoisonError::into_inner).spans().collect()
     }
 
-    /// Pauses, and writes the file first. Blocks. If the file cannot be written, nothing changes.
+    /// Starts a pause, writing the file first. Blocks. If the file cannot be written, nothing changes.
     pub fn pause(&self, now: &Order, until: Option<Timestamp>) -> io::Result<()> {
         self.change(|pauses| pauses.begin(now, until))
     }
 
-    /// Ends a pause, like [`Self::pause`].
+    /// Ends a pause; see [`Self::pause`].
     pub fn resume(&self, now: &Order) -> io::Result<()> {
         self.change(|pauses| pauses.end(now))
     }
@@ -77,7 +77,7 @@ fn read(note: &Path) -> io::Result<Pauses> {
     }
 }
 
-/// Replaces a small state file, whole or not at all.
+/// Replaces a small state file atomically.
 pub(super) fn write_note(note: &Path, content: &impl Serialize) -> io::Result<()> {
     let draft = note.with_extension("part");
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;

@@ -1,4 +1,4 @@
-//! The use cases' ports to the actors. The daemon implements them with its handles, a test with its own values.
+//! The use cases' ports to the actors. The daemon implements them with its handles, tests with their own values.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use recall_domain::event::HookEvent;
 use recall_domain::ids::SessionKey;
 use recall_store::{Operation, StoreError};
 
-/// No reply came in time. The request may or may not have been carried out.
+/// No reply came in time. The request may or may not have been executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no answer")]
+#[error("no reply")]
 pub struct NoAnswer;
 
 /// Why a write has no result.
@@ -20,7 +20,7 @@ pub struct NoAnswer;
 pub enum WriteFailed {
     #[error(transparent)]
     Refused(#[from] StoreError),
-    #[error("the writer did not answer")]
+    #[error("the writer did not respond")]
     NoAnswer(#[from] NoAnswer),
 }
 
@@ -45,11 +45,11 @@ pub trait Writer: Clone + Send + Sync + 'static {
     /// Waits until the database is rewritten and its write-ahead log is empty.
     fn rewrite(&self) -> impl Future<Output = Result<(), WriteFailed>> + Send;
 
-    /// Asks for the write-ahead log to be moved into the database, without waiting.
+    /// Requests that the write-ahead log be moved into the database, without waiting.
     fn restart_log(&self);
 }
 
-/// The writer and the other actors, as the use cases see them.
+/// The writer and the other actors, as seen by the use cases.
 pub trait Ports: Clone + Send + Sync + 'static {
     type Writer: Writer;
 
@@ -63,7 +63,7 @@ pub trait Ports: Clone + Send + Sync + 'static {
         within: Duration,
     ) -> impl Future<Output = Result<Reply, NoAnswer>> + Send;
 
-    /// Tells these sessions to read their state again, because part of it was forgotten.
+    /// Tells these sessions to reload their state, because part of it was forgotten.
     fn reload(&self, sessions: Vec<SessionKey>);
 
     /// Waits until the index contains everything that was committed.
@@ -85,9 +85,9 @@ pub struct AcceptedEvent {
     pub event: HookEvent,
     /// The delivery without its payload.
     pub deliver: Deliver,
-    /// The second key, which recognizes duplicates.
+    /// The second key, which detects duplicates.
     pub key: Option<[u8; 16]>,
-    /// The project's display name, if it has configured one.
+    /// The project's configured display name, if any.
     pub alias: Option<String>,
     pub recipient: Recipient,
     pub trace: EventTrace,
@@ -99,9 +99,9 @@ pub struct Drained {
     pub stored: u64,
     /// Files without a valid frame, which were moved aside.
     pub bad: u64,
-    /// Files that cannot be stored now and stay.
+    /// Files that cannot be stored now and stay in the spool.
     pub left: u64,
-    /// The files among them that a newer version wrote.
+    /// Those of them that a newer version wrote.
     pub other_version: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The context for a prompt or a subagent's task: which passages of other sessions answer it, if any.
+//! The context for a prompt or a subagent's task: passages of other sessions that answer it, if any.
 
 use super::context_lookup::{ContextLookup, ContextRequest};
 use super::documents::passages;
@@ -16,13 +16,13 @@ use recall_domain::used::Occasion;
 use recall_repository::work_tree::WorkTree;
 use recall_store::{DocumentRow, Reader, StoreError, Turns, WorkOf};
 
-/// So many of the documents that were given are compared with what may be told.
+/// The number of injected documents that are compared with the candidates.
 const KNOWN: usize = 40;
-/// At most so many rows are read for one prompt.
+/// The maximum number of rows read per prompt.
 const READ: usize = 12;
 
 impl ContextLookup {
-    /// What answers a prompt or a task, and why.
+    /// Returns what answers a prompt or a task, and the decision.
     pub(super) fn answers(
         &self,
         db: Reader<'_>,
@@ -62,7 +62,7 @@ impl ContextLookup {
         Ok((Material { project, statements, ..Material::default() }, decision))
     }
 
-    /// The passages that are told, from the store.
+    /// Loads the chosen passages from the store.
     fn statements(
         &self,
         db: Reader<'_>,
@@ -106,14 +106,14 @@ impl ContextLookup {
             if is_changed(said_at(&row), &told) {
                 continue;
             }
-            // What an observation said of this and no longer holds is not told by the text from which it was made.
+            // An outdated observation must not return through the text from which it was made.
             if outdated(db, &row)?.iter().any(|outdated| words.covers(outdated)) {
                 continue;
             }
             let why = reason::of(situation, found, judged.key);
             let mut statement = statement(judged, told, &row, (decision, &why));
             statement.elsewhere = branch_context.mark(&db.made_where(judged.key.document)?);
-            // Work on another branch is about other files than those that are here.
+            // Work on another branch is about other versions of the files.
             if let Some(freshness) = freshness.as_mut().filter(|_| statement.elsewhere.is_none()) {
                 let since = since(freshness, &row, (judged.key.document, &statement))?;
                 if since.is_contradicted {
@@ -129,7 +129,7 @@ impl ContextLookup {
         Ok(chosen.into_best())
     }
 
-    /// The passages that may be told, from the store. The index may be a moment older.
+    /// Loads the candidate passages from the store. The index may be a moment older.
     fn found_rows(
         &self,
         db: Reader<'_>,
@@ -144,7 +144,7 @@ impl ContextLookup {
         Ok(rows)
     }
 
-    /// What the session has read already.
+    /// Returns what the session has already read.
     fn read_already(
         &self,
         db: Reader<'_>,
@@ -164,14 +164,14 @@ impl ContextLookup {
         Ok(Read { known, given })
     }
 
-    /// What a reader knows who was given a document.
+    /// Returns what a reader knows from an injected document.
     fn given(&self, document: DocumentKey, row: &DocumentRow, extent: Extent) -> Vec<Words> {
         if let Extent::Passage(part) = extent {
             return self.passage(PassageKey { document, part }, row).iter().map(words).collect();
         }
         let mut given: Vec<Words> = passages(row, self.agents).iter().map(words).collect();
         if let DocumentRow::Summary { row, .. } = row {
-            // An observation has a part of each.
+            // An observation has some of these.
             let all = [&row.title, &row.request, &row.completed, &row.learned, &row.next_steps];
             given.push(Words::of(&row.request));
             given.push(Words::of(&all.map(String::as_str).join(" ")));
@@ -188,7 +188,7 @@ impl ContextLookup {
 struct Read {
     /// The words of each text.
     known: Vec<Words>,
-    /// What it was given, and when that was said.
+    /// The injected statements, and when they were made.
     given: Vec<(Timestamp, Statements)>,
 }
 
@@ -216,7 +216,7 @@ fn statement(
     }
 }
 
-/// The probabilities that decided.
+/// Describes the probabilities that decided.
 fn decided(decision: &Decision) -> String {
     match &decision.need {
         Some(need) if need.probability >= FLOORS.need => {
@@ -230,7 +230,7 @@ fn decided(decision: &Decision) -> String {
     }
 }
 
-/// What became of the files that a statement is about.
+/// Returns what happened to the files that a statement is about.
 fn since(
     freshness: &mut Freshness<'_>,
     row: &DocumentRow,
@@ -251,14 +251,14 @@ fn words(passage: &Passage) -> Words {
     Words::of(&format!("{} {}", passage.heading, passage.text))
 }
 
-/// What observations of the row's session said that was replaced or resolved since.
+/// Returns the superseded or resolved statements of observations from the row's session.
 fn outdated(db: Reader<'_>, row: &DocumentRow) -> Result<Vec<Words>, StoreError> {
     let Some(session) = row.session_row() else { return Ok(Vec::new()) };
     let told = db.outdated_observations(session)?;
     Ok(told.iter().map(|(title, narrative)| Words::of(&format!("{title} {narrative}"))).collect())
 }
 
-/// What a reader is told about the source.
+/// Returns the label of the source for the reader.
 fn label(row: &DocumentRow) -> &'static str {
     match row {
         DocumentRow::Observation { row, .. } => row.kind.as_str(),

@@ -1,6 +1,6 @@
 //! The answer type of each request: one table for the daemon and the command line.
 //!
-//! A [`ReadRequest`] changes nothing, a [`Command`] may. A new request compiles on neither side before it has its row
+//! A [`ReadRequest`] changes nothing; a [`Command`] may. A new request compiles on neither side until it has its row
 //! here.
 
 use recall_protocol::query::{
@@ -38,7 +38,7 @@ use super::answers::status::{
 use super::answers::told::WrongAnswer;
 use super::answers::upkeep::{BackupAnswer, CheckAnswer, ReindexAnswer, RestoreBackupAnswer, SqlAnswer};
 
-/// A request, and the type of its answer.
+/// A request, with the type of its answer.
 pub trait Request: Into<Query> {
     type Response: Serialize + DeserializeOwned + Send + 'static;
 }

@@ -1,5 +1,5 @@
-//! Leaves out what a newer note says in other words, by the vectors of a sentence model. Without vectors nothing is left
-//! out here: threads and equal words are decided where notes are stored.
+//! Drops notes that a newer note repeats in other words, using the vectors of a sentence model. Without vectors
+//! nothing is dropped here: threads and equal words are handled when notes are stored.
 
 use super::sentences::Sentences;
 use recall_domain::context::Note;
@@ -8,8 +8,8 @@ use recall_domain::sameness::says_the_same;
 use recall_embedding::{Compared, packed_bytes};
 use recall_store::{Reader, StoreError};
 
-/// The notes without those that a newer one says again. What a person wrote or pinned stays, and so does what warns of
-/// the work at hand.
+/// Returns the notes without those that a newer one repeats. Notes that a person wrote or pinned, and warnings about
+/// the current work, are kept.
 pub fn without_repeats(
     db: Reader<'_>,
     sentences: &Sentences,
@@ -18,7 +18,7 @@ pub fn without_repeats(
     let Some(embedder) = sentences.embedder() else { return Ok(notes) };
     let ids: Vec<_> = notes.iter().map(|note| note.id).collect();
     let rows = db.vectors_of_observations(&embedder.model().0, &ids)?;
-    // The notes that have a vector, and the first vector of each.
+    // The notes that have a vector, with the first vector of each.
     let mut with_vector: Vec<&Note> = Vec::new();
     let mut packed: Vec<u8> = Vec::new();
     for row in &rows {

@@ -1,7 +1,7 @@
-//! The vectors of texts for searches: the model in use, and the vectors of the projects searched last.
+//! The vectors of texts for searches: the model in use, and the vectors of the most recently searched projects.
 //!
 //! The vectors of a project are those of its file, minus removed rows, plus rows added after the file. A search never
-//! waits for a model to be read. Without vectors it continues without them.
+//! waits for a model to load; without vectors it continues without them.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
@@ -15,11 +15,12 @@ use recall_search::vector_file::VectorFile;
 use recall_search::vectors::Rows;
 use recall_store::{CallsSeen, Readers, StoreError, VectorFileRow, VectorState};
 
-/// Projects whose newest rows are kept in memory.
+/// The number of projects whose newest rows are kept in memory.
 const MOST_PROJECTS: usize = 8;
-/// The most rows of a project that are not in its file yet. Only before the first file is made there are more.
+/// The maximum number of a project's rows that are not in its file yet. There are more only before the first file is
+/// made.
 const MOST_ROWS: u32 = 8_192;
-/// How many bytes of a question are read.
+/// The number of bytes of a question that are used.
 const LONGEST_QUESTION: usize = 2_000;
 /// The weight of the last batch in the rate.
 const NEWEST_PART: f64 = 0.1;
@@ -27,7 +28,7 @@ const NEWEST_PART: f64 = 0.1;
 /// How long the caller of a search can wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
-    /// An agent waits, for milliseconds: no other server is asked.
+    /// An agent waits, for milliseconds, so no other server is asked.
     Hook,
     /// A person waits.
     Person,
@@ -39,33 +40,33 @@ pub struct Sentences {
     readers: Readers,
     pub files: VectorFiles,
     state: Arc<RwLock<ModelState>>,
-    /// Why the last attempt to make vectors stopped early.
+    /// Why the last attempt to compute vectors stopped early.
     trouble: Arc<Mutex<Option<String>>>,
     kept: Arc<Mutex<Vec<Kept>>>,
-    /// Which calls have been checked for vectors; `None` before the first run.
+    /// Which calls were checked for vectors; `None` before the first run.
     calls: Arc<Mutex<Option<CallsSeen>>>,
-    /// How many documents got vectors per second lately.
+    /// The recent number of documents that got vectors per second.
     per_second: Arc<Mutex<Option<f64>>>,
 }
 
 /// The model that turns texts into vectors.
 #[derive(Clone, Default)]
 pub enum ModelState {
-    /// No model is configured, or it is not read yet.
+    /// No model is configured, or it is not loaded yet.
     #[default]
     None,
-    /// The configured model is missing, so its vectors are of no use.
+    /// The configured model is missing, so its vectors are useless.
     Missing {
         why: String,
     },
-    /// The model cannot be used now. Its vectors stay.
+    /// The model is unusable at the moment. Its vectors are kept.
     Unusable {
         why: String,
     },
     Ready(Arc<dyn Embedder>),
 }
 
-/// Ids of removed rows whose vectors a file still contains.
+/// Ids of removed rows whose vectors are still in a file.
 type Gone = Arc<[i64]>;
 
 /// The vectors of a project.
@@ -77,7 +78,7 @@ struct Kept {
     project: ProjectRow,
     /// The file that the database names, and its mapping.
     file: Option<(VectorFileRow, Option<Arc<VectorFile>>)>,
-    /// The rows added after the file, up to this id.
+    /// The rows added after the file, up to `newest`.
     rows: Rows,
     newest: i64,
 }
@@ -95,14 +96,14 @@ impl Sentences {
         }
     }
 
-    /// Notes that this many documents got vectors in this time, pauses included.
+    /// Records that this many documents got vectors in this time, including pauses.
     pub fn made(&self, documents: usize, took: Duration) {
         let now = documents as f64 / took.as_secs_f64().max(0.001);
         let mut per_second = self.per_second.lock().unwrap_or_else(PoisonError::into_inner);
         *per_second = Some(per_second.map_or(now, |before| before + NEWEST_PART * (now - before)));
     }
 
-    /// How many documents get vectors per second; `None` if none did since the model was read.
+    /// Returns how many documents get vectors per second; `None` if none did since the model was loaded.
     pub fn per_second(&self) -> Option<f64> {
         *self.per_second.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -119,7 +120,7 @@ impl Sentences {
         *self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// With `None`, the next run checks all of them.
+    /// Sets which calls were checked. With `None`, the next run checks all of them.
     pub(crate) fn set_calls_seen(&self, seen: Option<CallsSeen>) {
         *self.calls.lock().unwrap_or_else(PoisonError::into_inner) = seen;
     }
@@ -133,7 +134,7 @@ impl Sentences {
         self.state.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// `None` means that the last attempt succeeded.
+    /// Records the outcome of the last attempt; `None` for success.
     pub(crate) fn set_trouble(&self, trouble: Option<String>) {
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
     }
@@ -149,7 +150,7 @@ impl Sentences {
         }
     }
 
-    /// The question's vector, and those of the searched documents. `None` means to search without vectors.
+    /// Returns the question's vector, and those of the searched documents. `None` means to search without vectors.
     pub fn for_text(&self, text: &str, scope: &Scope, patience: Patience) -> Option<(Compared, Vectors)> {
         let embedder = self.embedder()?;
         if patience == Patience::Hook && embedder.reach() == Reach::Elsewhere {
@@ -160,7 +161,7 @@ impl Sentences {
             return None;
         }
         let found = self.question_and_vectors(embedder.as_ref(), text, scope);
-        found.inspect_err(|why| tracing::warn!(%why, "a search goes on without vectors")).ok().flatten()
+        found.inspect_err(|why| tracing::warn!(%why, "a search continues without vectors")).ok().flatten()
     }
 
     fn question_and_vectors(
@@ -198,7 +199,7 @@ impl Sentences {
         Ok(Some((Compared::new(question), all)))
     }
 
-    /// The vectors of a project, and the ids of removed ones. Reads only new rows.
+    /// Returns the vectors of a project, and the ids of removed ones. Reads only new rows.
     fn of_project(&self, model: ModelHash, project: ProjectRow) -> Result<Option<(Kept, Gone)>, StoreError> {
         let generation = self.readers.generation();
         let known = self.take_kept(model, project).filter(|known| known.generation == generation);
@@ -245,7 +246,7 @@ impl Sentences {
         Kept { generation, model, project, file, rows: Rows::default(), newest }
     }
 
-    /// `None` means that the rows are read instead, up to the limit, until the file is made again.
+    /// Maps a file. `None` means that the rows are read instead, up to the limit, until the file is recreated.
     fn map(&self, file: &VectorFileRow, model: ModelHash) -> Option<Arc<VectorFile>> {
         let opened = self.files.open(file, model);
         opened

@@ -1,8 +1,8 @@
 //! Applies changes of `config.toml` while the daemon runs. Rules that keep data out, and settings of injected context,
-//! are applied here; [`CurrentConfig`] informs the rest of the daemon.
+//! are applied here; [`CurrentConfig`] notifies the rest of the daemon.
 //!
-//! The housekeeper watches the folder of the file and checks the file's stamp every ten seconds, but never during an
-//! event. A change counts when two checks see the same stamp, because a program may still be writing.
+//! The housekeeper watches the file's folder and checks the file's stamp every ten seconds, but never during an event.
+//! A change takes effect once two checks see the same stamp, because a program may still be writing.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -40,14 +40,14 @@ impl CurrentRedactor {
 #[derive(Clone, Debug)]
 pub struct SettingsFiles {
     pub config: PathBuf,
-    /// The file with the last valid configuration.
+    /// The file that contains the last valid configuration.
     pub last_good: PathBuf,
 }
 
 /// Whether a change must settle before it is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckMode {
-    /// Leaves a file that may still be being written for the next check.
+    /// Leaves a file that may still be being written to the next check.
     AfterSettling,
     Now,
 }
@@ -57,14 +57,14 @@ pub enum CheckMode {
 pub enum CheckResult {
     /// The settings in force match the file.
     Settled,
-    /// The file has changed and may still be being written: check again soon.
+    /// The file has changed and may still be being written, so it should be checked again soon.
     Changing,
 }
 
 /// Cheap to clone.
 #[derive(Clone)]
 pub struct Settings {
-    /// `None` means that the configuration is never read again.
+    /// `None` means that the configuration is never reloaded.
     files: Arc<Option<SettingsFiles>>,
     config: CurrentConfig,
     redactor: CurrentRedactor,
@@ -72,12 +72,12 @@ pub struct Settings {
     seen: Arc<Mutex<Seen>>,
     report: Arc<RwLock<Arc<ConfigReport>>>,
     context: Arc<RwLock<ContextSettings>>,
-    /// `None` means that all are off.
+    /// `None` means that all guards are off.
     guards: Arc<RwLock<Option<Arc<Guards>>>>,
     hints: Arc<RwLock<Arc<Hints>>>,
 }
 
-/// `[context]`: the context that sessions get.
+/// `[context]`: the context that sessions receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContextSettings {
     pub budgets: Budgets,
@@ -85,7 +85,7 @@ pub struct ContextSettings {
     pub notice: Notice,
     pub ambient: Ambient,
     pub code: Code,
-    /// Which notes sessions are told of unasked.
+    /// Which notes may be injected unasked.
     pub tellable: Tellable,
 }
 
@@ -104,9 +104,9 @@ impl ContextSettings {
 /// The state of the configuration, for users.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConfigReport {
-    /// All problems, with lines.
+    /// All problems, with line numbers.
     pub problems: Vec<String>,
-    /// The consequences of the problems; `None` without any.
+    /// The consequence of the problems; `None` if there are none.
     pub consequence: Option<&'static str>,
     pub nothing_is_captured: bool,
 }
@@ -120,7 +120,7 @@ impl ConfigReport {
         }
     }
 
-    /// One line for the user; `None` without problems.
+    /// Returns one line for the user; `None` if there are no problems.
     pub fn notice(&self) -> Option<String> {
         let consequence = self.consequence?;
         let (first, more) = self.problems.split_first()?;
@@ -147,7 +147,7 @@ struct Seen {
 type Stamp = (u64, u64, i64, i64, i64, i64);
 
 impl Settings {
-    /// `loaded` is the configuration at the daemon's start.
+    /// Creates the settings. `loaded` is the configuration at the daemon's start.
     pub fn new(
         files: Option<SettingsFiles>,
         loaded: &Loaded,
@@ -202,12 +202,12 @@ impl Settings {
         self.guards.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The user's texts that go with prompts.
+    /// Returns the user's hints for prompts.
     pub fn hints(&self) -> Arc<Hints> {
         Arc::clone(&self.hints.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Applies a change. Blocks.
+    /// Checks for a change and applies it. Blocks.
     pub fn check(&self, mode: CheckMode) -> CheckResult {
         let Some(files) = &*self.files else { return CheckResult::Settled };
         let stamp = stamp(files);
@@ -226,7 +226,7 @@ impl Settings {
         CheckResult::Settled
     }
 
-    /// The folder of the file, which may not exist.
+    /// Returns the folder of the file, which need not exist.
     pub fn folder(&self) -> Option<&Path> {
         self.files.as_ref().as_ref()?.config.parent()
     }
@@ -249,7 +249,7 @@ impl Settings {
                     seen.redaction = redaction;
                     tracing::info!("applied a change of [redaction]");
                 }
-                // Each pattern was compiled when the file was read.
+                // Each pattern was already compiled when the file was read.
                 Err(_) => tracing::error!("cannot apply a change of [redaction]"),
             }
         }
@@ -271,18 +271,18 @@ impl Settings {
 /// The guards of a configuration; `None` if all are off.
 pub fn guards_of(config: &Config) -> Option<Arc<Guards>> {
     let home = std::env::var("HOME").unwrap_or_default();
-    // Each pattern was compiled when the file was read.
+    // Each pattern was already compiled when the file was read.
     let guards = Guards::new(&config.guards, &home).inspect_err(|_| tracing::error!("cannot apply [guards]"));
     guards.ok().flatten().map(Arc::new)
 }
 
 fn hints_of(config: &Config) -> Arc<Hints> {
-    // Each pattern was compiled when the file was read.
+    // Each pattern was already compiled when the file was read.
     let hints = Hints::new(&config.hints).inspect_err(|_| tracing::error!("cannot apply [[hint]]"));
     Arc::new(hints.unwrap_or_default())
 }
 
-/// `None` if there is no file.
+/// Returns the file's stamp; `None` if there is no file.
 fn stamp(files: &SettingsFiles) -> Option<Stamp> {
     let file = std::fs::metadata(&files.config).ok()?;
     Some((file.ino(), file.size(), file.mtime(), file.mtime_nsec(), file.ctime(), file.ctime_nsec()))

@@ -1,7 +1,7 @@
 //! Calls of the tools in `capture.skip_tools`: their input and output are not stored.
 //!
-//! The user's answers to the agent's questions and the task list are kept, because they are worth more than most calls.
-//! The ids of all other calls are kept too, because they identify repeated events.
+//! The user's answers to the agent's questions and the task list are kept, because they are worth more than most
+//! calls. The ids of all other calls are kept too, because they identify repeated events.
 
 use recall_agents::AgentSpec;
 use recall_domain::event::{HookEvent, HookEventKind, ToolCall, ToolResult};

@@ -1,7 +1,7 @@
 //! Reports new files in the spool: inotify on Linux, kqueue on macOS.
 //!
-//! A thousand new files cause one report; the next one needs [`SpoolWatch::rearm`]. If the system cannot watch the
-//! folder (its limit is reached, or the file system does not support it), the caller polls.
+//! A thousand new files cause a single report; the next one requires [`SpoolWatch::rearm`]. If the system cannot watch
+//! the folder (its limit is reached, or the file system does not support it), the caller polls.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 /// A watch that ends when it is dropped.
 pub struct SpoolWatch {
     folder: PathBuf,
-    /// The watched folder. One that was removed and created again has another identity.
+    /// The identity of the watched folder, which differs if the folder is removed and created again.
     identity: Option<(u64, u64)>,
     reported: Arc<AtomicBool>,
     _watcher: RecommendedWatcher,
@@ -34,19 +34,19 @@ impl SpoolWatch {
         Ok(Self { folder: folder.to_owned(), identity: identity(folder), reported, _watcher: watcher })
     }
 
-    /// Reports the next arrival again. Call it before reading the folder.
+    /// Enables reporting of the next arrival. Must be called before reading the folder.
     pub fn rearm(&self) {
         self.reported.store(false, Ordering::Release);
     }
 
-    /// Whether the watched folder still exists under its path.
+    /// Whether the watched folder still exists at its path.
     pub fn is_current(&self) -> bool {
         self.identity.is_some() && self.identity == identity(&self.folder)
     }
 }
 
-/// Whether a file was created in the folder or renamed into it. kqueue only reports that the folder has changed. Files
-/// that we remove are no arrivals.
+/// Whether a file was created in the folder or renamed into it. kqueue reports only that the folder changed. Files
+/// that we remove are not arrivals.
 fn is_arrival(event: &Event) -> bool {
     event.need_rescan() || !matches!(event.kind, EventKind::Remove(_) | EventKind::Access(_))
 }

@@ -1,17 +1,18 @@
-//! Remembers the subjects of hand-made notes. Each prompt and each command is compared with all of them, and taking a text
-//! apart is most of that work: with 40 notes it was two thirds of what a command cost.
+//! Caches the subjects of notes by hand. Each prompt and each command is compared with all of them, and tokenizing is
+//! most of that work: with 40 notes it was two thirds of what a command cost.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use recall_search::subjects;
 
-/// More texts than one comparison looks at. Then the cache begins anew, which also drops notes that were edited or forgotten.
+/// The capacity, which exceeds what one comparison examines. When it is full the cache is cleared, which also drops
+/// notes that were edited or forgotten.
 const MOST: usize = 512;
 
 type Subjects = Arc<[(String, f32)]>;
 
-/// Cheap to clone; clones share what they know.
+/// Cheap to clone; clones share their contents.
 #[derive(Clone, Default)]
 pub struct SubjectCache(Arc<Mutex<HashMap<String, Subjects>>>);
 

@@ -1,5 +1,5 @@
-//! Notes that a person wrote or pinned and that a prompt or a task is about; also those that a person kept, where only
-//! reviewed notes are told.
+//! Finds notes that a person wrote or pinned and that a prompt or a task is about. If only reviewed notes may be
+//! injected, also those that a person kept.
 
 use super::context_lookup::{ContextLookup, ContextRequest, note};
 use super::documents;
@@ -14,13 +14,13 @@ use recall_repository::refs::WorkLocation;
 use recall_repository::work_tree::WorkTree;
 use recall_store::{ObservationRow, Reader, StoreError, WorkOf};
 
-/// How many notes are considered, the most important first.
+/// The number of notes considered, most important first.
 const LOOKED_AT: u32 = 200;
-/// The most notes for one prompt, because a prompt asks one thing.
+/// The maximum number of notes per prompt, because a prompt asks one thing.
 const MOST: usize = 2;
 
 impl ContextLookup {
-    /// The best notes, best first, without those that the session already has in full.
+    /// Returns the best notes, best first, without those that the session already has in full.
     pub(super) fn told_by_hand(
         &self,
         db: Reader<'_>,
@@ -57,7 +57,7 @@ impl ContextLookup {
 }
 
 impl ContextLookup {
-    /// Adds remarks about the branch on which the note was made and the files that have changed since.
+    /// Adds the branch on which the note was made, and the files that have changed since.
     fn noted(&self, db: Reader<'_>, row: ObservationRow, place: &WorkLocation) -> Result<Note, StoreError> {
         let (modified, evidence) = (row.files_modified.clone(), row.evidence.clone());
         let mut note = note(row, &self.branch_context(place));
@@ -76,7 +76,7 @@ impl ContextLookup {
     }
 }
 
-/// How a prompt's words touch a passage with these subjects.
+/// Computes how a prompt's words overlap with a passage that has these subjects.
 pub(super) fn touch(words: &[PassageTerm], subjects: &[(String, f32)]) -> Touch {
     let all: f32 = subjects.iter().map(|(_, share)| share).sum();
     let (mut touch, mut shared): (Touch, f32) = Default::default();

@@ -1,4 +1,4 @@
-//! What a session did with what it was told, from its own record.
+//! Determines from a session's record what it did with the items injected into it.
 
 use super::documents::title_and_text;
 use recall_agents::Agents;
@@ -9,10 +9,10 @@ use recall_domain::redaction::own_calls;
 use recall_domain::used::{Deed, DeedKind, Occasion, ToldItem, uses};
 use recall_store::{Reader, StoreError, ToldUse};
 
-/// Items of a session of which the latest are looked at.
+/// The number of a session's latest injected items that are examined.
 const MOST: usize = 200;
 
-/// What is seen of the use of all that a session was told.
+/// Returns the observed uses of everything injected into a session.
 pub(super) fn uses_of(
     db: Reader<'_>,
     agents: Agents,
@@ -45,7 +45,7 @@ pub(super) fn uses_of(
     Ok(found)
 }
 
-/// What happened in the session, in order.
+/// Returns what happened in the session, in chronological order.
 fn deeds(db: Reader<'_>, session: SessionRow, material: &SessionMaterial) -> Result<Vec<Deed>, StoreError> {
     let mut deeds = Vec::new();
     for (at, prompt) in db.prompts_of_persons(session)? {
@@ -66,7 +66,7 @@ fn deeds(db: Reader<'_>, session: SessionRow, material: &SessionMaterial) -> Res
     Ok(deeds)
 }
 
-/// The ids of items in a call to recall, of which nothing else is kept.
+/// Returns the ids of items in a call to recall, which are all that is kept of it.
 fn ids(input: &str) -> Vec<DocumentKey> {
     let words = input.split(|char: char| !char.is_ascii_alphanumeric());
     words.filter_map(DocumentKey::parse).collect()

@@ -1,5 +1,5 @@
-//! Reads text that the agent wrote to its files and did not report: the end of a turn, the text of an approved plan. It
-//! reads on a thread that may block, and removes secrets and private text.
+//! Reads text that the agent wrote to its files but did not report: the end of a turn, the text of an approved plan.
+//! Reads on a thread that may block, and removes secrets and private text.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use recall_domain::order::Order;
 use recall_domain::session::Seq;
 use recall_store::Readers;
 
-/// Turns of a session without an answer, and where the answers may be.
+/// The turns of a session without an answer, and where the answers may be.
 pub struct Unanswered {
     pub transcript: String,
     /// The agent's own folder, if the user moved it.
@@ -44,8 +44,8 @@ impl TranscriptReplies {
         }
     }
 
-    /// The answers to some of a session's turns, if the transcript has them and may be read. Answers given during a
-    /// pause are not taken.
+    /// Returns the answers to some of a session's turns, if the transcript contains them and may be read. Answers
+    /// given during a pause are ignored.
     pub async fn look_up(&self, session: &SessionKey, asked: Unanswered) -> Vec<(Seq, String)> {
         let Some(home) = self.home.clone() else { return Vec::new() };
         let Unanswered { transcript, config_dir, turns } = asked;
@@ -72,7 +72,7 @@ impl TranscriptReplies {
         found.await
     }
 
-    /// The text of a plan, if its file may be read. `folders` are the places for plans.
+    /// Returns the text of a plan, if its file may be read. `folders` are the plan folders.
     pub async fn plan(
         &self,
         agent: &AgentName,
@@ -113,7 +113,7 @@ impl TranscriptReplies {
     }
 }
 
-/// The answers that the agent's record has under the prompts of these turns.
+/// Returns the answers that the agent's record contains for the prompts of these turns.
 fn recorded_answers(
     spec: &AgentSpec,
     request: &ReplyRequest,

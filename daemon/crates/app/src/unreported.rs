@@ -1,8 +1,8 @@
-//! Takes prompts that no hook reported from the agent's own record.
+//! Takes over prompts that no hook reported, from the agent's own record.
 //!
-//! Only those count that were typed while recording was certainly on ([`CertainTimes`](super::certain_times)). They are
-//! handled like all events, so the rules for private text, secrets, exclusions and forgotten items apply. Their
-//! deliveries say that they come from a record. If a record has ids, an import uses the same ids.
+//! Only prompts that were typed while recording was certainly on ([`CertainTimes`](super::certain_times)) count. They
+//! are handled like all events, so the rules for private text, secrets, exclusions and forgotten items apply. Their
+//! deliveries are marked as coming from a record. If a record has ids, an import uses the same ids.
 
 use std::path::PathBuf;
 
@@ -18,10 +18,10 @@ use recall_domain::ids::{SessionKey, Timestamp};
 use recall_domain::order::Order;
 use recall_store::Readers;
 
-/// The most prompts that are taken at once.
+/// The maximum number of prompts taken over at once.
 const MOST: usize = 100;
 
-/// Returns the prompts as events, in order. Reads files, and blocks.
+/// Returns the prompts as events, in order. Reads files and blocks.
 ///
 /// # Errors
 /// When the record is not trusted, or the store cannot be read.
@@ -56,7 +56,7 @@ pub(super) fn unreported(
     Ok(prompts)
 }
 
-/// The recorded turns within certain times that are not stored.
+/// Returns the recorded turns within certain times that are not stored.
 fn missing<'a>(
     stored: &[StoredTurn],
     recorded: &'a [RecordedTurn],

@@ -1,7 +1,7 @@
-//! Makes, opens and removes the files of vectors, one for each project.
+//! Creates, opens and removes the vector files, one per project.
 //!
-//! The database names the files ([`vector_files`](recall_store::Reader::vector_files)). A file that it does not name is
-//! removed, and a missing file is made again from the rows. So a kill at any moment can cost a file, but no vector.
+//! The database names the files ([`vector_files`](recall_store::Reader::vector_files)). A file that it does not name
+//! is removed, and a missing file is recreated from the rows. So a kill at any moment can cost a file, but no vector.
 
 use std::fs;
 use std::io;
@@ -16,7 +16,7 @@ use recall_embedding::ModelHash;
 use recall_search::vector_file::{VectorFile, VectorFileError, VectorFileWriter, is_whole};
 use recall_store::{Readers, StoreError, UseVectorFile, VectorFileRow};
 
-/// Rows that are read at once.
+/// The number of rows read at once.
 const STEP: u32 = 500;
 
 /// The folder of the files. Cheap to clone.
@@ -26,23 +26,23 @@ pub struct VectorFiles {
     alone: Arc<Mutex<()>>,
 }
 
-/// Why a file was not made.
+/// Why a file could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum MakeError {
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("cannot write a file of vectors: {0}")]
+    #[error("cannot write a vector file: {0}")]
     Disk(#[from] io::Error),
 }
 
 impl VectorFiles {
-    /// `folder` need not exist.
+    /// Uses this folder, which need not exist.
     pub fn new(folder: PathBuf) -> Self {
         Self { folder: folder.into(), alone: Arc::default() }
     }
 
-    /// Held while files are made or removed. A finished file that the database does not name yet must not be removed as
-    /// unused, and a file begun before something was forgotten must not be used afterwards.
+    /// Locked while files are created or removed. A finished file that the database does not name yet must not be
+    /// removed as unused, and a file begun before something was forgotten must not be used afterwards.
     pub async fn alone(&self) -> MutexGuard<'_, ()> {
         self.alone.lock().await
     }
@@ -54,13 +54,13 @@ impl VectorFiles {
     /// Maps a file.
     ///
     /// # Errors
-    /// When the file is missing, damaged or of another model.
+    /// When the file is missing, damaged or belongs to another model.
     pub fn open(&self, file: &VectorFileRow, model: ModelHash) -> Result<VectorFile, VectorFileError> {
         VectorFile::open(&self.folder, &Self::name(file), model)
     }
 
     /// Writes the vectors of a project to a new file. The file is used once the returned operation is committed. The
-    /// caller must be [alone](Self::alone).
+    /// caller must hold [`alone`](Self::alone).
     ///
     /// # Errors
     /// When the store cannot be read or the file cannot be written.
@@ -100,7 +100,7 @@ impl VectorFiles {
         Ok(UseVectorFile { file, model: model.0, rows, gone_until })
     }
 
-    /// Removes every file that the database does not name. The caller must be [alone](Self::alone).
+    /// Removes every file that the database does not name. The caller must hold [`alone`](Self::alone).
     ///
     /// # Errors
     /// When the store cannot be read or a file cannot be removed.
@@ -120,12 +120,12 @@ impl VectorFiles {
             }
         }
         if removed > 0 {
-            tracing::info!(removed, "removed files of vectors that no database names");
+            tracing::info!(removed, "removed vector files that the database does not name");
         }
         Ok(())
     }
 
-    /// The named files that are missing or differ from what was written. Reads all of them.
+    /// Returns the named files that are missing or differ from what was written. Reads all of them.
     ///
     /// # Errors
     /// When the store cannot be read.

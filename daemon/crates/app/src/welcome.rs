@@ -18,18 +18,18 @@ impl Welcome {
         Self(state.join("welcome"))
     }
 
-    /// Shows the line at the next session. Fails if the file cannot be written.
+    /// Makes the next session show the line. Fails if the file cannot be written.
     pub fn announce(&self) -> io::Result<()> {
         std::fs::write(&self.0, "")
     }
 
-    /// Shows nothing at the next session, because recall is being uninstalled.
+    /// Cancels the welcome, because recall is being uninstalled.
     pub fn withdraw(&self) {
-        // The file seldom exists, and one that cannot be removed does no harm.
+        // The file rarely exists, and one that cannot be removed does no harm.
         let _ = std::fs::remove_file(&self.0);
     }
 
-    /// The line, if it was not shown yet. Of two sessions that start together only one gets it.
+    /// Returns the line if it was not shown yet. Of two sessions that start together only one gets it.
     pub fn take(&self) -> Option<String> {
         std::fs::remove_file(&self.0).ok().map(|()| LINE.to_owned())
     }

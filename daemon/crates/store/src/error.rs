@@ -1,4 +1,4 @@
-//! Why the store refuses. No error of SQLite is part of the port.
+//! Why a store operation failed. SQLite's own errors are not part of the interface.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use rusqlite::ErrorCode;
 use recall_system::faults::Refused;
 use recall_system::holding::Lost;
 
-/// What SQLite says.
+/// An error from SQLite.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct SqliteError(#[from] rusqlite::Error);
@@ -19,7 +19,7 @@ impl From<rusqlite::Error> for StoreError {
     }
 }
 
-/// A fault that a test asked for: the disk refuses.
+/// A fault that a test injected: the disk refuses.
 impl From<Refused> for StoreError {
     fn from(_: Refused) -> Self {
         rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR), None).into()
@@ -44,13 +44,13 @@ pub enum StoreError {
     NoSuchSession,
     #[error("cannot truncate the write-ahead log while the database is read")]
     LogInUse,
-    /// A check found damage; the text is SQLite's.
+    /// A check found damage. The text is SQLite's.
     #[error("the database is damaged: {0}")]
     Damaged(String),
 }
 
 impl StoreError {
-    /// Whether a row that must exist does not.
+    /// Whether a row that must exist is missing.
     pub(crate) fn is_missing_row(&self) -> bool {
         matches!(self, Self::Sqlite(SqliteError(rusqlite::Error::QueryReturnedNoRows)))
     }
@@ -123,12 +123,12 @@ pub enum BackupError {
     },
 }
 
-/// Why the database cannot be opened.
+/// Why the database could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenStoreError {
     #[error("database {} was written by a newer recall (schema {found}; this version supports {known})", path.display())]
     TooNew { path: PathBuf, found: u32, known: u32 },
-    #[error("database {} was written by an unreleased recall with other tables", path.display())]
+    #[error("database {} was written by an unreleased recall with different tables", path.display())]
     OtherTables { path: PathBuf },
     #[error("cannot open database {}", path.display())]
     Open {
@@ -166,7 +166,7 @@ pub enum OpenStoreError {
 }
 
 impl OpenStoreError {
-    /// As [`StoreError::is_damage`].
+    /// See [`StoreError::is_damage`].
     pub fn is_damage(&self) -> bool {
         match self {
             Self::Open { source, .. } | Self::Migrate { source, .. } => is_damage(source),

@@ -1,5 +1,5 @@
-//! Runs an operation inside the writer's group commit, so that one that fails is rolled back alone: the first with the
-//! transaction, each further one with a savepoint of its own. What it changes of shared notes is logged with it.
+//! Runs an operation inside the writer's group commit, so that a failed one is rolled back alone: the first together
+//! with the transaction, each further one with its own savepoint. Changes to shared notes are logged in the same step.
 
 use rusqlite::Connection;
 
@@ -9,9 +9,9 @@ use crate::{StoreError, sharing};
 /// How a failed operation is rolled back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Undo {
-    /// To its beginning. SQLite then keeps a copy of each page that it changes.
+    /// Back to its beginning. For this, SQLite keeps a copy of each page that it changes.
     Savepoint,
-    /// With the whole transaction, which must have changed nothing before. A new one is begun in its place.
+    /// Together with the whole transaction, which must have changed nothing before. A new one then begins.
     Transaction,
 }
 
@@ -37,7 +37,7 @@ impl Undo {
                 run(connection, "RELEASE one_write")
             }
             Self::Transaction => {
-                // Some errors have already ended it.
+                // Some errors have already ended the transaction.
                 if !connection.is_autocommit() {
                     run(connection, "ROLLBACK")?;
                 }
@@ -52,10 +52,10 @@ fn run(connection: &Connection, sql: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Carries out one operation and adds its changes to `changes`. The caller has opened a transaction.
+/// Executes an operation and adds its changes to `changes`. The caller must have opened a transaction.
 ///
 /// # Errors
-/// When the database refuses; the operation is rolled back and has changed nothing.
+/// When the database refuses. The operation is then rolled back and has changed nothing.
 pub(crate) fn execute<O: Operation>(
     connection: &Connection,
     operation: O,
@@ -64,10 +64,10 @@ pub(crate) fn execute<O: Operation>(
     carry_out(connection, operation, changes, Undo::Savepoint)
 }
 
-/// As [`execute`], for the first operation of a transaction. This costs less, because no page is copied.
+/// Like [`execute`], for the first operation of a transaction. Cheaper, because no page is copied.
 ///
 /// # Errors
-/// As [`execute`].
+/// See [`execute`].
 pub(crate) fn execute_first<O: Operation>(
     connection: &Connection,
     operation: O,
@@ -89,7 +89,7 @@ fn carry_out<O: Operation>(
         sharing::append(&db, &touched, removed).map(|()| output)
     });
     if result.is_err() || db.is_taken_back() {
-        // The caller must learn of the original error first.
+        // Logged only, because the caller must get the original error.
         let taken_back = undo.roll_back(connection);
         return result.and_then(|output| taken_back.map(|()| output));
     }

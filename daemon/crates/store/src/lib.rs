@@ -1,8 +1,8 @@
 //! The store: SQLite with one writer and any number of readers.
 //!
-//! It contains the schema, its migrations, and one method of [`Reader`] for each question. It decides nothing: the effects
-//! of the domain say what is stored, and the writer actor says when. Times are milliseconds since 1970 (UTC), event ids are
-//! blobs of 16 bytes, lists are JSON arrays, long texts are compressed (see `text`).
+//! It contains the schema, its migrations, and one method of [`Reader`] per question. It decides nothing: the domain's
+//! effects say what is stored, and the writer actor says when. Times are milliseconds since 1970 (UTC), event ids are
+//! blobs of 16 bytes, lists are JSON arrays, and long texts are compressed (see `text`).
 //!
 //! **Invariant:** there is no policy here, and no `DELETE` that a caller did not ask for.
 

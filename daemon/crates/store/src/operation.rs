@@ -1,8 +1,8 @@
-//! Operations are what the writer carries out. Each has its own output type and records what it changes.
+//! Operations are the changes that the writer executes. Each has its own output type and records what it changes.
 //!
 //! `execution.rs` runs them. The writer acknowledges operations, after the commit.
 //!
-//! **Invariant:** code that changes something that others follow reports it to the [`WriteContext`] right there.
+//! **Invariant:** code that changes something which others follow reports it to the [`WriteContext`] right there.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -21,13 +21,13 @@ use recall_domain::lifecycle::{LifecycleEvent, LifecycleKind};
 use recall_domain::session::LooseCall;
 use recall_domain::sync::kind::ItemKind;
 
-/// A change of the database, as a value.
+/// A change to the database, as a value.
 pub trait Operation: Send + 'static {
     /// The value that the caller receives after the commit.
     type Output: Send + 'static;
 
     /// # Errors
-    /// When the database refuses; everything is rolled back then.
+    /// When the database refuses; everything is then rolled back.
     fn execute(self, db: &WriteContext<'_>) -> Result<Self::Output, StoreError>;
 }
 
@@ -38,13 +38,13 @@ pub struct Changes {
     pub accepted: bool,
     /// Documents were written or removed, so the index must follow.
     pub documents: bool,
-    /// There is compression work, or an obstacle to it is gone.
+    /// New compression work exists, or an obstacle to it is gone.
     pub jobs: bool,
-    /// To be published after the commit, in this order.
+    /// Events to publish after the commit, in this order.
     pub events: Vec<LifecycleEvent>,
-    /// To be published before the events.
+    /// Calls to publish before the events.
     pub calls: Vec<(SessionKey, LooseCall)>,
-    /// Sessions that were deleted before they ended. To be published with the calls.
+    /// Sessions that were deleted before they ended, to publish with the calls.
     pub expired: Vec<ExpiredLife>,
 }
 
@@ -60,24 +60,24 @@ impl Changes {
     }
 }
 
-/// What becomes of the other machines' copies of a note that an operation removes.
+/// What happens to other machines' copies of a note that an operation removes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum RemovedCopies {
-    /// They go, because the note was made again or taken back.
+    /// They are removed, because the note was made again or withdrawn.
     #[default]
     Withdrawn,
-    /// They go for good, because a person said so.
+    /// They are removed permanently, because a person said so.
     Forgotten,
-    /// They stay: this machine alone does not keep it.
+    /// They stay: only this machine stops keeping the note.
     Stay,
 }
 
-/// The write connection inside an operation; it collects what the operation changes.
+/// The write connection during an operation. It collects what the operation changes.
 pub struct WriteContext<'a> {
     connection: &'a Connection,
     changes: RefCell<Changes>,
     is_taken_back: Cell<bool>,
-    /// What other machines may be told of and was written or removed.
+    /// Documents that may be shared and were written or removed.
     shareable: RefCell<BTreeSet<DocumentKey>>,
     removed_copies: Cell<RemovedCopies>,
 }
@@ -112,7 +112,7 @@ impl<'a> WriteContext<'a> {
     /// Publishes an event of a session once the operation is committed.
     pub(super) fn publish(&self, key: SessionKey, at: Timestamp, what: LifecycleKind) {
         let sql = "SELECT root, place FROM sessions WHERE session_id = ?1 AND agent = ?2";
-        // An event for information must not make a write fail.
+        // An informational event must not make a write fail.
         let found = self.prepare_cached(sql).and_then(|mut find| {
             find.query_row(params![key.id.as_str(), key.agent.as_str()], |row| {
                 Ok((row.cell(0)?, row.cell(1)?))
@@ -140,12 +140,12 @@ impl<'a> WriteContext<'a> {
         self.changes.borrow_mut().expired.push(life);
     }
 
-    /// What becomes of other machines' copies of what this operation removes.
+    /// Sets what happens to other machines' copies of what this operation removes.
     pub(super) fn set_removed_copies(&self, copies: RemovedCopies) {
         self.removed_copies.set(copies);
     }
 
-    /// What other machines may be told of and was written or removed since the last call, and what becomes of copies.
+    /// Returns the shareable documents that were written or removed since the last call, and what happens to copies.
     pub(super) fn take_shareable(&self) -> (BTreeSet<DocumentKey>, RemovedCopies) {
         (self.shareable.take(), self.removed_copies.get())
     }
@@ -154,19 +154,19 @@ impl<'a> WriteContext<'a> {
         self.is_taken_back.get()
     }
 
-    /// Adds what the operation changed to what earlier ones did.
+    /// Adds the operation's changes to those of earlier ones.
     pub(super) fn add_changes_to(self, changes: &mut Changes) {
         changes.add(self.changes.into_inner());
     }
 
-    /// Rolls the operation back although it succeeds, because it was done before.
+    /// Rolls the operation back although it succeeds, because it was already done before.
     pub(super) fn take_back(&self) {
         self.is_taken_back.set(true);
     }
 }
 
-/// Logs that a row was written or removed, so that the index follows. Removes its vectors, because they belong to
-/// another text now.
+/// Logs that a row was written or removed, so that the index follows. Removes its vectors, because they belong to the
+/// previous text.
 pub(super) fn log(db: &WriteContext<'_>, kind: DocumentKind, row: i64) -> Result<(), StoreError> {
     db.prepare_cached("INSERT INTO index_log (kind, row) VALUES (?1, ?2)")?
         .execute(params![kind.as_str(), row])?;
@@ -176,7 +176,7 @@ pub(super) fn log(db: &WriteContext<'_>, kind: DocumentKind, row: i64) -> Result
     Ok(())
 }
 
-/// Records that something changed that other machines may follow, and of which the index knows nothing.
+/// Records a change that concerns other machines but not the index.
 pub(super) fn log_mark(db: &WriteContext<'_>, key: DocumentKey) {
     if ItemKind::has_document(key.kind) {
         db.shareable.borrow_mut().insert(key);
@@ -188,7 +188,7 @@ pub(super) fn remove_vectors(db: &WriteContext<'_>, kind: DocumentKind, row: i64
     let mut delete =
         db.prepare_cached("DELETE FROM vectors WHERE kind = ?1 AND row = ?2 RETURNING project, id")?;
     let mut removed = delete.query(params![kind.as_str(), row])?;
-    // There is at most one row, and the statement must run to its end.
+    // There is at most one row, but the statement must run to its end.
     while let Some(row) = removed.next()? {
         let gone: (i64, i64) = (row.cell(0)?, row.cell(1)?);
         db.prepare_cached("INSERT INTO gone_vectors (project, id) VALUES (?1, ?2)")?.execute(gone)?;

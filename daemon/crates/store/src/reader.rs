@@ -1,8 +1,8 @@
-//! A connection that may only read, with one method for each question. The methods are beside what they read.
+//! A read-only connection, with one method per question. The methods are next to what they read.
 
 use rusqlite::Connection;
 
-/// A connection that may only read. Two questions may see two states of the database, except in
+/// A read-only connection. Two questions may see different states of the database, except in
 /// [`Readers::read_one_state`](crate::Readers::read_one_state).
 #[derive(Clone, Copy)]
 pub struct Reader<'a>(pub(crate) &'a Connection);

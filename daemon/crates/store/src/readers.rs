@@ -11,12 +11,12 @@ use crate::database::connection::plans_do_not_depend_on_values;
 use crate::database::damage::{Evidence, Repair, Suspicion};
 use crate::{Reader, StoreError};
 
-/// Statements that a connection keeps prepared.
+/// The number of prepared statements that a connection keeps.
 const READER_STATEMENTS: usize = 64;
 
 type Alarm = Box<dyn Fn(Suspicion) + Send + Sync>;
 
-/// Read-only connections, opened when needed and kept for the next reader.
+/// Read-only connections, opened when needed and reused.
 #[derive(Clone)]
 pub struct Readers {
     path: Arc<Path>,
@@ -26,15 +26,15 @@ pub struct Readers {
 #[derive(Default)]
 struct Pool {
     idle: Mutex<Vec<Connection>>,
-    /// Held for writing while there may be no database at its path.
+    /// Locked for writing while there may be no database at its path.
     replacing: RwLock<()>,
     generation: AtomicU64,
     alarm: RwLock<Option<Alarm>>,
-    /// The result of the last replacement that the user requested, until somebody asks.
+    /// The result of the last replacement that the user requested, until somebody asks for it.
     replaced: Mutex<Option<Result<Repair, String>>>,
 }
 
-/// More idle readers than this are closed, because each has a page cache.
+/// The maximum number of idle readers. Further ones are closed, because each has a page cache.
 const IDLE_READERS: usize = 3;
 
 impl Readers {
@@ -42,8 +42,8 @@ impl Readers {
         Self { path: path.into(), pool: Arc::default() }
     }
 
-    /// Runs `query` on a read-only connection. Blocks: call it outside the async threads. Raises the alarm when the
-    /// database turns out to be damaged.
+    /// Runs `query` on a read-only connection. Blocks, so it must be called outside of async threads. Raises the alarm
+    /// if the database turns out to be damaged.
     ///
     /// # Errors
     /// What `query` returns, or the failure to open a connection.
@@ -70,7 +70,7 @@ impl Readers {
         answer
     }
 
-    /// Like [`Readers::read`], but all questions of `query` see the same state of the database.
+    /// Like [`Readers::read`], but all questions in `query` see the same state of the database.
     pub fn read_one_state<T>(
         &self,
         query: impl FnOnce(Reader<'_>) -> Result<T, StoreError>,
@@ -86,14 +86,14 @@ impl Readers {
         self.pool.generation.load(Ordering::Acquire)
     }
 
-    /// Closes every connection, because the database is being replaced.
+    /// Closes all connections, because the database is being replaced.
     pub fn renew(&self) {
         let mut idle = self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner);
         self.pool.generation.fetch_add(1, Ordering::AcqRel);
         idle.clear();
     }
 
-    /// Replaces the database file. Readers wait meanwhile, and then read the new one.
+    /// Replaces the database file. Readers wait meanwhile and then read the new one.
     pub(crate) fn replace<T>(&self, put_in_place: impl FnOnce() -> T) -> T {
         let _nobody_opens_it = self.pool.replacing.write().unwrap_or_else(PoisonError::into_inner);
         let outcome = put_in_place();
@@ -101,19 +101,19 @@ impl Readers {
         outcome
     }
 
-    /// Sets the function that is called at damage.
+    /// Sets the function that is called when damage is found.
     pub fn on_damage(&self, alarm: impl Fn(Suspicion) + Send + Sync + 'static) {
         *self.pool.alarm.write().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(alarm));
     }
 
-    /// Requests that another database replaces this one. Returns without waiting.
+    /// Requests a replacement of the database with this one. Returns without waiting.
     pub fn replace_by(&self, instead: PathBuf) {
         let evidence = Evidence::Unwanted { instead };
         if let Some(alarm) = &*self.pool.alarm.read().unwrap_or_else(PoisonError::into_inner) {
             alarm(Suspicion {
                 generation: self.generation(),
                 evidence,
-                why: "the user restores another one".to_owned(),
+                why: "the user restores a backup".to_owned(),
             });
         }
     }
@@ -122,8 +122,8 @@ impl Readers {
         *self.pool.replaced.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
     }
 
-    /// The result of a requested replacement: `None` until it is known, then once. An error says why the database is
-    /// unchanged.
+    /// Returns the result of a requested replacement: `None` until it is known, then once. An error says why the
+    /// database is unchanged.
     pub fn replaced(&self) -> Option<Result<Repair, String>> {
         self.pool.replaced.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -149,7 +149,7 @@ impl Readers {
         }
     }
 
-    /// The database's file, for another process that reads it.
+    /// The database's path, for another process that reads it.
     pub fn path(&self) -> &Path {
         &self.path
     }

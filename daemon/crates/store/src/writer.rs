@@ -1,4 +1,4 @@
-//! The connection that writes. It groups operations in transactions, and keeps the write-ahead log small.
+//! The write connection. It groups operations into transactions and keeps the write-ahead log small.
 
 use std::path::Path;
 
@@ -13,15 +13,15 @@ use crate::forgetting::rewrite;
 use crate::operation::{Changes, Operation};
 use crate::{Durability, OpenStoreError, StoreError, execution};
 
-/// The connection that writes. Only one may exist in all processes, which the daemon's lock ensures.
+/// The write connection. Only one may exist across all processes, which the daemon's lock ensures.
 pub struct StoreWriter(Connection);
 
 impl StoreWriter {
-    /// Opens the database. Creates and migrates it.
+    /// Opens the database; creates or migrates it if necessary.
     ///
     /// # Errors
-    /// When the file cannot be opened or migrated, was written by a newer version, or is in a lost folder; nothing is
-    /// changed then.
+    /// When the file cannot be opened or migrated, was written by a newer version, or is in a lost folder. Nothing is
+    /// then changed.
     pub fn open(
         path: &Path,
         backups: &Path,
@@ -40,7 +40,7 @@ impl StoreWriter {
         self.run("BEGIN IMMEDIATE")
     }
 
-    /// Commits the transaction. `changes` are those of its operations.
+    /// Commits the transaction. `changes` are the changes of its operations.
     ///
     /// # Errors
     /// When the database refuses.
@@ -60,7 +60,7 @@ impl StoreWriter {
     /// Rolls the transaction back.
     ///
     /// # Errors
-    /// When there is none, for example because an error has already ended it.
+    /// When there is none, for example because an error already ended it.
     pub fn roll_back(&self) -> Result<(), StoreError> {
         self.run("ROLLBACK")
     }
@@ -73,7 +73,7 @@ impl StoreWriter {
     /// Executes an operation in the transaction, and adds its changes to `changes`.
     ///
     /// # Errors
-    /// When the database refuses; the operation is rolled back and has changed nothing.
+    /// When the database refuses. The operation is then rolled back and has changed nothing.
     pub fn execute<O: Operation>(
         &self,
         operation: O,
@@ -82,11 +82,10 @@ impl StoreWriter {
         execution::execute(&self.0, operation, changes)
     }
 
-    /// Like [`StoreWriter::execute`], for the first operation of a transaction. This costs less, because no page is
-    /// copied.
+    /// Like [`StoreWriter::execute`], for the first operation of a transaction. Cheaper, because no page is copied.
     ///
     /// # Errors
-    /// As [`StoreWriter::execute`].
+    /// See [`StoreWriter::execute`].
     pub fn execute_first<O: Operation>(
         &self,
         operation: O,
@@ -95,8 +94,8 @@ impl StoreWriter {
         execution::execute_first(&self.0, operation, changes)
     }
 
-    /// Moves the content of the write-ahead log into the database, unless a reader is in the way. The next commit
-    /// overwrites the log from its beginning. Not in a transaction.
+    /// Moves the contents of the write-ahead log into the database, unless a reader is in the way. The next commit
+    /// overwrites the log from its beginning. Must not be called inside a transaction.
     ///
     /// # Errors
     /// When the database refuses.
@@ -104,16 +103,17 @@ impl StoreWriter {
         restart_log(&self.0)
     }
 
-    /// Rewrites the whole database and empties the log, so that neither contains a byte of a removed row. Not in a
-    /// transaction. Takes about a second per hundred megabytes.
+    /// Rewrites the whole database and empties the log, so that neither contains a byte of a removed row. Must not be
+    /// called inside a transaction. Takes about a second per hundred megabytes.
     ///
     /// # Errors
-    /// When the database refuses, or a reader stays so long that the log cannot be emptied.
+    /// When the database refuses, or a reader blocks the log for too long.
     pub fn rewrite(&self) -> Result<(), StoreError> {
         rewrite(&self.0)
     }
 
-    /// Prepares the database for its next start: plans for its present size, and an empty log. What fails is done later.
+    /// Prepares the database for its next start: query plans for its current size, and an empty log. Failures are
+    /// ignored.
     pub fn settle(&self) {
         let _ = self.0.execute_batch("PRAGMA optimize");
         let _ = empty_log(&self.0);

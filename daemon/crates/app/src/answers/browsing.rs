@@ -1,4 +1,4 @@
-//! The answers for those who look through everything: days, entries, projects, and threads of statements.
+//! Answers for browsing: days, entries, projects, and threads of statements.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,16 +11,16 @@ use recall_domain::sync::quarantine::Texts;
 use recall_domain::text::shortened_line;
 use recall_store::{EntryRow, Judged, ProjectLine, Quarantined, StatementRow};
 
-/// Characters of a title in a listing.
+/// The maximum length of a title in a listing, in characters.
 const MOST_TITLE: usize = 160;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct DaysAnswer {
-    /// Only those that have something, the newest first.
+    /// Only days that have something, newest first.
     pub days: Vec<DayLine>,
 }
 
-/// A day of the daemon's time zone. Of kinds that were not asked for there are none.
+/// A day in the daemon's time zone. Kinds that were not requested count 0.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct DayLine {
     /// For example `2026-11-23`.
@@ -31,7 +31,7 @@ pub struct DayLine {
     pub observations: u32,
     pub prompts: u32,
     pub summaries: u32,
-    /// Sessions that have started.
+    /// Sessions that started on this day.
     pub sessions: u32,
     /// Calls of these sessions.
     pub calls: u32,
@@ -42,11 +42,11 @@ pub struct EntriesAnswer {
     pub entries: Vec<Entry>,
 }
 
-/// Observations that wait for a review, newest first.
+/// Observations that await review, newest first.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct UnreviewedAnswer {
     pub entries: Vec<Entry>,
-    /// How many there are in all, of the same project and time.
+    /// How many there are in total for the same project and time.
     pub waiting: u64,
     /// What others sent that reads like instructions to a model, newest first. Nothing else shows it until a person keeps it.
     #[serde(default)]
@@ -160,7 +160,7 @@ impl Entry {
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct ProjectsAnswer {
-    /// The latest first.
+    /// Most recent first.
     pub projects: Vec<ProjectAnswer>,
 }
 
@@ -170,7 +170,7 @@ pub struct ProjectAnswer {
     pub project_id: String,
     pub sessions: u32,
     pub observations: u32,
-    /// The folder of its latest session.
+    /// The folder of the latest session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
     pub last_at: Option<Moment>,
@@ -191,7 +191,7 @@ impl From<ProjectLine> for ProjectAnswer {
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct ThreadsAnswer {
-    /// The latest first.
+    /// Most recent first.
     pub threads: Vec<ThreadAnswer>,
     pub total: usize,
 }
@@ -209,10 +209,10 @@ pub struct Statement {
     pub observation_type: Text,
     pub status: Text,
     pub title: String,
-    /// Only where one thread is asked for.
+    /// Present only if a single thread was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub narrative: Option<String>,
-    /// Why it does not hold any more, in words; only where one thread is asked for, and if it does not.
+    /// Why it no longer holds, in words. Present only if a single thread was requested, and if it does not hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Text>,
     pub project: String,

@@ -1,4 +1,4 @@
-//! The answers to changes by hand: what was removed, or would be; what can be taken back.
+//! Answers about manual changes: what was removed, or would be; what can be reverted.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,18 +11,18 @@ use recall_store::{ForgottenCounts, HandChange};
 pub struct ForgetAnswer {
     #[serde(flatten)]
     pub counts: ForgottenCounts,
-    /// Files in the spool that contain no event that could be stored.
+    /// Files in the spool that contain no storable event.
     pub spool_files: u64,
-    /// Files that stay because their session is not known.
+    /// Files that stay because their session is unknown.
     pub unreadable: UnreadableAnswer,
-    /// The first matching items; only before anything is removed.
+    /// The first matching items. Present only before anything is removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub items: Option<Vec<ForgetItem>>,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct UnreadableAnswer {
-    /// Events that are stored as they came.
+    /// Events that are stored as received.
     pub events: usize,
     pub damaged_files: u64,
     pub other_version_files: u64,
@@ -34,24 +34,24 @@ pub struct UnreadableAnswer {
 pub struct ForgetItem {
     pub id: PublicId,
     pub kind: Text,
-    /// The name of its project.
+    /// The name of the item's project.
     pub project: String,
     pub title: String,
 }
 
-/// The changes that can be taken back, newest first.
+/// The changes that can be reverted, newest first.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct ChangesAnswer {
     pub changes: Vec<ChangeAnswer>,
 }
 
-/// The change that was taken back; null if there was none.
+/// The change that was reverted; null if there was none.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct UndoAnswer {
     pub undone: Option<ChangeAnswer>,
 }
 
-/// A change by hand of an observation.
+/// A manual change to an observation.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct ChangeAnswer {
     pub id: i64,

@@ -17,15 +17,15 @@ pub struct SearchAnswer {
     pub results: Vec<SearchResult>,
     pub total: usize,
     pub took_ms: u64,
-    /// The index is damaged or being rebuilt, so the texts in the store were searched word by word.
+    /// The index is damaged or being rebuilt, so the stored texts were searched directly.
     pub degraded: bool,
-    /// The problems in `config.toml`; absent without any.
+    /// The problems in `config.toml`; absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub config_errors: Vec<String>,
     /// Filters of the query that match nothing in the store; absent if all match.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<Unknown>,
-    /// Words that nothing has, and what was searched for instead; absent if there are none.
+    /// Words that nothing contains, with their replacements; absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub read_as: Vec<ReadAs>,
 }
@@ -34,17 +34,17 @@ pub struct SearchAnswer {
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct ReadAs {
     pub typed: String,
-    /// A stem, as it is indexed.
+    /// The replacement's stem, as indexed.
     pub read: String,
 }
 
-/// A session, an agent or a project that has no events, or a file that is probably mistyped.
+/// A session, agent or project that has no events, or a file that was probably mistyped.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct Unknown {
     /// `session`, `agent`, `project` or `file`.
     pub key: Text,
     pub value: String,
-    /// The known one that is probably meant.
+    /// The known name that was probably meant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meant: Option<String>,
 }
@@ -55,20 +55,20 @@ pub struct SearchResult {
     pub kind: Text,
     #[serde(rename = "type")]
     pub observation_type: Option<Text>,
-    /// Of an observation: `active`, `resolved` or `superseded`.
+    /// For an observation: `active`, `resolved` or `superseded`.
     pub status: Option<Text>,
-    /// Who said what holds until it is taken back: `you`; `agent`, whose model noted it; `import`, a file that anybody
-    /// may have written; or `member`, another person who shares the project.
+    /// The speaker of a statement that holds until it is withdrawn: `you`; `agent`, whose model noted it; `import`, a
+    /// file that anybody may have written; or `member`, another person who shares the project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub said_by: Option<Text>,
-    /// Who made it and on which machine. Absent if it is this machine's.
+    /// The person and machine that made it. Absent if it was this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
     pub title: String,
     pub snippet: String,
-    /// About how many tokens title and text cost in full.
+    /// The approximate tokens of title and text in full.
     #[serde(default)]
     pub tokens: u32,
     pub project: String,
@@ -83,13 +83,13 @@ pub struct SearchResult {
     pub why: Option<Explanation>,
 }
 
-/// How a score was computed: the product of its factors.
+/// How a score was computed. The score is the product of its factors.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct Explanation {
     pub relevance: f32,
     pub factors: serde_json::Map<String, serde_json::Value>,
-    /// The sources that found it. Their fits add up to the fit, which is the first factor, or the product of the
-    /// first three where only words were searched.
+    /// The sources that found it. Their fits add up to the fit, which is the first factor or, if only words were
+    /// searched, the product of the first three.
     #[serde(default)]
     pub sources: Vec<ExplainedSource>,
     pub matched: Vec<String>,
@@ -98,13 +98,13 @@ pub struct Explanation {
     pub missing: Vec<String>,
 }
 
-/// The share of one source of candidates in a score.
+/// One source's share of a score.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct ExplainedSource {
     pub source: Text,
     pub fit: f32,
     pub relevance: f32,
-    /// Of the vectors of the question and the closest passage; absent for other sources.
+    /// The cosine of the question's vector and that of the closest passage; absent for other sources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cosine: Option<f32>,
 }
@@ -122,8 +122,8 @@ pub struct RememberedAnswer {
     pub said: TextAnswer<ObservationAnswer>,
     /// The project's name.
     pub project: String,
-    /// Its place among what a session that starts is told of what was written or pinned by hand, from 1; absent if there is
-    /// no room for it. At prompts that it touches it is told in either case.
+    /// Its position among the notes by hand that a starting session receives, from 1; absent if there is no room for
+    /// it. At prompts that concern it, it is injected in either case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place_at_start: Option<usize>,
 }
@@ -133,27 +133,27 @@ pub struct RememberedAnswer {
 pub struct ContextAnswer {
     #[serde(flatten)]
     pub block: TextAnswer<InjectedItem>,
-    /// Why nothing is injected, whatever is known; absent if nothing forbids it.
+    /// Why nothing is injected, whatever is known; absent if nothing prevents it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub silent: Option<Silence>,
-    /// For a prompt: why recall speaks or does not.
+    /// For a prompt: why recall injects something or not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<DecisionAnswer>,
-    /// Where only reviewed notes are told: how many observations of the project wait for a review.
+    /// If only reviewed notes may be injected: how many observations of the project await review.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreviewed: Option<u64>,
 }
 
-/// Why recall speaks at a prompt or does not: it speaks if `prompt` times `known` is at least `floor`, or `need` at least
-/// `need_floor`.
+/// Why recall injects something at a prompt or not: it does if `prompt` times `known` is at least `floor`, or `need`
+/// at least `need_floor`.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct DecisionAnswer {
     pub floor: f64,
     /// The probability that other sessions can help with the prompt.
     pub prompt: f64,
-    /// What each feature adds to its log odds, the greatest first.
+    /// What each feature adds to the log odds, greatest first.
     pub prompt_parts: Vec<DecisionPart>,
-    /// The probability that this project knows what is asked. 0 if nothing was searched for.
+    /// The probability that this project knows what is asked; 0 if nothing was searched.
     #[serde(default)]
     pub known: f64,
     #[serde(default)]
@@ -165,7 +165,7 @@ pub struct DecisionAnswer {
     pub need_floor: Option<f64>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub need_parts: Vec<DecisionPart>,
-    /// The probability that the best passage answers the prompt. 0 without one.
+    /// The probability that the best passage answers the prompt; 0 without one.
     pub answer: f64,
     /// The document of the best passage.
     pub best: Option<PublicId>,
@@ -204,7 +204,7 @@ impl From<Decision> for DecisionAnswer {
     }
 }
 
-/// A feature that adds less is not named.
+/// Features that add less are omitted.
 const LEAST_LOG_ODDS: f64 = 0.005;
 
 /// Why recall is silent.
@@ -243,7 +243,7 @@ pub struct TimelineItem {
     #[serde(rename = "type")]
     pub observation_type: Option<String>,
     pub title: String,
-    /// Who made it. Absent if it is this machine's.
+    /// The person and machine that made it. Absent if it was this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
     pub session_id: Option<String>,
@@ -268,7 +268,7 @@ impl TimelineItem {
     }
 }
 
-/// One item of `show`. Not tagged, because its fields distinguish the variants.
+/// One item of `show`. Untagged, because its fields distinguish the variants.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum ShownItem {
@@ -281,16 +281,16 @@ pub enum ShownItem {
 /// The project that a folder belongs to.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct IdentityAnswer {
-    /// The folder of its work tree.
+    /// The folder of the work tree.
     pub folder: String,
     pub project: String,
     pub doubted: Option<UnprovenClaimAnswer>,
 }
 
-/// A project that a folder names as its own without having a commit of it.
+/// A project that a folder claims without having one of its commits.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct UnprovenClaimAnswer {
-    /// The remote that its `.git/config` names, without credentials.
+    /// The remote that the folder's `.git/config` names, without credentials.
     pub remote: String,
     pub project: String,
     pub project_id: String,

@@ -1,4 +1,4 @@
-//! What goes wrong again and again.
+//! The answer about recurring problems.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,20 +7,20 @@ use super::{Moment, PublicId, Text};
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::friction::Friction;
 
-/// `friction`: something that goes wrong, with its evidence.
+/// `friction`: a recurring problem, with its evidence.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct FrictionAnswer {
     /// `failure`, `correction`, `stop`, `denial` or `workaround`.
     pub kind: Text,
     pub what: String,
     pub times: u32,
-    /// One for each session, the latest first.
+    /// One per session, latest first.
     pub met: Vec<MeetingAnswer>,
-    /// One occurrence as it was.
+    /// One occurrence, verbatim.
     pub example: Option<String>,
     /// What may be worth remembering.
     pub remember: Option<SuggestionAnswer>,
-    /// The note that says it already.
+    /// The note that already says so.
     pub note: Option<PublicId>,
 }
 

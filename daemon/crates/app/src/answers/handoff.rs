@@ -7,7 +7,7 @@ use super::{Moment, PublicId};
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::handoff::{Handoff, Noted};
 
-/// `handoff`: what whoever goes on with a session needs.
+/// `handoff`: what is needed to continue a session.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct HandoffAnswer {
     pub session_id: String,
@@ -16,17 +16,17 @@ pub struct HandoffAnswer {
     pub workspace: Option<String>,
     pub title: Option<String>,
     pub last_event_at: Moment,
-    /// What was checked out last.
+    /// The branch that was checked out last.
     pub branch: Option<String>,
     pub commit: Option<String>,
-    /// What is checked out now, if it is another commit.
+    /// The current commit, if it differs.
     pub commit_now: Option<String>,
     pub goal: String,
     /// The last prompt, if it is not the first.
     pub asked_last: Option<String>,
-    /// The prompts between the first and the last, the latest first.
+    /// The prompts between the first and the last, latest first.
     pub asked_between: Vec<String>,
-    /// Null: the last prompt is not answered.
+    /// Null if the last prompt is not answered.
     pub answered_last: Option<String>,
     pub done: String,
     pub learned: String,
@@ -39,7 +39,7 @@ pub struct HandoffAnswer {
     pub decided: Vec<NotedAnswer>,
     pub plan: Option<OpenPlanAnswer>,
     pub files: Vec<ChangedFileAnswer>,
-    /// All of it as Markdown of a bounded length.
+    /// Everything as Markdown of a bounded length.
     pub text: String,
     pub tokens: u32,
 }
@@ -73,7 +73,7 @@ pub struct ChangedFileAnswer {
     pub changes: u32,
 }
 
-/// `hand_over`: who goes on with which session.
+/// `hand_over`: who continues which session.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct HandedOverAnswer {
     pub session_id: String,

@@ -1,26 +1,26 @@
-//! Notes of sessions that a model writes anew: which, for how much, and how far that is.
+//! Notes of sessions that a model rewrites: which ones, at what cost, and the progress.
 
 use serde::{Deserialize, Serialize};
 
 use super::Moment;
 use recall_store::{ImprovableSession, JobProgress};
 
-/// `improve --dry-run`: what would be asked.
+/// `improve --dry-run`: what would be requested.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ImprovableAnswer {
-    /// Who would be asked, as an observation's origin names it.
+    /// The model that would be asked, named as in an observation's origin.
     pub backend: String,
-    /// The latest first, which is the order of the work.
+    /// Latest first, which is the order of the work.
     pub sessions: Vec<ImprovableLine>,
     /// Sessions beyond the limit.
     pub more: u64,
-    /// About so much, if each call is answered well.
+    /// The approximate number of calls, if each succeeds.
     pub calls: u64,
     pub tokens: u64,
-    /// Null: the model's price is not set.
+    /// Null if the model's price is not set.
     pub usd: Option<f64>,
     pub today: SpentToday,
-    /// Jobs that are queued already, and whose sessions are not among these.
+    /// Jobs that are already queued, for sessions other than these.
     pub under_way: Vec<i64>,
 }
 
@@ -41,7 +41,7 @@ impl From<ImprovableSession> for ImprovableLine {
     }
 }
 
-/// What models have cost today, and the caps. 0: no cap.
+/// The cost of models today, and the caps. 0 means no cap.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct SpentToday {
     pub tokens: u64,
@@ -50,23 +50,23 @@ pub struct SpentToday {
     pub usd_per_day: f64,
 }
 
-/// What was queued.
+/// The queued jobs.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ImproveAnswer {
     pub jobs: Vec<i64>,
 }
 
-/// `improve`: how far it is.
+/// `improve`: the progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImprovingAnswer {
     pub done: u64,
     pub running: u64,
     pub waiting: u64,
-    /// They were given up.
+    /// Jobs that were given up.
     pub dead: u64,
-    /// In how many milliseconds the first of those that wait is tried; null: at once, or none waits.
+    /// In how many milliseconds the first waiting job is tried; null if at once, or if none is waiting.
     pub next_try_in_ms: Option<i64>,
-    /// Why the last of those that were tried has no result.
+    /// Why the last attempt failed.
     pub error: Option<String>,
 }
 

@@ -10,12 +10,12 @@ use recall_store::{LineageRow, Relation};
 pub struct LineageAnswer {
     /// `superseded_by`, `supersedes` or `resolved`.
     pub relation: Text,
-    /// In words, e.g. that a check passes which had failed.
+    /// In words, for example that a check which failed now passes.
     pub reason: Text,
-    /// The other observation, if there is one.
+    /// The other observation, if any.
     pub id: Option<i64>,
     pub title: Option<String>,
-    /// The session that did the work, if there is one.
+    /// The session that did the work, if any.
     pub session_id: Option<String>,
     pub prompt_number: Option<u32>,
     /// The events that prove it.
@@ -23,9 +23,9 @@ pub struct LineageAnswer {
 }
 
 impl LineageAnswer {
-    /// The reason of an observation that the user resolved.
+    /// The reason for an observation that the user resolved.
     pub const MANUALLY: &str = "manually";
-    /// The reason of an observation that the user rejected.
+    /// The reason for an observation that the user rejected.
     pub const REJECTED: &str = "rejected";
 }
 
@@ -36,7 +36,7 @@ impl From<LineageRow> for LineageAnswer {
             Relation::Supersedes => ("supersedes", "it is an older statement on the same subject"),
             Relation::Settled => ("resolved", "the check passes after a change"),
             Relation::ResolvedByHand => ("resolved", Self::MANUALLY),
-            Relation::GoneFromFile => ("resolved", "its file does not say it any more"),
+            Relation::GoneFromFile => ("resolved", "its file no longer says so"),
             Relation::Rejected => ("resolved", Self::REJECTED),
         };
         let (id, title) = row.other.map(|(id, title)| (id.0, title)).unzip();

@@ -1,4 +1,4 @@
-//! The state of the daemon as metrics, for who scrapes it and for a collector. Only counts, sizes and times.
+//! The state of the daemon as metrics, for scrapers and collectors. Only counts, sizes and times.
 
 use super::sharing::RemoteState;
 use super::status::{QuantilesAnswer, StatusAnswer};
@@ -6,7 +6,7 @@ use recall_sync::address::RemoteKind;
 use recall_telemetry::Change::{self, Counter, Gauge};
 use recall_telemetry::{Metric, Sample};
 
-/// The text format of Prometheus, ending with a line feed.
+/// Renders the text format of Prometheus, ending with a line feed.
 pub fn exposition(status: &StatusAnswer) -> String {
     recall_telemetry::exposition(&metrics(status))
 }
@@ -39,11 +39,16 @@ fn of_daemon(status: &StatusAnswer) -> Vec<Metric> {
             Some("version"),
             [(status.version.as_ref(), 1.0)],
         ),
-        one("recall_uptime_seconds", Gauge, "Since the daemon started.", number(status.uptime_s)),
-        one("recall_resident_memory_bytes", Gauge, "Memory of the daemon.", number(status.rss_bytes)),
+        one("recall_uptime_seconds", Gauge, "Seconds since the daemon started.", number(status.uptime_s)),
+        one(
+            "recall_resident_memory_bytes",
+            Gauge,
+            "Resident memory of the daemon.",
+            number(status.rss_bytes),
+        ),
         by("recall_disk_bytes", Gauge, "Sizes on disk.", Some("what"), sizes),
         one("recall_paused", Gauge, "1 while recording is paused.", is_paused),
-        one("recall_config_errors", Gauge, "Mistakes in the configuration.", mistakes),
+        one("recall_config_errors", Gauge, "Errors in the configuration.", mistakes),
     ]
 }
 
@@ -72,20 +77,20 @@ fn of_events(status: &StatusAnswer) -> Vec<Metric> {
         one(
             "recall_events_lost_total",
             Counter,
-            "Events that could be kept nowhere.",
+            "Events that could not be stored anywhere.",
             number(events.dropped),
         ),
-        by("recall_guard_findings_total", Counter, "What guards found.", Some("finding"), guards),
-        one("recall_spool_files", Gauge, "Events that wait in the spool.", number(events.spooled)),
+        by("recall_guard_findings_total", Counter, "Findings of guards.", Some("finding"), guards),
+        one("recall_spool_files", Gauge, "Events waiting in the spool.", number(events.spooled)),
     ];
     metrics.extend(quantiles(
         "recall_hook_answer_seconds",
-        "From an event's arrival until its answer is ready, of the last thousand.",
+        "Time from an event's arrival until its answer is ready, over the last thousand.",
         status.latency.hook_answers.as_ref(),
     ));
     metrics.extend(quantiles(
         "recall_commit_seconds",
-        "What a commit takes, of the last thousand.",
+        "Duration of a commit, over the last thousand.",
         status.latency.commits.as_ref(),
     ));
     metrics
@@ -95,22 +100,17 @@ fn of_memory(status: &StatusAnswer) -> Vec<Metric> {
     let StatusAnswer { sessions, index, embedding, .. } = status;
     let sessions = [("live", number(sessions.live)), ("ended", number(sessions.total - sessions.live))];
     vec![
-        by("recall_sessions", Gauge, "Stored sessions, by whether they are live.", Some("state"), sessions),
+        by("recall_sessions", Gauge, "Stored sessions, live or ended.", Some("state"), sessions),
         one("recall_observations", Gauge, "Stored observations.", number(status.observations)),
         one("recall_summaries", Gauge, "Stored summaries of sessions.", number(status.summaries)),
         one("recall_index_documents", Gauge, "Searchable documents.", number(index.documents)),
-        one("recall_index_behind", Gauge, "Changes that the index has not taken yet.", number(index.behind)),
-        one(
-            "recall_index_rebuilds_total",
-            Counter,
-            "How often the index was rebuilt.",
-            number(index.rebuilds),
-        ),
+        one("recall_index_behind", Gauge, "Changes that are not indexed yet.", number(index.behind)),
+        one("recall_index_rebuilds_total", Counter, "Rebuilds of the index.", number(index.rebuilds)),
         one("recall_embedding_documents", Gauge, "Documents with vectors.", number(embedding.embedded)),
         one(
             "recall_embedding_waiting",
             Gauge,
-            "Documents whose vectors are not made yet.",
+            "Documents without vectors so far.",
             number(embedding.waiting),
         ),
     ]
@@ -128,8 +128,8 @@ fn of_models(status: &StatusAnswer) -> Vec<Metric> {
     let tokens = number(compression.tokens_today);
     vec![
         by("recall_jobs", Gauge, "Compression jobs by state.", Some("state"), jobs),
-        one("recall_model_tokens_today", Gauge, "Tokens that models have cost today.", tokens),
-        one("recall_model_cost_dollars_today", Gauge, "What models have cost today.", compression.usd_today),
+        one("recall_model_tokens_today", Gauge, "Tokens used by models today.", tokens),
+        one("recall_model_cost_dollars_today", Gauge, "Cost of models today.", compression.usd_today),
         one(
             "recall_compressor_restarts_total",
             Counter,
@@ -150,12 +150,8 @@ fn of_whoever_is_told(status: &StatusAnswer) -> Vec<Metric> {
             subscribe.dropped,
         ),
         ("recall_telemetry_spans_total", "Spans that a collector accepted.", telemetry.spans),
-        ("recall_telemetry_dropped_spans_total", "Spans that no collector took.", telemetry.dropped),
-        (
-            "recall_telemetry_failures_total",
-            "Calls that a collector did not answer well.",
-            telemetry.failures,
-        ),
+        ("recall_telemetry_dropped_spans_total", "Spans that no collector accepted.", telemetry.dropped),
+        ("recall_telemetry_failures_total", "Failed calls to a collector.", telemetry.failures),
     ];
     let mut metrics =
         vec![one("recall_subscriptions", Gauge, "Subscribed commands.", number(subscribe.subscriptions))];
@@ -163,7 +159,7 @@ fn of_whoever_is_told(status: &StatusAnswer) -> Vec<Metric> {
     metrics
 }
 
-/// Nothing where nothing is shared.
+/// Returns nothing if nothing is shared.
 fn of_sharing(status: &StatusAnswer) -> Vec<Metric> {
     if status.sharing.is_empty() {
         return Vec::new();
@@ -180,27 +176,21 @@ fn of_sharing(status: &StatusAnswer) -> Vec<Metric> {
     vec![
         by("recall_sync_remotes", Gauge, "Remotes through which something is shared.", Some("kind"), of_kind),
         by_remote("recall_sync_projects", "Shared projects.", |one| number(one.projects)),
-        by_remote("recall_sync_waiting", "Changes that the remote does not have yet.", |one| {
-            number(one.waiting)
-        }),
-        by_remote("recall_sync_held_back", "What does not leave, because it looks like a secret.", |one| {
+        by_remote("recall_sync_waiting", "Changes not yet sent to the remote.", |one| number(one.waiting)),
+        by_remote("recall_sync_held_back", "Items held back because they look like a secret.", |one| {
             number(one.held)
         }),
-        by_remote("recall_sync_parked", "Changes that wait for a newer version of recall.", |one| {
+        by_remote("recall_sync_parked", "Changes waiting for a newer version of recall.", |one| {
             number(one.parked)
         }),
-        by_remote(
-            "recall_sync_quarantined",
-            "What reads like instructions, and waits for a person.",
-            |one| number(one.quarantined),
-        ),
-        by_remote("recall_sync_to_come", "Changes of others that are not read yet.", |one| {
-            number(one.to_come)
+        by_remote("recall_sync_quarantined", "Items that read like instructions and await review.", |one| {
+            number(one.quarantined)
         }),
-        by_remote("recall_sync_stopped_machines", "Machines whose logs are wrong and not read.", |one| {
+        by_remote("recall_sync_to_come", "Changes of others not yet read.", |one| number(one.to_come)),
+        by_remote("recall_sync_stopped_machines", "Machines whose logs are invalid and not read.", |one| {
             number(one.stopped)
         }),
-        by_remote("recall_sync_clocks_off", "Machines whose clocks are off.", |one| number(one.clocks_off)),
+        by_remote("recall_sync_clocks_off", "Machines with wrong clocks.", |one| number(one.clocks_off)),
         by_remote("recall_sync_failing", "1 if the last round with the remote failed.", |one| {
             f64::from(u8::from(one.error.is_some()))
         }),
@@ -211,7 +201,7 @@ fn one(name: &'static str, change: Change, help: &'static str, value: f64) -> Me
     by(name, change, help, None, [("", value)])
 }
 
-/// Several values, told apart by a label.
+/// Several values, distinguished by a label.
 fn by<const N: usize>(
     name: &'static str,
     change: Change,
@@ -224,14 +214,14 @@ fn by<const N: usize>(
     Metric { name, change, help, samples: values.into_iter().map(sample).collect() }
 }
 
-/// Gauges and not a summary: they are of a window, and have no sum.
+/// Gauges instead of a summary, because they cover a window and have no sum.
 fn quantiles(name: &'static str, help: &'static str, quantiles: Option<&QuantilesAnswer>) -> Option<Metric> {
     let QuantilesAnswer { p50_ms, p99_ms, .. } = quantiles?;
     let values = [("0.5", p50_ms / 1_000.0), ("0.99", p99_ms / 1_000.0)];
     Some(by(name, Change::Gauge, help, Some("quantile"), values))
 }
 
-/// No count comes near where this is inexact.
+/// Converts to `f64`. No count gets near the range where this is inexact.
 fn number(count: impl TryInto<i64>) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "from nine thousand billion on")]
     let number = count.try_into().unwrap_or(i64::MAX) as f64;

@@ -1,4 +1,4 @@
-//! The JSON answers that other programs may rely on: fields are added, never renamed. Times are RFC 3339.
+//! The JSON answers on which other programs may rely: fields are added, never renamed. Times are RFC 3339.
 
 use std::borrow::Cow;
 
@@ -29,7 +29,7 @@ pub mod status;
 pub mod told;
 pub mod upkeep;
 
-/// A constant word; owned when it was read from an answer.
+/// A constant word; owned if it was parsed from an answer.
 pub type Text = Cow<'static, str>;
 
 /// A point in time, as JSON.
@@ -48,7 +48,7 @@ impl JsonSchema for Moment {
 
 impl Serialize for Moment {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // A time outside the calendar means damage. It is shown as 1970.
+        // A time outside the calendar indicates damage, and is shown as 1970.
         let time = jiff::Timestamp::from_millisecond(self.0.0).unwrap_or_default();
         serializer.collect_str(&time)
     }
@@ -62,7 +62,7 @@ impl<'de> Deserialize<'de> for Moment {
     }
 }
 
-/// An id, as JSON: a number for an observation, a letter and a number for all others.
+/// An id in JSON: a number for an observation, a letter and a number for all others.
 #[derive(Clone, Copy, Debug)]
 pub struct PublicId(pub DocumentKey);
 
@@ -102,7 +102,7 @@ impl<'de> Deserialize<'de> for PublicId {
     }
 }
 
-/// Where something was made, as in `ObservationAnswer`.
+/// Where something was made; see `ObservationAnswer`.
 #[derive(Default, Serialize, Deserialize, JsonSchema)]
 pub struct MadeOnAnswer {
     pub branch: Option<String>,
@@ -110,7 +110,7 @@ pub struct MadeOnAnswer {
     pub elsewhere: Option<String>,
 }
 
-/// A text for an agent, and its items.
+/// A text for an agent, with its items.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct TextAnswer<T> {
     pub text: String,
@@ -118,18 +118,18 @@ pub struct TextAnswer<T> {
     pub items: Vec<T>,
 }
 
-/// Agents' JSON that is nested deeper than this is given as a text. Many parsers, such as the command line's, refuse
-/// more than 128 levels, and then the whole answer would be unreadable.
+/// Agents' JSON that is nested deeper than this is returned as a text. Many parsers, such as the command line's,
+/// reject more than 128 levels, which would make the whole answer unreadable.
 const MOST_LEVELS: usize = 100;
 
 fn json_or_text(text: String) -> Option<Box<RawValue>> {
-    // Parsers of whole answers refuse half of a surrogate pair, which agents write where they cut a text.
+    // Parsers of whole answers reject lone surrogates, which agents write where they truncate a text.
     let text = if has_surrogates(text.as_bytes()) { without_lone_surrogates(&text) } else { text };
     let json = (levels(&text) <= MOST_LEVELS).then(|| RawValue::from_string(text.clone()).ok()).flatten();
     json.or_else(|| serde_json::value::to_raw_value(&text).ok())
 }
 
-/// The depth of nested arrays and objects, without recursion.
+/// Returns the depth of nested arrays and objects, without recursion.
 fn levels(json: &str) -> usize {
     let (mut open, mut most) = (0_usize, 0);
     let mut bytes = json.bytes();

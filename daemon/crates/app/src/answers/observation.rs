@@ -25,37 +25,38 @@ pub struct ObservationAnswer {
     pub status: Text,
     pub superseded_by: Option<i64>,
     pub origin: String,
-    /// Who wrote it and on which machine. Present only if it came from another machine.
+    /// The person and machine that wrote it. Present only if it came from another machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
-    /// The user has pinned it.
+    /// Whether the user pinned it.
     pub pinned: bool,
-    /// A person wrote it, pinned it or looked at it.
+    /// Whether a person wrote, pinned or reviewed it.
     #[serde(default)]
     pub reviewed: bool,
-    /// A person has rejected it: it is resolved, and replaces nothing.
+    /// Whether a person rejected it: it is resolved and supersedes nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub rejected: bool,
     pub session_id: Option<String>,
     pub prompt_number: Option<u32>,
-    /// The ids of the events that show it.
+    /// The ids of the events that prove it.
     pub evidence: Vec<String>,
-    /// The stored events it rests on. Present only in a detailed view, and if there are any.
+    /// The stored events on which it rests. Present only in a detailed view, and if there are any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rests_on: Vec<EvidenceAnswer>,
-    /// Who stated it: holds until taken back. Present only in a detailed view of a preference, a correction or a
+    /// Who stated it; it holds until withdrawn. Present only in a detailed view of a preference, a correction or a
     /// contact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub said_by: Option<SaidAnswer>,
     pub created_at: Moment,
-    /// The branch checked out where it was made; null for a detached HEAD, no repository, or unknown.
+    /// The branch that was checked out where it was made; null for a detached HEAD, without a repository, or if
+    /// unknown.
     pub branch: Option<String>,
     pub commit: Option<String>,
-    /// The mark that this is not in the current checkout; null also if no folder was given.
+    /// The mark that it is not in the current checkout; null also if no folder was given.
     pub elsewhere: Option<String>,
-    /// When a person last rewrote it. Only where it is shown by itself, and if anybody did.
+    /// When a person last rewrote it. Present only in a detailed view, and if anybody did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edited_at: Option<Moment>,
     /// The observations that superseded or resolved it, and those it superseded. Present only in a detailed view, and
@@ -64,7 +65,7 @@ pub struct ObservationAnswer {
     pub lineage: Vec<LineageAnswer>,
 }
 
-/// A prompt, an answer or a call that shows an observation.
+/// A prompt, an answer or a call that proves an observation.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct EvidenceAnswer {
     pub id: PublicId,
@@ -72,13 +73,13 @@ pub struct EvidenceAnswer {
     pub title: String,
 }
 
-/// The author of a statement, and its place.
+/// The author of a statement, and where it was made.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct SaidAnswer {
     /// `you`; `agent`, whose model noted it; `import`, a file that anybody may have written; or `member`, another
     /// person who shares the project.
     pub who: Text,
-    /// The prompt in which it was typed; null: it was noted by hand, or the prompt is not here.
+    /// The prompt in which it was typed; null if it was noted by hand, or if the prompt is not here.
     pub prompt: Option<PublicId>,
     pub at: Moment,
 }
@@ -125,9 +126,9 @@ impl From<ObservationRow> for ObservationAnswer {
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct SummaryAnswer {
     pub id: PublicId,
-    /// `null` for the session of another machine.
+    /// `null` for a session of another machine.
     pub session_id: Option<String>,
-    /// Whose session it is and on which machine. Absent if it is this machine's.
+    /// The person and machine of the session. Absent if it was this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -140,7 +141,7 @@ pub struct SummaryAnswer {
     pub next_steps: String,
     pub notes: String,
     pub created_at: Moment,
-    /// As in [`ObservationAnswer`], for the session's last work.
+    /// See [`ObservationAnswer`]; refers to the session's last work.
     pub branch: Option<String>,
     pub commit: Option<String>,
     pub elsewhere: Option<String>,

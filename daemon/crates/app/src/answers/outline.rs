@@ -1,4 +1,4 @@
-//! What a repository's source files declare.
+//! Declarations in a repository's source files.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,9 +11,9 @@ pub struct PlaceAnswer {
     /// Relative to the repository's folder.
     pub file: String,
     pub line: u32,
-    /// As the language says it: `struct`, `class`, `def`.
+    /// The keyword of the language: `struct`, `class`, `def`.
     pub kind: String,
-    /// With the type, class or module around it, after a dot.
+    /// Qualified with the enclosing type, class or module, separated by a dot.
     pub symbol: String,
 }
 

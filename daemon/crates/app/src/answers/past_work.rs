@@ -1,4 +1,4 @@
-//! What the stored calls tell: commands that worked, errors that went away, the turns that changed a file.
+//! Answers from the stored calls: commands that worked, errors that went away, turns that changed a file.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,21 +9,21 @@ use recall_domain::past_work::fix::{CureStep, Met};
 use recall_domain::past_work::how::{FailedRun, Invocation};
 use recall_domain::text::shortened_line;
 
-/// The most characters of one line of a command, an error, a prompt or an answer.
+/// The maximum length of a line of a command, an error, a prompt or an answer, in characters.
 const CHARS: usize = 300;
 
 /// `how`: a command line that was run.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct InvocationAnswer {
     pub command: String,
-    /// When it worked last; if it never did, when it failed last.
+    /// When it last worked or, if it never did, when it last failed.
     pub at: Moment,
     pub session_id: String,
     pub worked: u32,
     pub failed: u32,
     /// The last other attempt that failed before it first worked.
     pub before: Option<FailedRunAnswer>,
-    /// What its last failure said, if it never worked.
+    /// The output of its last failure, if it never worked.
     pub error: Option<String>,
 }
 
@@ -33,20 +33,20 @@ pub struct FailedRunAnswer {
     pub error: Option<String>,
 }
 
-/// `fix`: a meeting with the error.
+/// `fix`: an occurrence of the error.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct MetAnswer {
     pub session_id: String,
     pub at: Moment,
     pub call: String,
     pub error: String,
-    /// How often the call failed like this in a row.
+    /// The number of consecutive failures of this kind.
     pub times: u32,
     /// What was done between the last failure and the pass.
     pub steps: Vec<CureStepAnswer>,
-    /// When the same call passed. Null: not in that session.
+    /// When the same call passed. Null if not in that session.
     pub passed_at: Option<Moment>,
-    /// The command line that passed, if it is another one than that which failed.
+    /// The command line that passed, if it differs from the one that failed.
     pub passed_as: Option<String>,
 }
 
@@ -79,7 +79,7 @@ impl From<Invocation> for InvocationAnswer {
             error: error.as_deref().map(short),
         });
         Self {
-            // It is there to be run again, so it is whole.
+            // Complete, because it is there to be run again.
             command: run.command,
             at: Moment(run.at),
             session_id: run.session.0,

@@ -1,4 +1,4 @@
-//! The answers of `export`, and of the import of what it wrote.
+//! The answers of `export`, and of importing an export.
 
 use std::collections::BTreeMap;
 
@@ -13,19 +13,19 @@ pub struct ExportAnswer {
     pub next: Option<ExportFrom>,
 }
 
-/// What became of the notes of an agent's own memory about a project.
+/// The outcome for the notes of an agent's own memory about a project.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoriesAnswer {
     pub added: u64,
-    /// Stored before, and still there.
+    /// Already stored and still there.
     pub kept: u64,
-    /// A changed note took their place.
+    /// Superseded by a changed version.
     pub replaced: u64,
-    /// Their file does not contain them any more.
+    /// No longer contained in their file.
     pub resolved: u64,
-    /// They were forgotten here, and stay so.
+    /// Forgotten here earlier, and still forgotten.
     pub forgotten: u64,
-    /// Notes of an excluded project or file, without any text that may be stored, or a second time the same.
+    /// Notes of an excluded project or file, without any storable text, or duplicates.
     pub left_out: u64,
 }
 
@@ -43,23 +43,23 @@ impl MemoriesAnswer {
 /// The outcome for a batch of lines.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct RestoreAnswer {
-    /// By the kind of line.
+    /// Counts by kind of line.
     pub added: BTreeMap<String, u64>,
     pub known: u64,
     pub skipped: u64,
-    /// They were forgotten here, and stay so.
+    /// Items that were forgotten here earlier, and still are.
     #[serde(default, skip_serializing_if = "is_none")]
     pub forgotten: u64,
-    /// Lines with a value that its field cannot have, by `KIND.FIELD`.
+    /// Lines with an invalid value for a field, by `KIND.FIELD`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub unfit: BTreeMap<String, u64>,
-    /// Notes that were pinned where they come from, and are not here.
+    /// Notes whose pin at their source was not taken over.
     #[serde(default, skip_serializing_if = "is_none")]
     pub unpinned: u64,
-    /// Other identities that the file gives to projects, which were not taken.
+    /// Other identities that the file gives to projects and that were not taken over.
     #[serde(default, skip_serializing_if = "is_none")]
     pub aliases: u64,
-    /// Notes that a person wrote where they come from: here nobody did.
+    /// Notes whose author at their source was not taken over.
     #[serde(default, skip_serializing_if = "is_none")]
     pub unsigned: u64,
 }
@@ -70,10 +70,10 @@ fn is_none(count: &u64) -> bool {
 }
 
 impl RestoreAnswer {
-    /// Stands in [`Self::unfit`] for what is too long to be read.
+    /// Stands in [`Self::unfit`] for lines that are too long to read.
     pub const TOO_LONG: &'static str = "length";
 
-    /// Adds what became of further lines.
+    /// Adds the outcome of further lines.
     pub fn add(&mut self, more: Self) {
         for (kind, count) in more.added {
             *self.added.entry(kind).or_default() += count;

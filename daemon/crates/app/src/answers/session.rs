@@ -1,4 +1,4 @@
-//! Sessions, and the details of one: its batches, plans, subagents, lives and injections.
+//! Sessions and their details: batches, plans, subagents, lives and injections.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use recall_store::{
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct SessionsAnswer {
     pub sessions: Vec<SessionLine>,
-    /// How many there are in all.
+    /// How many there are in total.
     pub total: u64,
 }
 
@@ -62,20 +62,20 @@ pub struct SessionAnswer {
     pub title: Option<String>,
     pub started_at: Moment,
     pub ended_at: Option<Moment>,
-    /// Since when the daemon was away, until the session's next event.
+    /// Since when the daemon has been away, until the session's next event.
     pub suspended_at: Option<Moment>,
     /// The session that was cleared to start this one.
     pub resumed_from: Option<String>,
-    /// The host's own count of the conversation's messages, where it tells one.
+    /// The host's own count of the conversation's messages, if it reports one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_message_count: Option<i64>,
-    /// How many messages the host's last compaction has replaced, where it tells that.
+    /// The number of messages that the host's last compaction replaced, if reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_compacted_count: Option<i64>,
     /// The user's first prompt that is not private.
     pub first_user_prompt: Option<String>,
     pub batches: Vec<BatchAnswer>,
-    /// The last changed first.
+    /// Last changed first.
     pub plans: Vec<PlanAnswer>,
     pub subagents: Vec<SubagentAnswer>,
     /// The lifecycle events of the session, in order.
@@ -97,7 +97,7 @@ pub struct BatchAnswer {
     pub response: Option<String>,
     pub response_event_id: Option<String>,
     pub opened_at: Moment,
-    /// What was checked out at its end; see [`ObservationAnswer`].
+    /// The branch that was checked out at its end; see [`ObservationAnswer`].
     pub branch: Option<String>,
     pub commit: Option<String>,
     pub activities: Vec<ActivityAnswer>,
@@ -128,7 +128,7 @@ pub struct ActivityAnswer {
     pub tool_name: String,
     pub tool_use_id: Option<String>,
     pub failed: bool,
-    /// The agent's own JSON, or a text if it is not valid JSON.
+    /// The agent's own JSON, or a text if it is invalid.
     #[schemars(with = "Option<serde_json::Value>")]
     pub input: Option<Box<RawValue>>,
     #[schemars(with = "Option<serde_json::Value>")]
@@ -136,7 +136,7 @@ pub struct ActivityAnswer {
     pub subagent: Option<String>,
     pub duration_ms: Option<i64>,
     pub at: Moment,
-    /// The rule of a guard of recall that has refused the call.
+    /// The rule of recall's guard that refused the call.
     #[serde(default)]
     pub refused_by: Option<String>,
 }
@@ -165,7 +165,7 @@ pub struct PlanAnswer {
     pub id: PublicId,
     /// `plan` or `tasks`.
     pub kind: String,
-    /// Who made it and on which machine. Absent if that was this one.
+    /// The person and machine that made it. Absent if it was this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -175,7 +175,7 @@ pub struct PlanAnswer {
     /// `draft` or `approved`.
     pub state: String,
     pub text: String,
-    /// The prompts whose batches made it or carry it out.
+    /// The prompts whose batches wrote it or carry it out.
     pub prompt_numbers: Vec<u32>,
     pub created_at: Moment,
     pub updated_at: Moment,
@@ -275,13 +275,13 @@ impl From<CompactionRow> for CompactionAnswer {
     }
 }
 
-/// One injected item, and why it was injected.
+/// An injected item, with the reason why it was injected.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct InjectedItem {
     /// `observation`, `summary`, `passage` (of any other document) `session` (its current state) or
     /// `handoff` (a session that was handed over).
     pub kind: String,
-    /// The id for `show`; null: the item no longer exists.
+    /// The id for `show`; null if the item no longer exists.
     pub id: Option<PublicId>,
     pub title: String,
     pub reason: String,
@@ -297,7 +297,7 @@ pub struct InjectionAnswer {
     pub tokens: u32,
     /// The items, each with its id for `show`.
     pub items: Vec<InjectedItem>,
-    /// At the moment `file`: the path of that file.
+    /// For the moment `file`: the path of that file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
 }
@@ -314,13 +314,13 @@ pub struct WhyAnswer {
     pub injections: Vec<InjectionAnswer>,
 }
 
-/// The sessions that were given something.
+/// The sessions that received an item.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct WhyGivenAnswer {
     pub id: PublicId,
     pub kind: Text,
     pub title: String,
-    /// The latest first.
+    /// Latest first.
     pub given: Vec<GivenAnswer>,
 }
 
@@ -331,7 +331,7 @@ pub struct GivenAnswer {
     pub at: Moment,
     pub moment: String,
     pub reason: String,
-    /// As [`InjectedItem::uses`].
+    /// See [`InjectedItem::uses`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uses: Vec<String>,
 }
@@ -349,7 +349,7 @@ impl From<GivenRow> for GivenAnswer {
     }
 }
 
-/// The answer of `why`, for a session or for an injected item. Not tagged, because its fields distinguish the variants.
+/// The answer of `why`, for a session or an injected item. Untagged, because its fields distinguish the variants.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Why {
@@ -357,7 +357,7 @@ pub enum Why {
     Given(WhyGivenAnswer),
 }
 
-/// What is stored of some sessions, in the order of the question.
+/// What is stored about some sessions, in the order of the request.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct CapturedAnswer {
     pub sessions: Vec<CapturedSession>,
@@ -366,7 +366,7 @@ pub struct CapturedAnswer {
     pub pauses: Vec<CapturedPause>,
 }
 
-/// A pause, in milliseconds since 1970. `until_ms` is `None` while nobody has ended it.
+/// A pause, in milliseconds since 1970. `until_ms` is `None` while it lasts.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct CapturedPause {
     pub since_ms: i64,
@@ -381,25 +381,25 @@ impl CapturedPause {
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct CapturedSession {
-    /// How many of its events were imported.
+    /// The number of its imported events.
     pub imported: u64,
-    /// When the first of its hooks fired, in milliseconds since 1970; `None` if none did.
+    /// When its first hook fired, in milliseconds since 1970; `None` if none did.
     pub since_ms: Option<i64>,
-    /// When the last of them fired.
+    /// When its last hook fired.
     #[serde(default)]
     pub until_ms: Option<i64>,
-    /// Its prompts, if hooks have captured it.
+    /// Its prompts, if hooks captured it.
     #[serde(default)]
     pub prompts: Vec<CapturedPrompt>,
 }
 
-/// A prompt that is stored.
+/// A stored prompt.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct CapturedPrompt {
-    /// The agent's id of its turn.
+    /// The agent's id of the turn.
     pub turn: Option<String>,
     pub at_ms: i64,
-    /// `None`: it is private, or was forgotten.
+    /// `None` if it is private or was forgotten.
     pub prompt: Option<String>,
     /// Whether its answer is missing and may be added.
     pub is_unanswered: bool,

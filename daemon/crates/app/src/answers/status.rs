@@ -1,4 +1,4 @@
-//! The state of the daemon: what is stored, what waits, and what was spent.
+//! The state of the daemon: what is stored, what is waiting, and what was spent.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -32,7 +32,7 @@ pub struct JobLine {
     pub error: Option<String>,
     /// The origin of the last result.
     pub origin: Option<String>,
-    /// Text left out for the model; null if no model was used.
+    /// The text that was omitted for the model; null if no model was used.
     #[schemars(with = "Option<serde_json::Value>")]
     pub cuts: Option<Box<RawValue>>,
 }
@@ -64,7 +64,7 @@ pub struct StatusAnswer {
     pub guards: GuardCounts,
     pub jobs: JobCounts,
     pub observations: i64,
-    /// Of these, what machines made and no person has looked at.
+    /// Those of them that a machine made and no person has reviewed.
     #[serde(default)]
     pub unreviewed: i64,
     pub summaries: i64,
@@ -77,32 +77,32 @@ pub struct StatusAnswer {
     pub telemetry: TelemetryCounters,
     #[serde(default)]
     pub gateway: GatewayState,
-    /// What is shared with other machines, one for each remote.
+    /// What is shared with other machines, one entry per remote.
     #[serde(default)]
     pub sharing: Vec<RemoteState>,
     pub bytes: ByteCounts,
     pub rss_bytes: u64,
-    /// The part of it that no file backs: what the daemon itself takes.
+    /// The part of it that no file backs, which is the daemon's own memory.
     #[serde(default)]
     pub own_bytes: u64,
-    /// The part of it that is mapped of files, which the system takes back when it needs the memory.
+    /// The part of it that is mapped from files, which the system reclaims when it needs memory.
     #[serde(default)]
     pub mapped_bytes: u64,
     #[serde(default)]
     pub latency: LatencyAnswer,
     pub paused: Option<PauseAnswer>,
-    /// Why sessions are not deleted for their age at the moment (`timers.retention_days`).
+    /// Why sessions are currently not deleted by age (`timers.retention_days`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_jump: Option<ClockJump>,
     pub config: ConfigAnswer,
-    /// Repairs of the database in the last week, the latest last.
+    /// Repairs of the database in the last week, latest last.
     pub healed: Vec<RepairAnswer>,
-    /// Whether traces of what was forgotten may remain, because something cannot be removed.
+    /// Whether traces of forgotten items may remain, because something cannot be removed.
     #[serde(default)]
     pub traces_left: bool,
 }
 
-/// A step of the wall clock that time does not explain.
+/// A step of the wall clock that elapsed time does not explain.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ClockJump {
     pub from: Moment,
@@ -118,12 +118,12 @@ impl From<Jump> for ClockJump {
 /// The latencies of the last thousand of each kind; null if there were none since the daemon started.
 #[derive(Default, Serialize, Deserialize, JsonSchema)]
 pub struct LatencyAnswer {
-    /// From an event's arrival until its answer is ready.
+    /// Time from an event's arrival until its answer is ready.
     pub hook_answers: Option<QuantilesAnswer>,
     pub commits: Option<QuantilesAnswer>,
 }
 
-/// The values that half, and 99 of 100, did not exceed.
+/// The median and the 99th percentile.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct QuantilesAnswer {
     pub samples: usize,
@@ -148,9 +148,9 @@ impl From<Quantiles> for QuantilesAnswer {
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct ConfigAnswer {
     pub file: String,
-    /// All problems, with lines.
+    /// All problems, with line numbers.
     pub errors: Vec<String>,
-    /// The consequences of the problems; null without any.
+    /// The consequence of the problems; null if there are none.
     pub consequence: Option<Text>,
 }
 
@@ -161,20 +161,20 @@ pub struct SubscriberCounters {
     /// Commands that were started, or should have been.
     pub runs: u64,
     pub failures: u64,
-    /// Events that were dropped because too many waited.
+    /// Events that were dropped because too many were waiting.
     pub dropped: u64,
     pub last_failure: Option<String>,
 }
 
-/// Counts of what the daemon has sent to a collector since it started.
+/// What the daemon has sent to a collector since it started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TelemetryCounters {
-    /// Null: nothing is sent.
+    /// Null if sending is disabled.
     pub endpoint: Option<String>,
-    /// Spans that the collector took.
+    /// Spans that the collector accepted.
     pub spans: u64,
     pub dropped: u64,
-    /// Calls that were not answered, or not well.
+    /// Failed or unanswered calls.
     pub failures: u64,
     pub last_failure: Option<String>,
 }
@@ -186,7 +186,7 @@ pub struct RepairAnswer {
     pub why: String,
     /// The path of the damaged file.
     pub damaged: String,
-    /// The backup that replaced it; null: an empty database.
+    /// The backup that replaced it; null for an empty database.
     pub restored: Option<String>,
     pub restored_from: Option<Moment>,
 }
@@ -219,13 +219,13 @@ pub struct StopAnswer {
 /// Whether the gateway is open.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GatewayState {
-    /// Null: it is closed.
+    /// Null if it is closed.
     pub url: Option<String>,
-    /// Why it is closed, though it was to open.
+    /// Why it is closed although it should be open.
     pub failure: Option<String>,
 }
 
-/// `ui --web`: where the gateway listens, and a link that lets one browser in, once.
+/// `ui --web`: where the gateway listens, and a one-time link that signs in one browser.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct GatewayAnswer {
     pub url: String,
@@ -244,20 +244,20 @@ pub struct FlushAnswer {
     pub spooled_stored: u64,
     /// Spool files that cannot be stored now.
     pub spooled_left: u64,
-    /// Compression jobs that are not done. All that was accepted before has a result: the built-in one, where a model's is
-    /// still owed.
+    /// Unfinished compression jobs. Everything that was accepted before has a result: the built-in one, if a model's
+    /// is still pending.
     pub jobs: OpenJobsAnswer,
     pub took_ms: u64,
 }
 
-/// Compression jobs that are not done.
+/// Unfinished compression jobs.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct OpenJobsAnswer {
     pub running: u64,
     pub waiting: u64,
-    /// They were given up.
+    /// Jobs that were given up.
     pub dead: u64,
-    /// When the first of those that wait is tried again; null: none waits, or it is tried at once.
+    /// When the first waiting job is tried again; null if at once, or if none is waiting.
     pub next_try: Option<Moment>,
 }
 
@@ -268,17 +268,17 @@ impl From<OpenJobs> for OpenJobsAnswer {
     }
 }
 
-/// The figures of a project for one line.
+/// A project's figures for a single line.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct GlanceAnswer {
-    /// `None`: nothing is known of it.
+    /// `None` if nothing is known about it.
     pub project: Option<String>,
-    /// Observations that are neither resolved nor replaced.
+    /// Observations that are neither resolved nor superseded.
     pub notes: u64,
-    /// How many of these are steps that are still to be taken.
+    /// Those of them that are open next steps.
     pub open: u64,
     pub paused: bool,
-    /// The agents that reported lately, latest first.
+    /// The agents that reported recently, latest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reported: Vec<ReportedAnswer>,
 }
@@ -308,7 +308,7 @@ pub struct PauseAnswer {
 }
 
 impl PauseAnswer {
-    /// `None`: recording is on.
+    /// Returns the current pause. `None` if recording is on.
     pub fn now(pauses: &PauseSwitch) -> Option<Self> {
         let pause = pauses.current(&clock::moment())?;
         Some(Self { since: Moment(pause.since), until: pause.until.map(Moment) })
@@ -321,13 +321,13 @@ pub struct SessionCounts {
     pub total: i64,
 }
 
-/// `duplicates`: since the daemon started; `spooled`: files that wait now; `dropped`: events that could not be stored
-/// anywhere.
+/// Counts of events. `duplicates`: since the daemon started; `spooled`: files waiting now; `dropped`: events that
+/// could not be stored anywhere.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct EventCounts {
     pub stored: i64,
     pub duplicates: u64,
-    /// The calls and prompts among them that two hooks reported: the hook is registered twice.
+    /// Those calls and prompts that two hooks reported, because the hook is registered twice.
     pub told_twice: u64,
     /// Events that arrived during a pause and were not stored, since the daemon started.
     pub paused: u64,
@@ -339,16 +339,16 @@ pub struct EventCounts {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped_since: Option<Moment>,
     pub unparsed: i64,
-    /// The last of those that could not be read.
+    /// The last event that could not be parsed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreadable: Option<UnreadableEvent>,
 }
 
-/// An event that was kept as it came.
+/// An event that was stored as received.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct UnreadableEvent {
     pub agent: String,
-    /// As the command line named it; empty: it did not.
+    /// As the command line named it; empty if it did not.
     pub event: String,
     pub why: String,
     pub at: Moment,
@@ -361,15 +361,15 @@ impl From<UnreadableRow> for UnreadableEvent {
     }
 }
 
-/// Since the daemon started.
+/// Counts since the daemon started.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct GuardCounts {
     /// Calls that a guard refused or asked about.
     pub refused: u64,
-    /// Calls that went on, and that a guard told of.
+    /// Calls that proceeded with a guard's notice.
     #[serde(default)]
     pub advised: u64,
-    /// Results that a guard warned of.
+    /// Results that a guard warned about.
     pub warned: u64,
 }
 
@@ -385,12 +385,12 @@ pub struct JobCounts {
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct IndexState {
     pub documents: u64,
-    /// Log entries that are not in the index yet.
+    /// Log entries that are not indexed yet.
     pub behind: i64,
     /// `complete`, `rebuilding`, `absent`, or `checking`: it was complete at the last stop, and its files are being
-    /// compared with their checksums.
+    /// verified.
     pub state: Text,
-    /// How often it was rebuilt since the daemon started.
+    /// The number of rebuilds since the daemon started.
     pub rebuilds: u64,
 }
 
@@ -400,37 +400,37 @@ pub struct CompressionState {
     pub circuit: Text,
     pub tokens_today: u64,
     pub usd_today: f64,
-    /// 0: no cap.
+    /// 0 means no cap.
     pub tokens_per_day: u64,
     pub usd_per_day: f64,
-    /// Whether the prices of all models are known, so that `usd_today` says what they have cost.
+    /// Whether the prices of all models are known, so that `usd_today` is their actual cost.
     #[serde(default)]
     pub is_priced: bool,
     pub restarts: u64,
     pub threads_lost: u64,
     pub providers: Vec<ProviderAnswer>,
-    /// Failures of models since their last success; null: none.
+    /// Failures of models since their last success; null if none.
     pub trouble: Option<TroubleAnswer>,
-    /// What each model was asked today, and what that has cost; a call under way counts at its most.
+    /// What each model was asked today, and its cost; a running call counts with its maximum cost.
     #[serde(default)]
     pub asked_today: Vec<SpendingLine>,
-    /// Jobs that wait, by kind.
+    /// Waiting jobs, by kind.
     #[serde(default)]
     pub waiting: Vec<WaitingAnswer>,
-    /// Jobs that were given up, by reason, the latest first.
+    /// Jobs that were given up, by reason, latest first.
     #[serde(default)]
     pub given_up: Vec<GivenUpAnswer>,
 }
 
-/// Jobs of one kind that wait.
+/// Waiting jobs of one kind.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct WaitingAnswer {
     /// `batch`, `summary` or `notes`.
     pub kind: String,
     pub jobs: u64,
-    /// When the first of them is tried; null: as soon as a compressor is free.
+    /// When the first of them is tried; null if as soon as a compressor is free.
     pub next_try: Option<Moment>,
-    /// Why the last one that was tried has no result; null: none was.
+    /// Why the last attempt failed; null if none was made.
     pub error: Option<String>,
 }
 
@@ -440,7 +440,7 @@ impl From<WaitingJobs> for WaitingAnswer {
     }
 }
 
-/// Jobs that were given up for one reason.
+/// Jobs that were given up for the same reason.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct GivenUpAnswer {
     pub jobs: u64,
@@ -454,17 +454,17 @@ impl From<DeadJobs> for GivenUpAnswer {
     }
 }
 
-/// Whether a model is asked.
+/// Whether a model is being called.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ProviderAnswer {
     /// `provider:model`.
     pub name: String,
-    /// `closed`: calls are made. `open`: none for a while. `barred`: none until a person has acted.
+    /// `closed`: calls are made. `open`: no calls for a while. `barred`: no calls until a person has acted.
     pub circuit: Text,
-    /// Why it is not asked; absent where it is.
+    /// Why it is not called; absent if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// When it is asked again; absent where that is not known.
+    /// When it is called again; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Moment>,
 }
@@ -483,24 +483,24 @@ impl From<ProviderState> for ProviderAnswer {
 /// The vectors of texts.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct EmbeddingState {
-    /// `none`, `local` or `openai`.
+    /// One of `none`, `local` and `openai`.
     pub backend: Text,
-    /// As it is configured; empty without one.
+    /// As configured; empty without a model.
     pub model: String,
-    /// `off`, `ready`, or `unusable`: searches use words only.
+    /// `off`, `ready`, or `unusable`, in which case searches use words only.
     pub state: Text,
-    /// Why it is unusable, or why the documents that wait got no vectors at the last attempt; null if neither is so.
+    /// Why it is unusable, or why the waiting documents got no vectors at the last attempt; otherwise null.
     pub why: Option<String>,
-    /// The hash of the model's files, or of its address; null without a model.
+    /// The hash of the model's files or of its address; null without a model.
     pub model_hash: Option<String>,
     /// Documents that have vectors.
     pub embedded: i64,
     /// Documents that have none yet.
     pub waiting: i64,
-    /// Documents that get vectors in a second; null before the first.
+    /// The number of documents that get vectors per second; null before the first.
     #[serde(default)]
     pub per_second: Option<f64>,
-    /// How long those that wait take at this rate; null if nobody knows.
+    /// How long the waiting documents will take at this rate; null if unknown.
     #[serde(default)]
     pub seconds_left: Option<i64>,
 }
@@ -520,10 +520,10 @@ impl From<CompressionTrouble> for TroubleAnswer {
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct StatsAnswer {
-    /// The earliest first; days without calls are left out.
+    /// Earliest first; days without calls are omitted.
     pub spending: Vec<SpendingLine>,
     pub total: SpendingTotal,
-    /// What sessions were told in these days.
+    /// What was injected into sessions on these days.
     #[serde(default)]
     pub told: ToldTotal,
 }
@@ -543,7 +543,8 @@ pub struct SpendingTotal {
     pub tokens_in: u64,
     pub tokens_out: u64,
     pub usd: f64,
-    /// Calls of unknown cost, which the other numbers include; `tokens_in` and `tokens_out` contain their maximum.
+    /// Calls of unknown cost, which the other numbers include; for these, `tokens_in` and `tokens_out` contain the
+    /// maximum.
     pub assumed_calls: i64,
     pub assumed_tokens: u64,
 }
@@ -577,7 +578,7 @@ impl SpendingTotal {
     }
 }
 
-/// Dollars from millionths.
+/// Converts millionths of a dollar to dollars.
 pub fn dollars(micro_usd: u64) -> f64 {
     micro_usd as f64 / 1_000_000.0
 }

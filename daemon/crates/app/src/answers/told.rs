@@ -1,4 +1,4 @@
-//! What became of what was told.
+//! What became of injected items.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use super::{Moment, PublicId};
 use recall_domain::document::DocumentKey;
 use recall_store::{ToldCounts, ToldWhere};
 
-/// What was told in a time, and what is known to have become of it.
+/// The number of items injected in a period, and their known uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ToldTotal {
     pub told: u64,
@@ -15,11 +15,11 @@ pub struct ToldTotal {
     pub opened: u64,
     /// The agent ran a command that the item names.
     pub followed: u64,
-    /// The agent ran a command that the item warns of.
+    /// The agent ran a command that the item warns about.
     pub repeated: u64,
-    /// The user's next words spoke against it.
+    /// The user's next words contradicted it.
     pub contradicted: u64,
-    /// A person said that it should not have been told.
+    /// A person said that it should not have been injected.
     pub wrong: u64,
 }
 
@@ -30,7 +30,7 @@ impl From<ToldCounts> for ToldTotal {
     }
 }
 
-/// `wrong`: items that are not told any more where they were told.
+/// `wrong`: items that are no longer injected where they were.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct WrongAnswer {
     pub items: Vec<WrongLine>,
@@ -40,7 +40,7 @@ pub struct WrongAnswer {
 pub struct WrongLine {
     pub id: PublicId,
     pub title: String,
-    /// Where it was told; null: what was said against it is taken back.
+    /// Where it was injected; null if earlier objections were cleared.
     pub told: Option<WrongPlace>,
 }
 

@@ -1,4 +1,4 @@
-//! The answers about the database as a whole: queries of the user's, backups, checks.
+//! Answers about the database as a whole: the user's queries, backups, checks.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,7 +10,7 @@ pub struct SqlAnswer {
     pub columns: Vec<String>,
     /// A blob is a text such as `x'0aff'`.
     pub rows: Vec<Vec<Value>>,
-    /// There are more rows than the limits allow.
+    /// Whether there are more rows than the limits allow.
     pub more: bool,
 }
 
@@ -23,18 +23,18 @@ pub struct BackupAnswer {
 #[derive(Serialize, Deserialize)]
 pub struct RestoreBackupAnswer {
     pub restored: String,
-    /// Where the database is now that was in use before.
+    /// The current path of the database that was in use before.
     pub kept: String,
-    /// Items forgotten after the backup was made. They are not restored.
+    /// Items that were forgotten after the backup was made. They are not restored.
     pub forgotten: ForgottenCounts,
-    /// Parts of the backup that recall did not make or cannot read, in words. They are not restored.
+    /// Descriptions of parts of the backup that recall did not make or cannot read. They are not restored.
     pub left_behind: Vec<String>,
 }
 
 #[derive(Serialize, Deserialize)]
 pub struct CheckAnswer {
     pub healthy: bool,
-    /// The problems found, in words; empty if there are none.
+    /// Descriptions of the problems found; empty if there are none.
     pub problems: Vec<String>,
     pub sessions: i64,
     pub documents: u64,

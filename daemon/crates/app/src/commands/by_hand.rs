@@ -31,12 +31,12 @@ use recall_repository::refs::WorkLocation;
 use recall_search::edit_distance::nearest_name;
 use recall_store::{MarkObservations, Named, ObservationRow, ProjectInfo, Reader, RemarkAuthor, Remembered};
 
-/// The importance of a remark by the user.
+/// The importance of the user's remarks.
 const IMPORTANCE: u8 = 9;
 const TITLE_CHARS: usize = 100;
 /// How long a remark's answer waits for the index.
 const INDEXED_WITHIN: Duration = Duration::from_secs(2);
-/// The longest remark. A remark is a note, not a document.
+/// The maximum length of a remark in characters. A remark is a note, not a document.
 const MOST_CHARS: usize = 8_000;
 
 pub async fn remember(context: &CommandContext<impl Ports>, remark: Remember) -> Answer<RememberedAnswer> {
@@ -48,7 +48,7 @@ pub async fn remember(context: &CommandContext<impl Ports>, remark: Remember) ->
     Ok(RememberedAnswer { said, project, place_at_start })
 }
 
-/// The project of a note, and the note's position among those that a session there gets at its start.
+/// Returns the project of a note, and the note's position among those that a session receives there at its start.
 fn told_at_start(lookup: &ContextLookup, id: ObservationId) -> Result<(String, Option<usize>), Refused> {
     let project = read(lookup, |db| {
         let row = db.observation(id)?;
@@ -89,9 +89,10 @@ async fn keep(
     let said = tokio::task::spawn_blocking(move || remembered(&asked, remark, author));
     let said = said.await.map_err(|_| unanswered())??;
     let id = context.ports.writer().write(said).await.map_err(not_written)?;
-    // The user may search for it next. If the index takes longer it is being rebuilt, and searches then read the store.
+    // The user may search for it next. If the index takes longer it is being rebuilt, and searches then read the
+    // store.
     if context.ports.flush_index(INDEXED_WITHIN).await.is_err() {
-        tracing::info!("a remark is stored and not yet in the index");
+        tracing::info!("a remark is stored but not indexed yet");
     }
     show(context, vec![id]).await
 }
@@ -122,18 +123,18 @@ pub async fn mark(
 }
 
 pub(super) fn unanswered() -> Refused {
-    Refused::new(ErrorKind::Internal, "The daemon could not answer", "Its log says more.")
+    Refused::new(ErrorKind::Internal, "The daemon could not answer", "See the daemon's log.")
 }
 
 pub(crate) fn not_written(error: impl std::fmt::Display) -> Refused {
     Refused::new(
         ErrorKind::Internal,
         format!("Nothing was changed: {error}"),
-        "Try again in a moment; the daemon's log says more.",
+        "Try again in a moment, or see the daemon's log.",
     )
 }
 
-/// An observation that can be resolved or reopened. A superseded one can be reopened too.
+/// Returns an observation that can be resolved or reopened. A superseded one can be reopened too.
 fn markable(db: Reader<'_>, id: &str, validity: Validity) -> Result<ObservationId, Refused> {
     let key = parse_id(id)?;
     if key.kind != DocumentKind::Observation {
@@ -158,7 +159,7 @@ fn markable(db: Reader<'_>, id: &str, validity: Validity) -> Result<ObservationI
     }
 }
 
-/// The observations in their present state.
+/// Returns the observations in their current state.
 pub(super) async fn show(
     context: &CommandContext<impl Ports>,
     ids: Vec<ObservationId>,
@@ -174,7 +175,7 @@ pub(super) async fn show(
     Ok(TextAnswer { tokens: estimate(&text), text, items })
 }
 
-/// The title of a text that has none of its own: its first line.
+/// Returns the title of a text that has none: its first line.
 pub fn title_of(text: &str) -> String {
     shortened_line(text.trim().lines().next().unwrap_or_default(), TITLE_CHARS)
 }
@@ -190,7 +191,7 @@ fn remembered(
     if text.is_empty() && !remark.text.trim().is_empty() {
         return Err(Refused::new(
             ErrorKind::Invalid,
-            "All of the text is private, so nothing was stored",
+            "The whole text is private, so nothing was stored",
             "Say what may be remembered.",
         ));
     }
@@ -244,12 +245,12 @@ fn remembered(
 pub(super) struct RemarkProject {
     pub(super) project: Vec<ProjectKey>,
     pub(super) project_name: String,
-    /// The project's folder, if one was named.
+    /// The project's folder, if a folder was named.
     folder: Option<String>,
 }
 
 impl RemarkProject {
-    /// Finds the project. The project of a folder may be new; one that is named must be known.
+    /// Finds the project. A folder's project may be new; a named one must be known.
     pub(super) fn of(context: &CommandContext<impl Ports>, named: &str) -> Result<Self, Refused> {
         if Path::new(named).is_absolute() {
             let facts = recall_repository::facts(Path::new(named));
@@ -268,14 +269,14 @@ impl RemarkProject {
                 let meant = read(&context.context_lookup, |db| Ok(meant(db, Named::Project, named)?))?;
                 Err(Refused::new(
                     ErrorKind::NotFound,
-                    format!("Nothing is remembered of a project {named:?}"),
+                    format!("Nothing is known about a project {named:?}"),
                     format!("{}Name its folder, or run this in it.", did_you_mean(meant)),
                 ))
             }
         }
     }
 
-    /// Paths as observations contain them: relative to the project's folder if they are inside it.
+    /// Converts a path to the form used in observations: relative to the project's folder if inside it.
     fn relative(&self, file: &str) -> String {
         let folder = self.folder.as_deref().unwrap_or_default();
         let beneath = Path::new(file).strip_prefix(folder).ok().filter(|_| !folder.is_empty());
@@ -296,7 +297,7 @@ pub async fn switch_capture(context: &CommandContext<impl Ports>, switch: Switch
             Refused::new(
                 ErrorKind::Internal,
                 format!("Recording was not changed: {error}"),
-                "Check the state folder's permissions and space.",
+                "Check the permissions and free space of the state folder.",
             )
         })?;
         Ok(CaptureAnswer { paused: PauseAnswer::now(pauses) })

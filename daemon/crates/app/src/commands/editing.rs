@@ -19,9 +19,9 @@ use recall_domain::ids::ObservationId;
 use recall_domain::observation::ObservationType;
 use recall_store::{EditObservation, EditedText, PinObservations, Reader, UndoChange};
 
-/// The longest title. It has to fit on one line of an index.
+/// The maximum length of a title in characters. It must fit on one line of an index.
 const MOST_TITLE_CHARS: usize = 200;
-/// The longest text with its facts. An observation is a note, not a document.
+/// The maximum length of the text with its facts. An observation is a note, not a document.
 const MOST_CHARS: usize = 8_000;
 const MOST_FILES: usize = 50;
 const MOST_CHANGES: u32 = 200;

@@ -17,7 +17,7 @@ use recall_domain::ids::{SessionKey, Timestamp};
 use recall_domain::text::shortened;
 use recall_store::{Criteria, Reader, Selection, Unreadable};
 
-/// How many titles the preview shows.
+/// The number of titles shown in the preview.
 const SHOWN: usize = 20;
 const TITLE_CHARS: usize = 100;
 
@@ -29,7 +29,7 @@ pub async fn forget(context: &CommandContext<impl Ports>, request: Forget) -> An
     };
     let now = clock::now();
     let asked = context.clone();
-    // This comes before any lookup: waiting events may be the only trace of a session or a project.
+    // Must come before any lookup, because waiting events may be the only trace of a session or a project.
     context.forgetting.store_spooled_events().await.map_err(|error| not_done(&error))?;
     let request = blocking(move || {
         let what = read(&asked.context_lookup, |db| selection(db, &what, unreadable))?;
@@ -84,12 +84,12 @@ fn not_done(error: &ForgetError) -> Refused {
             "The rows are gone. recall tries again within seconds, then every minute, as soon as what is in the way is \
              gone. `recall ctl check` says whether traces are left."
         }
-        _ => "Run the same command again; the daemon's log says more.",
+        _ => "Run the same command again, or see the daemon's log.",
     };
     Refused::new(kind, format!("Not done: {error}"), hint)
 }
 
-/// The matching files in the spool. If whole sessions are forgotten, they are counted before they are removed.
+/// Counts the matching files in the spool. If whole sessions are forgotten, this happens before they are removed.
 async fn spool_files(
     context: &CommandContext<impl Ports>,
     request: &Request,
@@ -153,7 +153,7 @@ fn preview(context: &CommandContext<impl Ports>, request: &Request, now: Timesta
     Ok(ForgetAnswer { counts, spool_files, unreadable, items: Some(items) })
 }
 
-/// The user's selection. Ids cannot be combined with other filters, nor can a session; all others can.
+/// Builds the user's selection. Ids cannot be combined with other filters, nor can a session; all others can.
 fn selection(db: Reader<'_>, what: &Forgettable, unreadable: Unreadable) -> Result<Selection, Refused> {
     let Forgettable { ids, session, project, since_ms, until_ms, words } = what;
     let criteria = project.is_some() || since_ms.is_some() || until_ms.is_some() || !words.is_empty();
@@ -177,7 +177,7 @@ fn selection(db: Reader<'_>, what: &Forgettable, unreadable: Unreadable) -> Resu
         (true, None, false) if alone => Ok(Selection::Matching(Criteria::default())),
         _ => Err(Refused::new(
             ErrorKind::Invalid,
-            "Nothing says what to forget",
+            "No selection was given",
             "Name ids, or one --session, or any of --project, --since, --until and --query.",
         )),
     }

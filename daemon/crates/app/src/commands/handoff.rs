@@ -22,14 +22,14 @@ pub async fn hand_over(context: &CommandContext<impl Ports>, request: Request) -
         if spec.events().iter().all(|event| event.answer.is_none()) {
             return Err(Refused::new(
                 ErrorKind::Conflict,
-                format!("{} cannot be told anything: it does not read what its hooks answer", spec.title),
+                format!("{} cannot receive context: it ignores the output of its hooks", spec.title),
                 "Give it the text yourself: `recall handoff`.",
             ));
         }
         if lookup.settings.context().budgets.start == 0 {
             return Err(Refused::new(
                 ErrorKind::Conflict,
-                "Sessions are told nothing when they start, because context.start_tokens is 0",
+                "Sessions receive nothing at their start, because context.start_tokens is 0",
                 "Set it (`recall config unset context.start_tokens`), or give the text yourself: `recall handoff`.",
             ));
         }
@@ -47,7 +47,7 @@ pub async fn hand_over(context: &CommandContext<impl Ports>, request: Request) -
     })
 }
 
-/// The agent of this name, or the only one whose name begins like it.
+/// Returns the agent with this name, or the only one whose name begins with it.
 fn agent(agents: Agents, named: &str) -> Result<&'static AgentSpec, Refused> {
     let begins: Vec<_> = agents.iter().filter(|spec| spec.name.starts_with(named)).collect();
     if let Some(spec) = agents.named(named) {

@@ -1,4 +1,4 @@
-//! `recall improve`: queues sessions whose notes a model is to write anew.
+//! `recall improve`: queues sessions whose notes a model is to rewrite.
 
 use recall_protocol::query::Improve;
 use recall_protocol::wire::ErrorKind;
@@ -28,7 +28,7 @@ pub async fn improve(
         Err(error) => Err(Refused::new(
             ErrorKind::Internal,
             format!("The sessions could not be queued: {error}"),
-            "Try again; the daemon's log says more.",
+            "Try again, or see the daemon's log.",
         )),
     }
 }

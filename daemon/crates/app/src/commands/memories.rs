@@ -18,7 +18,7 @@ use recall_domain::observation::IMPORTED;
 use recall_repository::project_file::Captured;
 use recall_store::{KeepMemories, MemoryNote, Write};
 
-/// Makes the stored notes of an agent's own memory about a project equal to these.
+/// Replaces the stored notes of an agent's own memory about a project with these.
 pub async fn take_memories(
     context: &CommandContext<impl Ports>,
     request: TakeMemories,
@@ -28,7 +28,7 @@ pub async fn take_memories(
     {
         return Err(Refused::new(
             ErrorKind::Invalid,
-            "The request names no known agent or no whole path of a folder",
+            "The request lacks a known agent or an absolute folder",
             "Use `recall import memories`.",
         ));
     }
@@ -83,7 +83,7 @@ pub async fn take_memories(
     })
 }
 
-/// The name of a note, which is the same whenever the same words are at the same place.
+/// Returns the uuid of a note, which is the same whenever the same words are at the same place.
 fn uuid_of(parts: [&str; 4]) -> String {
     let hash = Sha256::digest(parts.join("\n\n"));
     let mut bytes = [0; 16];

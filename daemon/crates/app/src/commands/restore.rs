@@ -1,4 +1,4 @@
-//! Stores exported rows. The rules for excluded projects, secrets and private text apply as everywhere.
+//! Stores exported rows. The rules for excluded projects, secrets and private text apply as everywhere else.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -72,7 +72,7 @@ async fn take_in(
         cleansed.collect()
     });
     let lines: Vec<Value> = cleaned.await.map_err(|_| {
-        Refused::new(ErrorKind::Internal, "The daemon could not read the lines", "Its log says more.")
+        Refused::new(ErrorKind::Internal, "The daemon could not read the lines", "See the daemon's log.")
     })?;
     let restored = context.ports.writer().write(RestoreRows { lines, trust, at: clock::now() }).await;
     let restored = restored.map_err(|error| {
@@ -105,7 +105,7 @@ impl Folders {
         }
     }
 
-    /// The folder of the line's session, from another line or from the store.
+    /// Returns the folder of the line's session, from another line or from the store.
     fn of(&mut self, context: &CommandContext<impl Ports>, line: &Value) -> Option<PathBuf> {
         let session = line["session"].as_str()?;
         if !self.0.contains_key(session) {
@@ -156,7 +156,7 @@ impl Call {
     }
 }
 
-/// Removes tags, also those whose letters are escaped in JSON.
+/// Removes tags, even if their letters are escaped in JSON.
 fn without_tags(text: &str) -> String {
     match serde_json::from_str::<serde::de::IgnoredAny>(text) {
         Ok(_) => String::from_utf8_lossy(&clean(text.as_bytes()).payload).into_owned(),
@@ -174,8 +174,8 @@ async fn rules_of(context: &CommandContext<impl Ports>, call: &Call, folder: Opt
     capture_rules.event_rules(folder.into_iter().collect(), names).await
 }
 
-/// Whether a line belongs to an excluded project: by its own folder or repository, by its project, or by a file that it
-/// names. Rows of a session that is not stored are left out with it.
+/// Whether a line belongs to an excluded project: by its own folder or repository, by its project, or by a file that
+/// it names. Rows of a session that is not stored are excluded with it.
 async fn is_excluded(context: &CommandContext<impl Ports>, line: &Value) -> bool {
     let capture_rules = &context.ingest.capture_rules;
     let text = |key: &str| line[key].as_str();
@@ -193,7 +193,7 @@ async fn is_excluded(context: &CommandContext<impl Ports>, line: &Value) -> bool
         .map(PathBuf::from)
         .collect();
     if !capture_rules.exclude_anything() {
-        // A project's own file may forbid storing anything of it.
+        // A project's own file may forbid storing anything from it.
         let says_no = |rules: EventRules| rules.captured() == Captured::No;
         return !folders.is_empty() && says_no(capture_rules.event_rules(folders, Vec::new()).await);
     }

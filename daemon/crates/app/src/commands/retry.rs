@@ -1,4 +1,4 @@
-//! `recall ctl retry`: retries jobs that wait or have failed for good.
+//! `recall ctl retry`: retries jobs that are waiting or have been given up.
 
 use recall_protocol::wire::ErrorKind;
 
@@ -10,19 +10,19 @@ use recall_domain::ids::JobId;
 use recall_store::RetryJobs;
 
 pub async fn retry(context: &CommandContext<impl Ports>, only: Option<JobId>) -> Answer<RetryAnswer> {
-    // Providers come first: a job that runs while their circuit is open is delayed again.
+    // Providers come first, because a job that runs while their circuit is open is delayed again.
     context.ports.reconsider_providers();
     match context.ports.writer().write(RetryJobs { only }).await {
         Ok(0) if only.is_some() => Err(Refused::new(
             ErrorKind::NotFound,
-            "No job with this number waits or has failed",
-            "`recall ctl jobs --dead` lists those that were.",
+            "No waiting or failed job has this number",
+            "`recall ctl jobs --dead` lists jobs that were given up.",
         )),
         Ok(jobs) => Ok(RetryAnswer { retried: jobs }),
         Err(error) => Err(Refused::new(
             ErrorKind::Internal,
             format!("The jobs could not be changed: {error}"),
-            "Try again; the daemon's log says more.",
+            "Try again, or see the daemon's log.",
         )),
     }
 }

@@ -18,13 +18,13 @@ use crate::queries::{Answer, Refused, blocking};
 use recall_domain::ids::Timestamp;
 use recall_store::{BackupError, Reindex, Selection, Unreadable};
 
-/// Replacing the database either succeeds within this time or fails.
+/// The time within which a replacement of the database either succeeds or fails.
 const RESTORED_WITHIN: Duration = Duration::from_secs(240);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 const REINDEXED_WITHIN: Duration = Duration::from_secs(300);
 
 pub async fn backup(context: &CommandContext<impl Ports>, request: Backup) -> Answer<BackupAnswer> {
-    // A copy that was begun before forgetting must not be finished after it.
+    // A copy begun before a forgetting must not be finished after it.
     let _alone = context.forgetting.backing_up.lock().await;
     let (readers, folder) = (context.context_lookup.readers.clone(), context.forgetting.backups.clone());
     blocking(move || {
@@ -44,7 +44,7 @@ pub async fn backup(context: &CommandContext<impl Ports>, request: Backup) -> An
             Err(error) => Err(Refused::new(
                 ErrorKind::Conflict,
                 format!("No backup was made: {}", recall_store::in_full(&error)),
-                "Name a new file in a folder that you may write.",
+                "Name a new file in a folder where you may write.",
             )),
         }
     })
@@ -68,19 +68,19 @@ pub async fn restore_backup(
     let path = absolute(request.path)?;
     let looked_at = path.clone();
     blocking(move || {
-        let hint = "Backups are in the folder `backups` beside the database; `recall ctl backup` makes one.";
+        let hint = "Backups are in the folder `backups` next to the database; `recall ctl backup` makes one.";
         let refused = |what: String| Err(Refused::new(ErrorKind::Conflict, what, hint));
         match recall_store::is_usable(&looked_at) {
             Ok(true) => Ok(()),
             Ok(false) => refused(
-                "This is not a database of recall, or it is of a newer version; nothing was changed"
+                "This is not a recall database, or it belongs to a newer version; nothing was changed"
                     .to_owned(),
             ),
             Err(error) => refused(format!("This database cannot be restored: {error}; nothing was changed")),
         }
     })
     .await?;
-    // This drops an earlier replacement that nobody waits for.
+    // Drops the result of an earlier replacement that nobody waited for.
     let _ = readers.replaced();
     readers.replace_by(path.clone());
     let deadline = Instant::now() + RESTORED_WITHIN;
@@ -88,7 +88,7 @@ pub async fn restore_backup(
         Refused::new(
             ErrorKind::Internal,
             format!("The database was not replaced{why}"),
-            "The daemon's log says more; the present database is still in use.",
+            "The current database is still in use. See the daemon's log.",
         )
     };
     let replaced = loop {
@@ -116,7 +116,7 @@ pub async fn restore_backup(
     })
 }
 
-/// Forgets whole sessions, as `timers.retention_days` does.
+/// Forgets whole sessions, like `timers.retention_days`.
 pub async fn prune(context: &CommandContext<impl Ports>, request: Prune) -> Answer<ForgetAnswer> {
     let Prune { silent_since_ms, step } = request;
     let now = clock::now();
@@ -132,7 +132,7 @@ pub async fn reindex(context: &CommandContext<impl Ports>) -> Answer<ReindexAnsw
         Refused::new(
             ErrorKind::Internal,
             format!("The index is not complete: {why}"),
-            "The daemon's log says more.",
+            "See the daemon's log.",
         )
     };
     let written = context.ports.writer().write(Reindex { at: clock::now() }).await;

@@ -1,4 +1,4 @@
-//! `recall wrong`: items that should not have been told where they were told.
+//! `recall wrong`: records that items should not have been injected where they were.
 
 use recall_protocol::query::{Told, Wrong};
 use recall_protocol::wire::ErrorKind;
@@ -51,9 +51,9 @@ pub async fn wrong(context: &CommandContext<impl Ports>, request: Wrong) -> Answ
 fn told_to_nobody(id: &str) -> Refused {
     Refused::new(
         ErrorKind::NotFound,
-        format!("{id} was not told to such a session"),
+        format!("{id} was not injected into such a session"),
         format!(
-            "`recall why {id}` shows who was told it; `recall resolve {id}` says that it does not hold at all."
+            "`recall why {id}` shows who received it; `recall resolve {id}` marks it as no longer valid."
         ),
     )
 }

@@ -48,7 +48,7 @@ fn by_day(
     add: impl Fn(&mut DayLine, &Quarter),
 ) {
     for quarter in counts {
-        // A time outside the calendar means damage.
+        // A time outside the calendar indicates damage.
         let Ok(time) = jiff::Timestamp::from_millisecond(quarter.number.saturating_mul(QUARTER_MS)) else {
             continue;
         };

@@ -1,4 +1,4 @@
-//! Tells an import which parts of its sessions are stored already.
+//! Tells an import which parts of its sessions are already stored.
 
 use recall_protocol::query::Captured;
 use recall_protocol::wire::ErrorKind;
@@ -11,12 +11,12 @@ use recall_agents::turns::StoredTurn;
 use recall_domain::ids::{AgentName, SessionId, SessionKey};
 use recall_store::{AnswerState, StoreError, StoredPrompt};
 
-/// The most sessions in one request.
+/// The maximum number of sessions per request.
 const MOST: usize = 1_000;
 
 pub fn captured(lookup: &ContextLookup, pauses: &PauseSwitch, request: Captured) -> Answer<CapturedAnswer> {
     if request.sessions.len() > MOST {
-        return Err(Refused::new(ErrorKind::Invalid, "Too many sessions in one question", ""));
+        return Err(Refused::new(ErrorKind::Invalid, "Too many sessions in one request", ""));
     }
     let sessions = read(lookup, |db| {
         let keys = request

@@ -1,4 +1,4 @@
-//! `recall context`: the context that an agent would get.
+//! `recall context`: the context that an agent would receive.
 
 use std::path::Path;
 
@@ -43,7 +43,7 @@ pub async fn context<P>(
     blocking(move || context_in(&lookup, &cwd, prompt)).await
 }
 
-/// A folder as given. For a project's name, the folder where it was last worked on.
+/// Returns a folder as given. For a project's name, the folder where it was last worked on.
 async fn folder(lookup: &ContextLookup, given: String) -> Answer<String> {
     if Path::new(&given).is_absolute() {
         return Ok(given);
@@ -99,7 +99,8 @@ fn context_in(lookup: &ContextLookup, cwd: &str, prompt: Option<String>) -> Answ
     Ok(ContextAnswer { block, silent: None, decision: decision.map(Into::into), unreviewed })
 }
 
-/// How many observations of a project are not told, because nobody has looked at them. `None`: that does not matter.
+/// Returns how many observations of a project are not injected because nobody has reviewed them. `None` if review is
+/// not required.
 fn unreviewed(lookup: &ContextLookup, project: ProjectRow) -> Result<Option<u64>, Refused> {
     if lookup.settings.context().tellable == Tellable::Everything {
         return Ok(None);

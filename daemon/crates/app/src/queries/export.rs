@@ -8,7 +8,7 @@ use crate::context_lookup::ContextLookup;
 use recall_domain::ids::Timestamp;
 use recall_store::{PageStart, Portion};
 
-/// The approximate size of a part. A frame has room for many times as much.
+/// The approximate size of a part in bytes. A frame has room for many times as much.
 const BYTES: usize = 1 << 20;
 
 pub fn export(lookup: &ContextLookup, request: Export) -> Answer<ExportAnswer> {

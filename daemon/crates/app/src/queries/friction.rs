@@ -1,4 +1,4 @@
-//! `recall friction`: what goes wrong again and again.
+//! `recall friction`: recurring problems.
 
 use recall_protocol::query::Friction as Request;
 
@@ -15,7 +15,7 @@ use recall_domain::text::shortened_line;
 use recall_domain::tokens::estimate;
 use recall_store::{Reader, StoreError};
 
-/// The latest sessions whose calls are read.
+/// The number of latest sessions whose calls are read.
 const MOST_SESSIONS: u32 = 200;
 const LIMIT: u32 = 40;
 const EXAMPLE_CHARS: usize = 240;
@@ -32,7 +32,7 @@ pub fn friction(lookup: &ContextLookup, Request { filter }: Request) -> Answer<T
     })?;
     let mut found = found_in(&sessions);
     found.extend(corrections);
-    // The order within a kind stays.
+    // The sort is stable, so the order within a kind is kept.
     found.sort_by_key(|friction| friction.kind);
     let limit = filter.limit.unwrap_or(LIMIT) as usize;
     let items: Vec<FrictionAnswer> = found.into_iter().take(limit).map(FrictionAnswer::from).collect();
@@ -41,7 +41,7 @@ pub fn friction(lookup: &ContextLookup, Request { filter }: Request) -> Answer<T
     Ok(TextAnswer { tokens: estimate(&text), text, items })
 }
 
-/// What the user has corrected, the latest first. The notes say it; what persons wrote by hand is no friction.
+/// Returns what the user corrected, latest first. The notes record it; what persons wrote by hand is no friction.
 fn corrections(
     db: Reader<'_>,
     sessions: &[SessionRow],

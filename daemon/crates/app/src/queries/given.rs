@@ -10,7 +10,7 @@ use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{SessionRow, Timestamp};
 use recall_store::{Reader, StoreError};
 
-/// All injections of a session.
+/// Returns all injections of a session.
 pub fn injections(db: Reader<'_>, session: SessionRow) -> Result<Vec<InjectionAnswer>, StoreError> {
     let rows = db.injections(session)?.into_iter();
     let uses = db.uses_of_session(session)?;
@@ -27,7 +27,7 @@ pub fn injections(db: Reader<'_>, session: SessionRow) -> Result<Vec<InjectionAn
     .collect()
 }
 
-/// An item as it is stored.
+/// An item as stored.
 #[derive(Deserialize)]
 struct RecordedItem {
     kind: String,
@@ -38,8 +38,8 @@ struct RecordedItem {
     reason: String,
 }
 
-/// The items of a block, stored by kind and row. A session's state is made of its prompts and what followed, so its id
-/// is that of the last prompt at that time.
+/// Returns the items of a block, stored by kind and row. A session's state is derived from its prompts and what
+/// followed, so its id is that of the last prompt at that time.
 pub(crate) fn public_items(
     db: Reader<'_>,
     items: &str,

@@ -1,4 +1,4 @@
-//! The figures of one project for `recall statusline`.
+//! The figures of one project, for `recall statusline`.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::pause::PauseSwitch;
 use recall_domain::ids::Timestamp;
 use recall_store::ProjectNotes;
 
-/// How long an agent counts as one that reports, in milliseconds: 30 days.
+/// How long an agent counts as reporting, in milliseconds: 30 days.
 const LATELY_MS: i64 = 30 * 24 * 3_600_000;
 
 pub fn glance(lookup: &ContextLookup, pauses: &PauseSwitch, request: &Glance) -> Answer<GlanceAnswer> {

@@ -1,4 +1,4 @@
-//! `recall handoff`: the state of a session for whoever goes on with it.
+//! `recall handoff`: the state of a session for its successor.
 
 use recall_protocol::query::{Filter, Handoff};
 use recall_protocol::wire::ErrorKind;
@@ -14,7 +14,7 @@ use recall_domain::ids::ProjectRow;
 use recall_domain::tokens::Measure;
 use recall_store::{Reader, SessionInfo};
 
-/// The latest sessions that are looked at for one with a prompt.
+/// The number of latest sessions that are searched for one with a prompt.
 const LATEST: u32 = 50;
 
 pub fn handoff(lookup: &ContextLookup, request: Handoff) -> Answer<HandoffAnswer> {
@@ -27,7 +27,7 @@ pub fn handoff(lookup: &ContextLookup, request: Handoff) -> Answer<HandoffAnswer
     })
 }
 
-/// The session of this id, or the latest of the project with something to go on with.
+/// Returns the session with this id, or the project's latest one that can be continued.
 pub(crate) fn meant_session(db: Reader<'_>, id: Option<&str>, project: &str) -> Result<SessionInfo, Refused> {
     if let Some(id) = id {
         return one_session(db, id);
@@ -38,6 +38,6 @@ pub(crate) fn meant_session(db: Reader<'_>, id: Option<&str>, project: &str) -> 
     let latest = db.session_list(rows.as_deref(), None, (0, LATEST))?;
     latest.into_iter().find(|session| session.prompts > 0).ok_or_else(|| {
         let what = "No session of this project has a prompt, so there is nothing to hand over";
-        Refused::new(ErrorKind::NotFound, what, "`recall sessions --all` lists those there are; give an id.")
+        Refused::new(ErrorKind::NotFound, what, "`recall sessions --all` lists all sessions; give an id.")
     })
 }

@@ -1,4 +1,4 @@
-//! `recall improve`: which notes a model would write anew, for how much, and how far that is.
+//! `recall improve`: which notes a model would rewrite, at what cost, and the progress.
 
 use recall_protocol::query::{Filter, Improvable, Improving};
 use recall_protocol::wire::ErrorKind;
@@ -14,11 +14,11 @@ use recall_compression::policy::CompressionPolicy;
 use recall_domain::ids::{JobId, ProjectRow, Timestamp};
 use recall_store::Lives;
 
-/// Sessions of one run: what they cost is reckoned before anybody is asked.
+/// The number of sessions per run. Their cost is estimated before any model is asked.
 const SESSIONS: u32 = 100;
 pub(crate) const MOST_SESSIONS: u32 = 1_000;
 
-/// Without a model there is nothing to do, and the refusal says what to set.
+/// Returns the model's name. Without a model there is nothing to do, and the refusal says what to set.
 pub(crate) fn asks_a_model(policy: &CompressionPolicy) -> Result<String, Refused> {
     match policy.backends.first() {
         Some(backend) => Ok(backend.origin()),

@@ -25,7 +25,7 @@ pub fn stats(lookup: &ContextLookup, Stats { days }: Stats) -> Answer<StatsAnswe
     let first = Timestamp(clock::now().0.saturating_sub(back));
     let since = clock::day_of(first);
     let (rows, told) = lookup.readers.read(|db| {
-        // From the beginning of the first day on.
+        // From the beginning of the first day.
         let begins = clock::midnight_after(Timestamp(first.0.saturating_sub(DAY_MS)));
         Ok((db.spending(&since)?, db.told_counts(begins)?))
     })?;

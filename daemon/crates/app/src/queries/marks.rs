@@ -1,4 +1,4 @@
-//! Marks observations of branches that are not merged into the current checkout.
+//! Marks observations made on branches that are not merged into the current checkout.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -17,7 +17,7 @@ use recall_store::{Reader, StoreError};
 /// How long a request waits for git. A user at a terminal waits a little longer than an agent.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The checkout where something was first made.
+/// Returns the checkout where something was first made.
 pub fn checkout(made: &[MadeOn]) -> MadeOnAnswer {
     let first = made.first();
     MadeOnAnswer {
@@ -27,7 +27,7 @@ pub fn checkout(made: &[MadeOn]) -> MadeOnAnswer {
     }
 }
 
-/// The marks of one answer. The current project is compared with the folder's checkout; any other project with the
+/// The marks for one answer. The current project is compared with the folder's checkout, any other project with the
 /// checkout where it was last worked on.
 pub(crate) struct Marks<'a> {
     lookup: &'a ContextLookup,
@@ -37,7 +37,8 @@ pub(crate) struct Marks<'a> {
 }
 
 impl<'a> Marks<'a> {
-    /// `folder` is where the request comes from, if known. Reads files: for threads that may block.
+    /// Prepares the marks. `folder` is where the request comes from, if known. Reads files, so it must run on a thread
+    /// that may block.
     pub(crate) fn new(
         lookup: &'a ContextLookup,
         db: Reader<'a>,
@@ -50,7 +51,7 @@ impl<'a> Marks<'a> {
         Ok(Self { lookup, db, asked_in, branch_contexts: HashMap::new() })
     }
 
-    /// Where a document was made, and its mark if that is on another branch.
+    /// Returns where a document was made, and its mark if that is on another branch.
     pub(crate) fn place(
         &mut self,
         project: ProjectRow,
@@ -61,7 +62,7 @@ impl<'a> Marks<'a> {
         Ok(MadeOnAnswer { elsewhere, ..checkout(&made) })
     }
 
-    /// `on branch feature-x, not merged here`, or nothing.
+    /// Returns `on branch feature-x, not merged here`, or nothing.
     pub(crate) fn of(&mut self, project: ProjectRow, made: &[MadeOn]) -> Result<Option<String>, StoreError> {
         if made.iter().all(|made| made.branch.is_none() && made.commit.is_none()) {
             return Ok(None);

@@ -1,12 +1,12 @@
-//! Guesses which known name a mistyped name means.
+//! Guesses the known name that a mistyped name means.
 
 use recall_search::edit_distance::{edits, nearest_name};
 use recall_store::{Named, Reader, StoreError};
 
-/// A beginning of a name counts from this many characters on.
+/// The minimum number of characters for a prefix to count.
 const BEGINNING: usize = 2;
 
-/// The nearest known name; `None` if none is near.
+/// Returns the closest known name; `None` if none is close.
 pub(crate) fn meant(db: Reader<'_>, of: Named, typed: &str) -> Result<Option<String>, StoreError> {
     let known = db.names(of)?;
     Ok(match of {
@@ -31,7 +31,7 @@ fn name(typed: &str, known: &[String]) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// Ids are typed by their first characters.
+/// Matches a session by the first characters of its id, as users type them.
 fn session(typed: &str, known: &[String]) -> Option<String> {
     let length = typed.chars().count();
     let beginning = |id: &String| id.chars().take(length).collect::<String>();
@@ -40,7 +40,7 @@ fn session(typed: &str, known: &[String]) -> Option<String> {
     (edits <= 2.min(length / 4)).then(|| id.clone())
 }
 
-/// A file by its name, or by its path if one was typed. Also `None` if the typed text is part of a known path.
+/// Matches a file by its name, or by its path if one was typed. `None` also if the typed text is part of a known path.
 fn file(typed: &str, known: &[String]) -> Option<String> {
     if known.iter().any(|path| path.contains(typed)) {
         return None;

@@ -1,5 +1,5 @@
-//! Queries change nothing. They read the store, the index and the checkout. A function that is not `async` blocks: call
-//! it on a thread that may.
+//! Queries change nothing. They read the store, the index and the checkout. A function that is not `async` blocks, so
+//! it must run on a thread that may.
 
 pub mod browsing;
 pub mod captured;
@@ -38,12 +38,12 @@ use recall_store::{Named, ProjectInfo, Reader, StoreError};
 const LIMIT: u32 = 20;
 const MOST_ROWS: u32 = 10_000;
 
-/// Why a query has no answer, as a message for the user.
+/// Why a query was refused, as a message for the user.
 pub struct Refused {
     pub kind: ErrorKind,
     pub what: String,
     pub hint: String,
-    /// The database's error, if there was one.
+    /// The database's error, if any.
     pub cause: Option<StoreError>,
 }
 
@@ -56,7 +56,7 @@ impl Refused {
 impl From<StoreError> for Refused {
     fn from(error: StoreError) -> Self {
         let what = format!("The database refused: {error}");
-        let hint = "Run `recall doctor`; the daemon's log says more.";
+        let hint = "Run `recall doctor`, or see the daemon's log.";
         Self { cause: Some(error), ..Self::new(ErrorKind::Internal, what, hint) }
     }
 }
@@ -74,7 +74,7 @@ pub fn limit(filter: &Filter) -> u32 {
     filter.limit.unwrap_or(LIMIT).min(MOST_ROWS)
 }
 
-/// The projects that a filter matches; `None` means all of them.
+/// Returns the projects that match a filter; `None` means all of them.
 pub fn projects(db: Reader<'_>, filter: &Filter) -> Result<Option<Vec<ProjectInfo>>, Refused> {
     let Some(name) = &filter.project else { return Ok(None) };
     let found = if Path::new(name).is_absolute() {
@@ -83,12 +83,12 @@ pub fn projects(db: Reader<'_>, filter: &Filter) -> Result<Option<Vec<ProjectInf
         db.projects_named(name)?
     };
     if found.is_empty() {
-        let what = format!("Nothing is remembered of a project {name:?}");
+        let what = format!("Nothing is known about a project {name:?}");
         let meant = did_you_mean(meant::meant(db, Named::Project, name)?);
         return Err(Refused::new(
             ErrorKind::NotFound,
             what,
-            format!("{meant}`recall sessions --all` shows the projects there are."),
+            format!("{meant}`recall sessions --all` shows all projects."),
         ));
     }
     Ok(Some(found))
@@ -106,12 +106,12 @@ pub fn read<T>(
     answer
 }
 
-/// Runs a function that may block on a thread for it.
+/// Runs a blocking function on a thread for it.
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Answer<T> + Send + 'static) -> Answer<T> {
     let span = tracing::Span::current();
     tokio::task::spawn_blocking(move || span.in_scope(work)).await.unwrap_or_else(|_| {
         tracing::error!("a query panicked");
-        let what = "The daemon could not answer";
-        Err(Refused::new(ErrorKind::Internal, what, "This is a bug; its log says more."))
+        let what = "The query failed inside the daemon";
+        Err(Refused::new(ErrorKind::Internal, what, "This is a bug. See the daemon's log."))
     })
 }

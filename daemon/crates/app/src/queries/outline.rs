@@ -19,7 +19,7 @@ use recall_repository::work_tree::WorkTree;
 
 const LIMIT: u32 = 20;
 const MOST: u32 = 500;
-/// The first reading of a repository may take so long before the user is told to wait.
+/// How long the first reading of a repository may take before the user is told to wait.
 const PATIENCE: Duration = Duration::from_secs(10);
 const STEP: Duration = Duration::from_millis(20);
 
@@ -57,7 +57,7 @@ pub fn outline(lookup: &ContextLookup, request: Request) -> Answer<TextAnswer<Pl
     Ok(TextAnswer { tokens: estimate(&text), text, items })
 }
 
-/// The outline, after its first reading.
+/// Returns the outline, waiting for its first reading.
 fn waited_for(lookup: &ContextLookup, folder: &Path) -> Option<Arc<Outline>> {
     let until = Instant::now() + PATIENCE;
     loop {

@@ -1,4 +1,4 @@
-//! `recall how`, `recall fix` and `recall blame`: finds the sessions that may tell, and reads their calls.
+//! `recall how`, `recall fix` and `recall blame`: finds the sessions that may have the answer, and reads their calls.
 
 use std::path::Path;
 
@@ -26,13 +26,13 @@ use recall_search::query::Query;
 use recall_search::request::{Request, Scope, Spelling};
 use recall_store::{DocumentRow, ProjectInfo, Reader, StoreError};
 
-/// Calls that are looked at to find sessions.
+/// The number of calls that are examined to find sessions.
 const MOST_HITS: usize = 200;
-/// Sessions whose calls are read.
+/// The number of sessions whose calls are read.
 const MOST_SESSIONS: usize = 24;
 const LIMIT: u32 = 10;
 
-/// The command lines that were run and have these words.
+/// Finds commands that were run and contain these words.
 pub fn how(lookup: &ContextLookup, request: How) -> Answer<TextAnswer<InvocationAnswer>> {
     let sessions = sessions_with(lookup, &request.command, &request.filter)?;
     let found = command_lines(&request.command, &sessions).into_iter().map(InvocationAnswer::from);
@@ -48,7 +48,7 @@ pub fn how(lookup: &ContextLookup, request: How) -> Answer<TextAnswer<Invocation
     }))
 }
 
-/// Where an error was met, and what made it go away.
+/// Finds where an error occurred, and what made it go away.
 pub fn fix(lookup: &ContextLookup, request: Fix) -> Answer<TextAnswer<MetAnswer>> {
     let line = known_error::error_line(&request.error).unwrap_or_else(|| request.error.clone());
     let sessions = sessions_with(lookup, &line, &request.filter)?;
@@ -69,14 +69,14 @@ pub fn fix(lookup: &ContextLookup, request: Fix) -> Answer<TextAnswer<MetAnswer>
     }))
 }
 
-/// The turns that changed a file.
+/// Finds the turns that changed a file.
 pub fn blame(lookup: &ContextLookup, request: Blame) -> Answer<TextAnswer<TouchAnswer>> {
     let path = Path::new(&request.file);
     let path = &std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let (inside, sessions) = read(lookup, |db| {
         let Some((project, inside)) = project_of_file(db, path)? else {
             let what = format!("{} is in no project that recall knows", path.display());
-            let hint = "`recall sessions --all` shows the projects there are.";
+            let hint = "`recall sessions --all` shows all projects.";
             return Err(Refused::new(ErrorKind::NotFound, what, hint));
         };
         let rows = db.sessions_that_changed(project.row, &inside, MOST_SESSIONS as u32)?;
@@ -95,8 +95,8 @@ fn day(at: Moment) -> String {
     jiff::Timestamp::from_millisecond(at.0.0).unwrap_or_default().strftime("%Y-%m-%d").to_string()
 }
 
-/// The project with this file, and the file's path inside of it. A project without a repository is known by its folder
-/// alone, so the folders above are asked, too.
+/// Returns the project that contains this file, and the file's path inside it. A project without a repository is
+/// identified only by its folder, so the parent folders are tried too.
 fn project_of_file(db: Reader<'_>, path: &Path) -> Result<Option<(ProjectInfo, String)>, StoreError> {
     for folder in path.ancestors().skip(1) {
         if let Some(project) = project_of(db, folder)? {
@@ -108,7 +108,7 @@ fn project_of_file(db: Reader<'_>, path: &Path) -> Result<Option<(ProjectInfo, S
     Ok(None)
 }
 
-/// The answer with one line of text for each item.
+/// Builds the answer, with one line of text per item.
 fn answer<T>(
     found: impl Iterator<Item = T>,
     limit: Option<u32>,
@@ -119,7 +119,7 @@ fn answer<T>(
     TextAnswer { tokens: estimate(&text), text, items }
 }
 
-/// The sessions with calls that have these words.
+/// Returns the sessions with calls that contain these words.
 fn sessions_with(lookup: &ContextLookup, words: &str, filter: &Filter) -> Answer<Vec<PastSession>> {
     let projects = read(lookup, |db| projects(db, filter))?;
     let index = match lookup.index.state() {

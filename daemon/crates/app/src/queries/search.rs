@@ -1,4 +1,4 @@
-//! `recall search`: searches the index, or the texts in the store while the index is incomplete.
+//! `recall search`: searches the index, or the stored texts while the index is incomplete.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,9 +33,9 @@ use recall_search::snippet::{matches, snippet};
 use recall_store::{DocumentRow, Named, PlainSearch, ProjectInfo, Reader, StoreError};
 
 const SNIPPET_CHARS: usize = 240;
-/// How long the texts in the store are searched, because an answer is promised within a second.
+/// How long the stored texts are searched, because an answer is promised within a second.
 const PLAIN_WITHIN: Duration = Duration::from_millis(600);
-/// The same, after a search of an index that is probably sound found nothing.
+/// The same, if a search of an index that is probably intact found nothing.
 const DOUBTED_WITHIN: Duration = Duration::from_millis(100);
 
 /// A result before it is rendered.
@@ -139,8 +139,8 @@ pub fn search(lookup: &ContextLookup, request: Search) -> Answer<SearchAnswer> {
     Ok(SearchAnswer { results, total, took_ms, degraded, config_errors, unknown, read_as })
 }
 
-/// Of two titles that differ in a word, or of which the newer changes what the older says, the newer stands first: "We use
-/// Postgres" before "We use SQLite". A machine's does not pass a person's.
+/// Swaps two results if their titles differ in one word, or if the newer changes what the older says, so that the
+/// newer comes first: "We use Postgres" before "We use SQLite". A machine's note does not overtake a person's.
 fn newer_choices_first(results: Vec<SearchResult>) -> Vec<SearchResult> {
     let said = results.into_iter().map(|one| ((Words::of(&one.title), Statements::of(&one.title)), one));
     let mut said: Vec<_> = said.collect();
@@ -159,7 +159,7 @@ fn voice_of(row: &DocumentRow) -> Option<Voice> {
     }
 }
 
-/// A term of the index as a result spells it, because a stem is not a word.
+/// Returns a term of the index as a result spells it, because a stem is not a word.
 fn as_written(term: &str, results: &[SearchResult]) -> Option<String> {
     let query = Query::plain(term);
     let mut texts = results.iter().flat_map(|result| [&result.title, &result.snippet]);
@@ -167,7 +167,7 @@ fn as_written(term: &str, results: &[SearchResult]) -> Option<String> {
     Some(written.to_lowercase())
 }
 
-/// The sessions, agents and projects of the filters that the store does not know.
+/// Returns the sessions, agents and projects in the filters that the store does not know.
 fn unknown(db: Reader<'_>, query: &Query) -> Result<Vec<Unknown>, StoreError> {
     let mut unknown = Vec::new();
     for filter in &query.filters {
@@ -201,7 +201,7 @@ fn unknown(db: Reader<'_>, query: &Query) -> Result<Vec<Unknown>, StoreError> {
     Ok(unknown)
 }
 
-/// File filters that resemble a file of an observation.
+/// Returns file filters that resemble a file of an observation.
 fn mistyped_files(db: Reader<'_>, query: &Query) -> Result<Vec<Unknown>, StoreError> {
     let mut mistyped = Vec::new();
     for filter in &query.filters {
@@ -213,7 +213,7 @@ fn mistyped_files(db: Reader<'_>, query: &Query) -> Result<Vec<Unknown>, StoreEr
     Ok(mistyped)
 }
 
-/// The documents of each author that a query names.
+/// Returns the documents of each author that a query names.
 fn whose(db: Reader<'_>, query: &Query) -> Result<HashMap<String, Whose>, StoreError> {
     let mut names = query.filters.iter().chain(&query.without.filters).filter_map(|filter| match filter {
         query::Filter::By(name) => Some(name.clone()),
@@ -225,7 +225,7 @@ fn whose(db: Reader<'_>, query: &Query) -> Result<HashMap<String, Whose>, StoreE
     Ok(named.filter_map(|name| authors.whose(&name).map(|whose| (name, whose))).collect())
 }
 
-/// The projects with this identity or display name.
+/// Returns the projects with this identity or display name.
 fn projects_called(db: Reader<'_>, name: &str) -> Result<Vec<ProjectInfo>, StoreError> {
     match db.find_project(&[ProjectKey(name.to_owned())])? {
         Some(project) => Ok(vec![project]),
@@ -233,7 +233,7 @@ fn projects_called(db: Reader<'_>, name: &str) -> Result<Vec<ProjectInfo>, Store
     }
 }
 
-/// `None` if the search failed, which was reported to the indexer.
+/// Searches the index. `None` if the search failed, which was reported to the indexer.
 fn ask_index(
     lookup: &ContextLookup,
     index: &Index,
@@ -282,7 +282,7 @@ fn ask_index(
     Some(Findings { found: found.collect(), total: hits.total, read_as })
 }
 
-/// Searches the database itself.
+/// Searches the database directly.
 fn read_texts(
     lookup: &ContextLookup,
     (query, whose, within): (&Query, &HashMap<String, Whose>, Duration),
@@ -302,7 +302,7 @@ fn read_texts(
     Ok(Findings { found: found.collect(), total: hits.total, read_as: Vec::new() })
 }
 
-/// The query for a comparison of texts. `None`: nothing can match.
+/// Builds the query for a direct search of texts. `None` if nothing can match.
 fn plain(
     (query, whose): (&Query, &HashMap<String, Whose>),
     scope: Option<&[ProjectInfo]>,
@@ -346,7 +346,7 @@ fn plain(
     Ok((!nothing_fits).then_some(search))
 }
 
-/// What somebody has made of whom nothing is known.
+/// Returns the documents of an unknown author: none.
 fn nobodys() -> Whose {
     Whose::These(Arc::default())
 }

@@ -39,19 +39,19 @@ pub fn session_page(
     })
 }
 
-/// Replaces the status by the displayed state.
+/// Replaces the status with the displayed state.
 fn with_displayed_state(db: Reader<'_>, info: SessionInfo) -> Result<SessionInfo, StoreError> {
     let is_summarizing = info.status == SessionStatus::Active.as_str() && db.is_summarizing(info.row)?;
     Ok(if is_summarizing { SessionInfo { status: SUMMARIZING.to_owned(), ..info } } else { info })
 }
 
-/// The only session that an id matches.
+/// Returns the only session that matches an id.
 pub fn one_session(db: Reader<'_>, id: &str) -> Result<SessionInfo, Refused> {
     let mut found = db.find_sessions(id)?;
     match found.len() {
         0 => {
             let meant = did_you_mean(meant(db, Named::Session, id)?);
-            let hint = format!("{meant}`recall sessions --all` lists those there are.");
+            let hint = format!("{meant}`recall sessions --all` lists all sessions.");
             Err(Refused::new(ErrorKind::NotFound, format!("There is no session {id:?}"), hint))
         }
         1 => Ok(found.remove(0)),
@@ -64,7 +64,7 @@ pub fn one_session(db: Reader<'_>, id: &str) -> Result<SessionInfo, Refused> {
     }
 }
 
-/// The store's number of the session with exactly this id, and how many prompts it has.
+/// Returns the store's number of the session with exactly this id, and its number of prompts.
 pub fn session_number(lookup: &ContextLookup, id: &str) -> Answer<(i64, u32)> {
     read(lookup, |db| {
         let found = db.find_sessions(id)?.into_iter().find(|info| info.id.as_str() == id);
@@ -73,7 +73,7 @@ pub fn session_number(lookup: &ContextLookup, id: &str) -> Answer<(i64, u32)> {
     })
 }
 
-/// The agent's id of the session with this number.
+/// Returns the agent's id of the session with this number.
 pub fn session_of_number(lookup: &ContextLookup, number: i64) -> Answer<String> {
     read(lookup, |db| Ok(db.session_info(SessionRow(number))?.id.0))
 }

@@ -18,7 +18,7 @@ use recall_domain::text::shortened_line;
 use recall_domain::tokens::estimate;
 use recall_store::{DocumentRow, ObservationRow, ProjectInfo, Reader, SessionInfo, StoreError};
 
-/// The most evidence that is shown of one observation, and the most characters of each line.
+/// The maximum number of evidence lines shown per observation, and the maximum length of each.
 const MOST_EVIDENCE: usize = 20;
 const EVIDENCE_CHARS: usize = 160;
 
@@ -100,7 +100,7 @@ pub fn load(db: Reader<'_>, key: DocumentKey) -> Result<DocumentRow, Refused> {
     ))
 }
 
-/// The author of an observation: the author of the first prompt in its evidence, if any.
+/// Returns the author of an observation: the author of the first prompt in its evidence, if any.
 fn said_by(
     voice: Voice,
     row: &ObservationRow,
@@ -115,7 +115,7 @@ fn said_by(
     }
 }
 
-/// The evidence of an observation, one line each, and the time of each prompt.
+/// Returns the evidence of an observation, one line each, and the time of each prompt.
 fn evidence(
     lookup: &ContextLookup,
     db: Reader<'_>,

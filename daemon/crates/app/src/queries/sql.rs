@@ -15,18 +15,18 @@ use crate::context_lookup::ContextLookup;
 use crate::index_handle::IndexState;
 use recall_store::{DamagedRow, QueryError, StoreError, Thoroughness};
 
-/// How many queries run at a time. One may take a whole core and all the allowed memory.
+/// Limits concurrent queries. One may use a whole core and all the allowed memory.
 static TURNS: Semaphore = Semaphore::const_new(1);
 /// How long a query waits for its turn.
 const TURN_WITHIN: Duration = Duration::from_secs(12);
-/// How many unreadable rows are looked for.
+/// The maximum number of unreadable rows that are reported.
 const MOST_UNREADABLE: usize = 21;
 const HINT: &str = "The tables and views are in docs/sql.md; `recall sql \"SELECT name, sql FROM sqlite_schema\"` lists the tables.";
 
 pub async fn sql(lookup: &ContextLookup, request: Sql) -> Answer<SqlAnswer> {
     let Ok(Ok(_turn)) = timeout(TURN_WITHIN, TURNS.acquire()).await else {
         let what = "Other queries are still running";
-        return Err(Refused::new(ErrorKind::Unavailable, what, "Try again when they have ended."));
+        return Err(Refused::new(ErrorKind::Unavailable, what, "Try again once they have ended."));
     };
     let lookup = lookup.clone();
     blocking(move || {
@@ -65,11 +65,11 @@ fn refusal(lookup: &ContextLookup, error: QueryError) -> Refused {
 }
 
 fn unreadable(why: &str) -> Refused {
-    let hint = "Run `recall doctor`; the daemon's log says more.";
+    let hint = "Run `recall doctor`, or see the daemon's log.";
     Refused::new(ErrorKind::Internal, format!("The database refused: {why}"), hint)
 }
 
-/// Names the unreadable rows, and how to delete each.
+/// Lists the unreadable rows, and how to delete each.
 fn damaged_rows(rows: &[DamagedRow]) -> Vec<String> {
     let named = rows.iter().take(MOST_UNREADABLE - 1).map(|row| {
         let DamagedRow { kind, document, session, column } = row;
@@ -83,7 +83,7 @@ fn damaged_rows(rows: &[DamagedRow]) -> Vec<String> {
             ),
             (None, None) => (String::new(), String::new()),
         };
-        format!("{kind}{id} has an unreadable `{column}` and counts as far as it can be read{way}")
+        format!("{kind}{id} has an unreadable `{column}` and is read as far as possible{way}")
     });
     let more = (rows.len() >= MOST_UNREADABLE).then(|| "more rows have unreadable values".to_owned());
     named.chain(more).collect()
@@ -122,7 +122,7 @@ pub fn check(lookup: &ContextLookup, _: Check) -> Answer<CheckAnswer> {
     Ok(CheckAnswer { healthy: problems.is_empty(), problems, sessions: sessions.sessions, documents })
 }
 
-/// `newest` is the end of the log, read earlier.
+/// Returns a problem of the index, if any. `newest` is the end of the log, read earlier.
 fn index_problem(lookup: &ContextLookup, newest: LogSeq) -> Answer<Option<String>> {
     let index = match lookup.index.state() {
         IndexState::Absent => return Ok(Some("the search index is missing".to_owned())),
@@ -136,7 +136,7 @@ fn index_problem(lookup: &ContextLookup, newest: LogSeq) -> Answer<Option<String
     }
     let indexed = index.documents();
     let (stored, end) = read(lookup, |db| Ok((db.count_documents()?, db.highest_log_entry()?)))?;
-    // During work they differ by what was stored just now.
+    // During work the two differ by what was stored just now.
     let is_caught_up = end == newest && upto == newest && index.high_water() == upto;
     Ok((is_caught_up && indexed != stored).then(|| {
         format!(

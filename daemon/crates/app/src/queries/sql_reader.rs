@@ -1,5 +1,5 @@
-//! Runs a user's query in its own process, `recall sql-reader`. SQLite's memory can only be limited for a whole
-//! process, and a step that takes too long can only be ended with its process.
+//! Runs a user's query in its own process, `recall sql-reader`. SQLite's memory can be limited only for a whole
+//! process, and a step that takes too long can be ended only with its process.
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -15,24 +15,24 @@ use serde::{Deserialize, Serialize};
 use recall_store::{Found, QueryError, QueryLimits, Readers};
 use recall_system::process_group::{ProcessGroup, until};
 
-/// The command that runs the reader.
+/// The name of the command that runs the reader.
 pub const COMMAND: &str = "sql-reader";
 const MOST_ROWS: u32 = 10_000;
-/// The most bytes of an answer, so that it fits into a frame, escaped as JSON.
+/// The maximum size of an answer in bytes, so that it fits into a frame when escaped as JSON.
 pub const MOST_BYTES: usize = 4 * 1024 * 1024;
 const WITHIN: Duration = Duration::from_secs(10);
-/// The reader stops by itself after this time, unless one step takes longer.
+/// The time after which the reader stops by itself, unless a single step takes longer.
 const ENDS_WITHIN: Duration = Duration::from_secs(11);
-/// SQLite's memory limit, temporary tables included.
+/// SQLite's memory limit in bytes, including temporary tables.
 const SQLITE_BYTES: u32 = 128 * 1024 * 1024;
-/// The reader's address space: SQLite's memory, the answer, the program and its libraries.
+/// The reader's address space in bytes: SQLite's memory, the answer, the program and its libraries.
 const PROCESS_BYTES: u64 = 1024 * 1024 * 1024;
-/// The most bytes that are read of the reader's output. A character takes at most six bytes in JSON.
+/// The maximum number of bytes read from the reader's output. A character takes at most six bytes in JSON.
 const MOST_ANSWERED: u64 = 8 * MOST_BYTES as u64;
 /// How long the end of the output may take once the reader has ended.
 const OUTPUT_WITHIN: Duration = Duration::from_secs(2);
 
-/// The request that the reader process gets on stdin.
+/// The request that the reader process receives on stdin.
 #[derive(Serialize, Deserialize)]
 struct Task {
     database: PathBuf,
@@ -40,10 +40,10 @@ struct Task {
     limits: QueryLimits,
 }
 
-/// Runs a query in a reader. Blocks until it has ended, or its time is up.
+/// Runs a query in a reader process. Blocks until it has ended, or its time is up.
 ///
 /// # Errors
-/// When the reader cannot be started, or the query has no answer.
+/// When the reader cannot be started, or the query fails.
 pub(crate) fn read_apart(readers: &Readers, request: &Sql) -> Result<Found, QueryError> {
     let limits = QueryLimits { rows: request.limit.min(MOST_ROWS) as usize, bytes: MOST_BYTES, time: WITHIN };
     let task = Task { database: readers.path().to_owned(), text: request.text.clone(), limits };
@@ -51,7 +51,7 @@ pub(crate) fn read_apart(readers: &Readers, request: &Sql) -> Result<Found, Quer
     let task = serde_json::to_vec(&task).map_err(|error| failed(error.to_string()))?;
     let mut group = start().map_err(|error| failed(error.to_string()))?;
     if let Some(mut stdin) = group.take_stdin() {
-        // The reader may end before it has read everything. Its answer then shows it.
+        // The reader may end before it has read everything. Its answer then shows the cause.
         std::thread::spawn(move || drop(stdin.write_all(&task)));
     }
     let (sender, output) = mpsc::channel();
@@ -68,7 +68,7 @@ pub(crate) fn read_apart(readers: &Readers, request: &Sql) -> Result<Found, Quer
         return Err(QueryError::TooLong(WITHIN.as_secs()));
     }
     let answer = output.recv_timeout(OUTPUT_WITHIN).unwrap_or_default();
-    // No answer means that the reader was killed by its memory limit.
+    // A missing answer means that the reader was killed by its memory limit.
     serde_json::from_slice::<Result<Found, QueryError>>(&answer).map_err(|_| QueryError::TooMuchMemory)?
 }
 
@@ -78,8 +78,8 @@ fn start() -> std::io::Result<ProcessGroup> {
     ProcessGroup::spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()))
 }
 
-/// The running program. On Linux this works after an update replaced its file, because both sides must have the same
-/// version.
+/// Returns the path of the running program. On Linux this works even after an update replaced its file, which matters
+/// because both sides must have the same version.
 fn own_program() -> std::io::Result<PathBuf> {
     let running = PathBuf::from("/proc/self/exe");
     if running.exists() { Ok(running) } else { std::env::current_exe() }

@@ -1,4 +1,4 @@
-//! `recall timeline`: the events around a moment.
+//! `recall timeline`: the events around a time.
 
 use recall_protocol::query::Timeline;
 
@@ -13,7 +13,7 @@ use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::tokens::estimate;
 use recall_store::TimelineRow;
 
-/// The events around a document, or of a session.
+/// Returns the events around a document, or in a session.
 pub fn timeline(lookup: &ContextLookup, request: Timeline) -> Answer<TextAnswer<TimelineItem>> {
     let Timeline { id, before, after, folder } = request;
     let items = read(lookup, |db| {

@@ -1,4 +1,4 @@
-//! `recall why`: which items a session got, or which sessions got an item.
+//! `recall why`: the items that a session received, or the sessions that received an item.
 
 use recall_protocol::query::Why;
 
@@ -12,13 +12,13 @@ use crate::context_lookup::ContextLookup;
 use crate::documents::title_and_text;
 use recall_domain::document::DocumentKey;
 
-/// The injections of a session, or of an item.
+/// Returns the injections of a session or an item.
 pub fn why(lookup: &ContextLookup, Why { id }: Why) -> Answer<session::Why> {
     let id = id.as_str();
     let key = read(lookup, |db| {
         let sessions = db.find_sessions(id)?;
         let is_session = sessions.iter().any(|session| session.id.as_str() == id);
-        // An id of an item may also be the beginning of a session's id. Anything else is not an item.
+        // An item's id may also be the beginning of a session's id. Anything else is not an item.
         Ok(match DocumentKey::parse(id).filter(|_| !is_session) {
             Some(key) if sessions.is_empty() || id.starts_with('#') => Some(key),
             Some(key) if db.load_document(key)?.is_some() => Some(key),

@@ -1,8 +1,8 @@
-//! Backups of the database: one a day and one before each migration. Also finds the newest good backup.
+//! Backups of the database: one per day and one before each migration. Also finds the newest usable backup.
 //!
 //! A copy is made inside one read transaction, so it is consistent and blocks no writer. It is written under a
 //! temporary name, checked, synced and then renamed, so every file with a backup's name is complete. Copying reads
-//! every table, so the daily backup also checks for damage.
+//! every table, so the daily backup also detects damage.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -24,10 +24,10 @@ const KEPT: usize = 2;
 const EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 const DAILY: &str = "daily-";
 
-/// True if there is no daily backup, or the newest is more than a day old.
+/// Whether there is no daily backup, or the newest is more than a day old.
 pub fn daily_backup_is_due(folder: &Path, now: SystemTime) -> bool {
     let newest = backups(folder).into_iter().find(|backup| backup.is_daily());
-    // Ignore a backup from the future: it was made under another clock.
+    // A backup from the future is ignored: it was made under another clock.
     newest.is_none_or(|newest| now.duration_since(newest.made).map_or(true, |age| age >= EVERY))
 }
 
@@ -43,21 +43,21 @@ impl Reader<'_> {
             return Ok(None);
         }
         let made = folder.join(format!("{DAILY}{}.db", time_in_name(now)));
-        // A "query only" connection may not write the copy either; the file itself is opened read-only.
+        // A query-only connection may not write the copy either. The file itself is opened read-only.
         db.execute_batch("PRAGMA query_only = OFF").map_err(StoreError::from)?;
         let copied = copy_into(db, &made);
         db.execute_batch("PRAGMA query_only = ON").map_err(StoreError::from)?;
         copied?;
         for old in backups(folder).iter().filter(|backup| backup.is_daily()).skip(KEPT) {
             if let Err(error) = fs::remove_file(&old.path) {
-                tracing::warn!(backup = %old.path.display(), %error, "an old backup stays");
+                tracing::warn!(backup = %old.path.display(), %error, "cannot remove an old backup");
             }
         }
         Ok(Some(made))
     }
 
-    /// Makes a new backup and deletes every other file in the folder, because they contain what is being forgotten. Backups
-    /// made before a migration are deleted too. The old files are deleted even if the new backup fails.
+    /// Makes a new backup and deletes every other file in the folder, because those contain what is being forgotten.
+    /// This includes backups made before a migration. The old files are deleted even if the new backup fails.
     pub fn renew_backups(self, folder: &Path, now: Timestamp) -> Result<(), BackupError> {
         let made = self.back_up_daily(folder, now);
         let newest = made.as_ref().ok().and_then(Option::as_ref);
@@ -74,10 +74,10 @@ impl Reader<'_> {
         made.and(removed)
     }
 
-    /// Makes a backup like the daily one, to any file that does not exist yet.
+    /// Makes a backup like the daily one, to a file that must not exist yet.
     ///
     /// # Errors
-    /// When the file exists, or cannot be written.
+    /// When the file exists or cannot be written.
     pub fn back_up_to(self, target: &Path) -> Result<(), BackupError> {
         let db = self.0;
         if target.exists() {
@@ -105,7 +105,7 @@ impl Reader<'_> {
     }
 }
 
-/// Copies what `db` shows now. The copy gets its name only when it is complete.
+/// Copies what `db` contains now. The copy gets its name only once complete.
 pub(crate) fn copy_into(db: &Connection, target: &Path) -> Result<(), BackupError> {
     let draft = target.with_extension("part");
     let failed = |source| BackupError::File { path: draft.clone(), source };
@@ -125,35 +125,35 @@ pub(crate) fn copy_into(db: &Connection, target: &Path) -> Result<(), BackupErro
     sync_folder_of(target).map_err(failed)
 }
 
-/// Whether this file is an undamaged database of recall, with this version's tables or older ones.
+/// Whether this file is an undamaged recall database, with this version's tables or older ones.
 ///
 /// # Errors
 /// When the file cannot be read or is damaged.
 pub fn is_usable(path: &Path) -> Result<bool, StoreError> {
     // Opening a pipe would wait for a writer.
     if !std::fs::metadata(path)?.is_file() {
-        return Err(io::Error::other("it is no regular file").into());
+        return Err(io::Error::other("not a regular file").into());
     }
     check_file(path)
 }
 
-/// The file name of a backup that the user asks for, in the folder of backups.
+/// The file name of a manual backup in the backup folder.
 pub fn backup_by_hand(folder: &Path, now: Timestamp) -> PathBuf {
     folder.join(format!("by-hand-{}.db", time_in_name(now)))
 }
 
-/// The newest backup that opens, is undamaged and has no newer schema.
+/// Returns the newest backup that opens, is undamaged and has no newer schema.
 pub fn newest_good_backup(folder: &Path) -> Option<PathBuf> {
     backups(folder).into_iter().map(|backup| backup.path).find(|path| match check_file(path) {
         Ok(is_known) => is_known,
         Err(error) => {
-            tracing::warn!(backup = %path.display(), %error, "this backup is no good");
+            tracing::warn!(backup = %path.display(), %error, "this backup is unusable");
             false
         }
     })
 }
 
-/// How much [`Reader::check`] compares.
+/// How thoroughly [`Reader::check`] checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Thoroughness {
     /// Pages and their rows.
@@ -162,7 +162,7 @@ pub enum Thoroughness {
     StructureAndIndexes,
 }
 
-/// True if an undamaged database file without writers has the tables that this program knows.
+/// Whether an undamaged database file without writers has the tables that this program knows.
 fn check_file(path: &Path) -> Result<bool, StoreError> {
     let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     Reader(&db).check(Thoroughness::Structure)?;
@@ -180,7 +180,7 @@ impl Backup {
     }
 }
 
-/// All backups, newest first; empty if the folder does not exist.
+/// Lists all backups, newest first; empty if the folder does not exist.
 fn backups(folder: &Path) -> Vec<Backup> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut found: Vec<Backup> = entries
@@ -204,7 +204,7 @@ impl ToSql for SqlPath<'_> {
     }
 }
 
-/// A time as part of a file name: sortable, in UTC, with milliseconds.
+/// Formats a time for a file name: sortable, in UTC, with milliseconds.
 pub(crate) fn time_in_name(at: Timestamp) -> String {
     let time = jiff::Timestamp::from_millisecond(at.0).unwrap_or_default();
     time.strftime("%Y%m%dT%H%M%S%3fZ").to_string()

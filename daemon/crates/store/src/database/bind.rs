@@ -1,4 +1,4 @@
-//! Values as parameters of statements. The ids of the domain belong to a crate that knows no SQL, so rusqlite's own trait
+//! Values as statement parameters. The domain's ids belong to a crate that knows no SQL, so rusqlite's own trait
 //! cannot be implemented for them here.
 
 use std::borrow::Cow;
@@ -14,12 +14,12 @@ use recall_domain::ids::{
 };
 use recall_domain::sync::DeviceId;
 
-/// A value that a statement can be given.
+/// A value that can be bound to a statement.
 pub(crate) trait Bind {
     fn bind(&self) -> rusqlite::Result<ToSqlOutput<'_>>;
 }
 
-/// A parameter of a statement, made by [`params!`].
+/// A statement parameter, created by [`params!`].
 #[derive(Clone, Copy)]
 pub(crate) struct Bound<'a>(pub(crate) &'a dyn Bind);
 

@@ -1,9 +1,9 @@
 //! `recall sql`: runs a user's query on its own read-only connection.
 //!
-//! The file is opened for reading, an authorizer allows only reading, and a query that runs too long is interrupted.
-//! Temporary tables stay in memory. One step of a query can take any time and, by its columns and tables, any memory,
-//! so [`bound_memory`] limits the memory of a process that does nothing else. The views of `views.sql` exist only on
-//! this connection, so they need no migration.
+//! The file is opened for reading, an authorizer allows only reads, and a query that runs too long is interrupted.
+//! Temporary tables stay in memory. A single step of a query can take arbitrarily long and, depending on its columns
+//! and tables, arbitrary memory, so [`bound_memory`] limits the memory of a process that does nothing else. The views
+//! of `views.sql` exist only on this connection, so they need no migration.
 
 use std::time::{Duration, Instant};
 
@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 use crate::database::text;
 use crate::{Readers, StoreError};
 
-/// Steps of the virtual machine between two checks of the clock: well below a millisecond.
+/// The number of virtual machine steps between two checks of the clock: well below a millisecond.
 const STEPS: i32 = 10_000;
-/// The longest value, in bytes.
+/// The maximum size of a value, in bytes.
 const LONGEST: i32 = 16 * 1024 * 1024;
 /// Pragmas that only describe the tables.
 const TELLING: [&str; 12] = [
@@ -40,7 +40,7 @@ const TELLING: [&str; 12] = [
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct QueryLimits {
     pub rows: usize,
-    /// The total size of all values. Each counts a few bytes more than its text.
+    /// The total size of all values in bytes. Each counts a few bytes more than its text.
     pub bytes: usize,
     pub time: Duration,
 }
@@ -50,11 +50,11 @@ pub struct QueryLimits {
 pub struct Found {
     pub columns: Vec<String>,
     pub rows: Vec<Vec<serde_json::Value>>,
-    /// There are more rows than the limits allow.
+    /// Whether there are more rows than the limits allow.
     pub more: bool,
 }
 
-/// Why a query has no answer.
+/// Why a query failed.
 #[derive(Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum QueryError {
     /// The database cannot be read.
@@ -81,7 +81,7 @@ impl From<StoreError> for QueryError {
     }
 }
 
-/// Limits the memory that SQLite may use in this process, over all connections.
+/// Limits the memory that SQLite may use in this process, across all connections.
 ///
 /// # Errors
 /// When the database cannot be opened.
@@ -90,10 +90,10 @@ pub fn bound_memory(bytes: u32) -> Result<(), StoreError> {
     Ok(db.query_row(&format!("PRAGMA hard_heap_limit = {bytes}"), [], |_| Ok(()))?)
 }
 
-/// Runs one statement. Checks the clock between its steps, and a step can take long.
+/// Runs one statement. Checks the clock between its steps, although a step can take long.
 ///
 /// # Errors
-/// When the text is not one reading statement, or exceeds `limits`.
+/// When the text is not a single read-only statement, or exceeds `limits`.
 pub fn query(readers: &Readers, sql: &str, limits: QueryLimits) -> Result<Found, QueryError> {
     let mut db = prepared(readers)?;
     let deadline = Instant::now().checked_add(limits.time);
@@ -131,7 +131,7 @@ pub fn query(readers: &Readers, sql: &str, limits: QueryLimits) -> Result<Found,
     Ok(found)
 }
 
-/// How many bytes the answer may still take.
+/// The number of bytes that the answer may still take.
 struct Budget(usize);
 
 impl Budget {
@@ -145,7 +145,7 @@ impl Budget {
     }
 }
 
-/// The values of a row; `None` if they exceed the budget. Values beyond it are not copied.
+/// Returns the values of a row; `None` if they exceed the budget. Values beyond it are not copied.
 fn values(
     row: &rusqlite::Row<'_>,
     columns: usize,
@@ -167,7 +167,7 @@ fn values(
     Ok(Some(values))
 }
 
-/// A connection with the views, for this use only.
+/// Opens a connection with the views, for this use only.
 fn prepared(readers: &Readers) -> Result<Connection, StoreError> {
     let db = readers.open()?;
     db.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST)?;
@@ -195,7 +195,7 @@ fn has_value(action: &AuthAction<'_>) -> bool {
     matches!(action, AuthAction::Pragma { pragma_value: Some(_), .. })
 }
 
-/// The value as JSON. A blob is written as in SQL.
+/// Converts the value to JSON. Blobs are written as in SQL.
 fn json(value: ValueRef<'_>) -> serde_json::Value {
     match value {
         ValueRef::Null => serde_json::Value::Null,

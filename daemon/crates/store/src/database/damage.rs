@@ -1,4 +1,4 @@
-//! Signs of damage, and what was done about it.
+//! Signs of damage, and the repairs that followed.
 
 use std::path::PathBuf;
 
@@ -19,11 +19,11 @@ pub struct Suspicion {
 /// How certain the damage is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Evidence {
-    /// A query or a commit reported damage: check before replacing anything.
+    /// A query or commit reported damage. It must be checked before anything is replaced.
     Reported,
     /// A check found damage.
     Proven,
-    /// There is no damage. The user wants to use another database.
+    /// There is no damage: the user wants to use another database.
     Unwanted { instead: PathBuf },
 }
 
@@ -33,18 +33,18 @@ pub struct Repair {
     pub at: Timestamp,
     /// SQLite's error message.
     pub why: String,
-    /// Where the damaged database is now.
+    /// The current path of the damaged database.
     pub damaged: PathBuf,
     /// The backup that replaced it; `None` for an empty database.
     pub restored: Option<PathBuf>,
-    /// When that backup was made. Anything newer is only in the damaged file.
+    /// When that backup was made. Anything newer exists only in the damaged file.
     pub restored_from: Option<Timestamp>,
-    /// Parts of the backup that are not restored.
+    /// Parts of the backup that were not restored.
     #[serde(default)]
     pub left_out: LeftOut,
 }
 
-/// The counts of a backup's items that are not restored.
+/// The number of a backup's items that were not restored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
     /// Items that were forgotten after the backup was made.

@@ -1,11 +1,11 @@
 //! Creates the tables, and upgrades older databases.
 //!
 //! There is one step per schema version. Each runs in its own transaction, which also raises `user_version`, so a
-//! killed process leaves the version before. Before the first step of an existing database a copy of it is written
-//! beside it. A newer schema is refused and not touched.
+//! killed process leaves the previous version. Before the first step on an existing database, a copy is written next
+//! to it. A newer schema is rejected and not modified.
 //!
-//! Each step leaves a fingerprint of all steps so far in `meta`. A database with another fingerprint was made by a
-//! program that was never released. Its tables may look alike and still differ, so it is refused, too.
+//! Each step stores a fingerprint of all steps so far in `meta`. A database with a different fingerprint was made by a
+//! program that was never released. Its tables may look alike and still differ, so it is rejected too.
 
 use std::path::Path;
 
@@ -44,7 +44,7 @@ fn migrate_by(
     }
     if found < known {
         let copy = backups.join(format!("before-schema-{}.db", found + 1));
-        // A copy from an earlier attempt is complete, and older, so it is kept.
+        // A copy from an earlier attempt is complete and older, so it is kept.
         if !copy.exists() {
             copy_into(connection, &copy)
                 .map_err(|source| OpenStoreError::Backup { path: path.to_owned(), source })?;
@@ -56,7 +56,8 @@ fn migrate_by(
     Ok(())
 }
 
-/// Runs some steps in one transaction. A new database runs all at once, because the first session waits for it.
+/// Runs some steps in one transaction. A new database runs all of them at once, because the first session is waiting
+/// for it.
 fn raise(
     connection: &mut Connection,
     path: &Path,

@@ -1,4 +1,4 @@
-//! The database file: opening, schema and migrations, backup, repair, and how values stand in rows.
+//! The database file: opening, schema and migrations, backup, repair, and the encoding of values in rows.
 
 pub(crate) mod backup;
 pub(crate) mod bind;

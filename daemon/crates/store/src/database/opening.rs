@@ -1,9 +1,9 @@
 //! Opens the write connection.
 //!
-//! SQLite opens and removes the files beside a database by their paths. The folder may be deleted while the daemon sleeps,
-//! and then those paths may be another daemon's. So this module follows three rules:
-//! - A new database is made under another name and gets its own name when it is complete. SQLite would remove the log
-//!   beside an empty database as a leftover.
+//! SQLite opens and removes the files next to a database by path. The folder may be deleted while the machine sleeps,
+//! and the paths may then belong to another daemon. So this module follows three rules:
+//! - A new database is created under another name and renamed once complete. Otherwise SQLite would remove the log
+//!   next to an empty database as a leftover.
 //! - Files are renamed or removed by their name in the held folder, never by a full path.
 //! - Nothing is written before all files are open and the folder is known to be still held.
 
@@ -21,29 +21,29 @@ use crate::{Durability, OpenStoreError};
 use recall_system::holding::Holding;
 use recall_system::holding::file_system::FileSystem;
 
-/// SQLite moves the write-ahead log into the database once the log has this many pages.
+/// The number of log pages at which SQLite moves the write-ahead log into the database.
 const LOG_PAGES: u32 = 4_000;
-/// The log is cut to this size in bytes when it grows beyond it. Overwriting the log takes half the time of extending
-/// it, so everything that `LOG_PAGES` needs is kept, plus the commit that went beyond.
+/// The size in bytes to which a larger log is truncated. Overwriting the log takes half the time of extending it, so
+/// the size covers `LOG_PAGES` plus the commit that exceeded it.
 const LOG_BYTES: u32 = 20 * 1024 * 1024;
 
-/// Statements that the write connection keeps prepared. Events and their jobs alternate. With room for 64, each
-/// prepared its own statements again, which took a thirteenth of the writer's time.
+/// The number of prepared statements that the write connection keeps. Events and their jobs alternate: with room for
+/// 64, each prepared its own statements again, which took a thirteenth of the writer's time.
 const WRITER_STATEMENTS: usize = 256;
 
-/// What follows the name of a database that is not complete yet. A random part follows.
+/// The suffix of an incomplete database's name. A random part follows.
 const DRAFT: &str = ".new-";
 
-/// The write-ahead log needs shared memory between all connections, which network and FUSE file systems do not promise.
-/// There a journal of overwritten pages protects each commit: it takes longer, and waits for readers. An earlier
-/// write-ahead log is read without shared memory, by a connection that is alone.
+/// The write-ahead log needs shared memory between all connections, which network and FUSE file systems do not
+/// guarantee. There, a journal of overwritten pages protects each commit: it is slower and waits for readers. An
+/// earlier write-ahead log is then read without shared memory, by an exclusive connection.
 const ROLLBACK_JOURNAL: &str = "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = TRUNCATE;
      PRAGMA locking_mode = NORMAL; SELECT count(*) FROM sqlite_schema;";
 
-/// Opens the write connection of a folder that nobody else can take.
+/// Opens the write connection in a folder that nobody else can take.
 ///
 /// # Errors
-/// As [`open_held`].
+/// See [`open_held`].
 #[cfg(test)]
 pub(crate) fn open_writer(
     path: &Path,
@@ -53,12 +53,12 @@ pub(crate) fn open_writer(
     open_held(path, backups, durability, &Holding::default())
 }
 
-/// Opens the write connection. Creates and migrates the database. Only one may exist in all processes, which the
-/// daemon's lock ensures.
+/// Opens the write connection; creates or migrates the database if necessary. Only one may exist across all processes,
+/// which the daemon's lock ensures.
 ///
 /// # Errors
-/// When the file cannot be opened or migrated, was written by a newer version, or is in a lost folder; nothing is
-/// changed then.
+/// When the file cannot be opened or migrated, was written by a newer version, or is in a lost folder. Nothing is then
+/// changed.
 pub(crate) fn open_held(
     path: &Path,
     backups: &Path,
@@ -91,7 +91,7 @@ pub(crate) fn open_held(
              PRAGMA journal_size_limit = {LOG_BYTES};"
         ))
         .map_err(failed)?;
-    // By now database and log are open.
+    // Both the database and the log are open by now.
     holding.check()?;
     private_file(path);
     plans_do_not_depend_on_values(&connection).map_err(failed)?;
@@ -100,7 +100,7 @@ pub(crate) fn open_held(
     Ok(connection)
 }
 
-/// The held folder, or else the one at the path.
+/// Opens the held folder, or otherwise the one at the path.
 fn folder_of(path: &Path, holding: &Holding) -> Result<File, OpenStoreError> {
     let opened = match holding.folder() {
         Some(held) => held.try_clone(),
@@ -119,7 +119,7 @@ fn is_missing(folder: &File, path: &Path) -> bool {
     }
 }
 
-/// Makes an empty database with all tables.
+/// Creates an empty database with all tables.
 fn create(path: &Path, backups: &Path, folder: &File) -> Result<(), OpenStoreError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let beginning = format!("{name}{DRAFT}");
@@ -139,7 +139,7 @@ fn create(path: &Path, backups: &Path, folder: &File) -> Result<(), OpenStoreErr
     made
 }
 
-/// Removes what a killed daemon left of its new database. The folder is held, so nobody is at work on it.
+/// Removes unfinished databases of a killed daemon. The folder is held, so nobody is still working on them.
 fn remove_drafts(folder: &File, beginning: &str) -> std::io::Result<()> {
     for entry in rustix::fs::Dir::read_from(folder)? {
         let entry = entry?;
@@ -150,7 +150,7 @@ fn remove_drafts(folder: &File, beginning: &str) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The file is synced once, when it is complete.
+/// Fills the draft. The file is synced once, when it is complete.
 fn fill(draft: &Path, backups: &Path) -> Result<(), OpenStoreError> {
     let failed = |source| OpenStoreError::Open { path: draft.to_owned(), source };
     let mut connection = Connection::open(draft).map_err(failed)?;
@@ -166,7 +166,7 @@ fn fill(draft: &Path, backups: &Path) -> Result<(), OpenStoreError> {
     synced.map_err(|source| OpenStoreError::Create { path: draft.to_owned(), source })
 }
 
-/// A log without its database is useless, and SQLite would apply it to the new database.
+/// Renames the draft. A log without its database is useless, and SQLite would apply it to the new database.
 fn put_in_place(folder: &File, draft: &str, name: &str) -> std::io::Result<()> {
     for side in ["-wal", "-shm", "-journal"] {
         match rustix::fs::unlinkat(folder, format!("{name}{side}"), AtFlags::empty()) {
@@ -178,7 +178,7 @@ fn put_in_place(folder: &File, draft: &str, name: &str) -> std::io::Result<()> {
     folder.sync_all()
 }
 
-/// SQLite gives its side files the mode of the database.
+/// Makes the database private. SQLite gives its side files the same mode.
 fn private_file(path: &Path) {
     if let Err(error) = std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)) {
         tracing::warn!(path = %path.display(), %error, "cannot make the database private");

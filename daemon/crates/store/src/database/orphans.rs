@@ -1,6 +1,7 @@
 //! Repairs activities without a batch, and closed batches without a job.
 //!
-//! A restored backup may contain some. If a session has no batch at all, its activities wait for the first prompt.
+//! A restored backup may contain some. If a session has no batch at all, a recovery batch is opened for its
+//! activities.
 
 use rusqlite::Connection;
 
@@ -30,25 +31,25 @@ impl Reader<'_> {
         )
     }
 
-    /// How many rows refer to missing rows.
+    /// The number of rows that refer to missing rows.
     pub fn loose_rows(self) -> Result<u64, StoreError> {
         let db = self.0;
         db.one("SELECT count(*) FROM pragma_foreign_key_check", [])
     }
 }
 
-/// Gives activities a batch and batches a job.
+/// Assigns activities to batches, and gives batches a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RepairOrphans {
     pub at: Timestamp,
 }
 
-/// The counts of repairs.
+/// The number of repairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RepairedOrphans {
-    /// Calls that were given a prompt.
+    /// Calls that were assigned to a prompt.
     pub calls: usize,
-    /// Prompts that were given a job.
+    /// Prompts that received a job.
     pub prompts: usize,
 }
 
@@ -62,7 +63,8 @@ impl Operation for RepairOrphans {
     }
 }
 
-/// Gives the calls of a session without any batch a recovery batch. It is closed, because nobody works in it.
+/// Opens a recovery batch for the calls of a session without batches. It is already closed, because nobody works in
+/// it.
 fn open_recovery_batches(db: &Connection) -> Result<(), StoreError> {
     db.execute(
         "INSERT INTO prompt_batches (session, seq, prompt_number, source, status, close_reason,
@@ -76,7 +78,7 @@ fn open_recovery_batches(db: &Connection) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Attaches activities to the batch that was open at their time, else to the first.
+/// Assigns activities to the batch that was open at their time, or otherwise to the first.
 fn attach_to_nearest(db: &Connection) -> Result<usize, StoreError> {
     let touched = db.all::<i64>(
         "UPDATE activities SET batch = (

@@ -1,14 +1,14 @@
 //! Replaces a damaged database.
 //!
-//! The damaged file and its side files are moved aside under a name with the time, and never deleted. The newest good
-//! backup takes their place, or an empty database if there is none. The new database lacks what was stored after that
-//! backup. Nothing is recovered from the damaged file; users can try that themselves, e.g. with `.recover` of the
-//! sqlite3 shell. Events that arrive during a repair wait in the spool.
+//! The damaged file and its side files are renamed to a name that contains the time, and never deleted. The newest
+//! good backup replaces them, or an empty database if there is none. The new database lacks what was stored after that
+//! backup. Nothing is recovered from the damaged file; users can try that themselves, for example with `.recover` in
+//! the sqlite3 shell. Events that arrive during a repair wait in the spool.
 //!
-//! The replacement is complete on disk before the damaged file is touched. A process killed at any point leaves
-//! either the damaged database or everything that [`finish_repair`] needs.
+//! The replacement is complete on disk before the damaged file is touched. A process killed at any point leaves either
+//! the damaged database or everything that [`finish_repair`] needs.
 //!
-//! A backup whose tables differ from this program's is not used as it is: its rows are copied into our own tables.
+//! A backup whose tables differ from this program's is not used directly: its rows are copied into our own tables.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -41,14 +41,14 @@ const DAMAGED: &str = ".damaged-";
 const REPLACED: &str = ".replaced-";
 /// Part of the name of a database that is about to replace another one.
 const RESTORING: &str = ".restoring";
-/// The same while it is being made, and the backup from which its rows come.
+/// The same while that database is being created, and the backup from which its rows come.
 const DRAFT: &str = ".restoring.part";
 const FOREIGN: &str = ".restoring.foreign";
-/// How long a repair is reported.
+/// How long a repair is reported, in milliseconds.
 const TOLD_FOR_MS: i64 = 7 * 24 * 60 * 60 * 1000;
-/// The most repairs in the note, if a disk keeps damaging files.
+/// The maximum number of repairs in the note, in case a disk keeps damaging files.
 const MOST_TOLD: usize = 10;
-/// How many bytes of the note are read.
+/// The number of bytes of the note that are read.
 const MOST_NOTE: u64 = 1 << 20;
 
 /// The files that a repair uses.
@@ -89,8 +89,8 @@ pub enum RepairError {
     },
 }
 
-/// Replaces a damaged database. Nobody may have it open for writing; readers wait while one file takes the other's
-/// place. On an error the damaged database stays in place.
+/// Replaces a damaged database. Nobody may have it open for writing; readers wait during the swap. On an error the
+/// damaged database stays in place.
 pub fn repair(
     site: &RepairSite,
     readers: &Readers,
@@ -108,7 +108,7 @@ pub fn repair(
     outcome
 }
 
-/// An error with all its causes.
+/// Formats an error with all its causes.
 pub fn in_full(error: &dyn std::error::Error) -> String {
     match error.source() {
         Some(source) => format!("{error}: {}", in_full(source)),
@@ -134,8 +134,8 @@ fn look_and_replace(
         Evidence::Unwanted { instead } => (Some(instead), REPLACED),
         Evidence::Reported | Evidence::Proven => (newest_good_backup(&site.backups), DAMAGED),
     };
-    // Forgotten items stay forgotten. A damaged database is not cleaned, but its backups were renewed at each
-    // forgetting.
+    // Forgotten items stay forgotten. A damaged database is not cleaned, but its backups were renewed whenever
+    // something was forgotten.
     let forgotten = match suffix {
         REPLACED => Connection::open_with_flags(&site.database, OpenFlags::SQLITE_OPEN_READ_ONLY)
             .map_err(StoreError::from)
@@ -152,7 +152,7 @@ fn look_and_replace(
         restored,
         left_out,
     };
-    // Write the note first: if the process dies after this, the next start finishes the repair.
+    // Writes the note first: if the process dies after this, the next start finishes the repair.
     if suffix == DAMAGED {
         remember(&site.note, &repair);
     }
@@ -160,9 +160,9 @@ fn look_and_replace(
     Ok(RepairOutcome::Repaired(repair))
 }
 
-/// Moves the damaged database aside and its replacement into its place.
+/// Moves the damaged database aside and puts its replacement in place.
 fn put_in_place(database: &Path, damaged: &Path) -> Result<(), RepairError> {
-    // Move the log first: a log without its database is harmless, but a foreign log would be applied to the copy.
+    // Moves the log first: a log without its database is harmless, but a foreign log would be applied to the copy.
     for side in ["-wal", "-shm", ""] {
         move_if_there(&with_suffix(database, side), &with_suffix(damaged, side))?;
     }
@@ -172,7 +172,7 @@ fn put_in_place(database: &Path, damaged: &Path) -> Result<(), RepairError> {
     sync_folder_of(database).map_err(failed)
 }
 
-/// Finishes the repair of a killed process. Call it before opening the database.
+/// Finishes the repair of a killed process. Must be called before the database is opened.
 pub(crate) fn finish_repair(database: &Path) -> io::Result<()> {
     let ready = replacement(database);
     remove_beside(database, &[DRAFT, FOREIGN])?;
@@ -183,12 +183,12 @@ pub(crate) fn finish_repair(database: &Path) -> io::Result<()> {
         // The process died before it replaced anything.
         return remove_if_there(&ready);
     }
-    tracing::warn!("a repair of the database is finished that was interrupted");
+    tracing::warn!("finishing an interrupted repair of the database");
     fs::rename(&ready, database)?;
     sync_folder_of(database)
 }
 
-/// The repairs of the last week, latest last; empty if the note cannot be read.
+/// Returns the repairs of the last week, latest last; empty if the note cannot be read.
 pub fn recent_repairs(note: &Path, now: Timestamp) -> Vec<Repair> {
     let Ok(bytes) = trusted_file::read(note, Links::Refused, MOST_NOTE) else { return Vec::new() };
     let mut repairs: Vec<Repair> = serde_json::from_slice(&bytes).unwrap_or_default();
@@ -202,7 +202,7 @@ pub fn remove_damaged(database: &Path) -> io::Result<()> {
     remove_beside(database, &[DAMAGED, REPLACED, RESTORING])
 }
 
-/// Removes the files whose names begin with the database's name and one of these endings.
+/// Removes the files whose names consist of the database's name and one of these suffixes.
 fn remove_beside(database: &Path, endings: &[&str]) -> io::Result<()> {
     let (Some(folder), Some(name)) = (database.parent(), database.file_name()) else { return Ok(()) };
     let aside: Vec<PathBuf> = endings.iter().map(|ending| with_suffix(Path::new(name), ending)).collect();
@@ -222,14 +222,14 @@ fn remove_beside(database: &Path, endings: &[&str]) -> io::Result<()> {
 }
 
 fn look_at(database: &Path) -> Result<(), StoreError> {
-    // Write access is needed to play back a log.
+    // Playing back a log needs write access.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(database, flags)?;
     leave_log_when_closed(&db)?;
     Reader(&db).check(Thoroughness::StructureAndIndexes)
 }
 
-/// Writes a complete database beside the damaged one.
+/// Writes a complete replacement next to the damaged database.
 fn prepare(
     site: &RepairSite,
     restored: Option<&Path>,
@@ -250,13 +250,13 @@ fn prepare(
         copy_rows(site, &draft, &mut foreign)?;
         tracing::warn!(
             left_behind = foreign.told().len(),
-            "took only the rows of a backup with other tables"
+            "restored only the rows of a backup with different tables"
         );
     }
     let mut db = Connection::open(&draft)?;
     fs::set_permissions(&draft, fs::Permissions::from_mode(0o600)).map_err(failed)?;
     migration::migrate(&mut db, &draft, &site.backups)?;
-    // Statistics are made again.
+    // Statistics are recomputed.
     db.execute_batch(
         "PRAGMA secure_delete = ON; DROP TABLE IF EXISTS sqlite_stat1; DROP TABLE IF EXISTS sqlite_stat4",
     )?;
@@ -269,7 +269,7 @@ fn prepare(
     Ok(LeftOut { forgotten, foreign: foreign.told() })
 }
 
-/// Replaces a copied database by a new one with the same rows.
+/// Replaces a copied database with a new one that has the same rows.
 fn copy_rows(site: &RepairSite, draft: &Path, misfits: &mut Misfits) -> Result<(), RepairError> {
     let foreign = with_suffix(&site.database, FOREIGN);
     let failed = |source| RepairError::File { path: foreign.clone(), source };
@@ -298,7 +298,7 @@ fn forget_again(
     db.execute_batch("PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON; BEGIN")?;
     let again = ForgetAgain { memory: forgotten, at };
     let forgotten = execution::execute(db, again, &mut Changes::default()).map_err(RepairError::Forget)?;
-    // The vacuum below removes them.
+    // The vacuum below removes the traces.
     execution::execute(db, TracesRemoved, &mut Changes::default()).map_err(RepairError::Forget)?;
     db.execute_batch("COMMIT; VACUUM")?;
     Ok(forgotten.counts)
@@ -335,7 +335,7 @@ fn remember(note: &Path, repair: &Repair) {
     let surplus = repairs.len().saturating_sub(MOST_TOLD);
     repairs.drain(..surplus);
     if let Err(error) = write_note(note, &repairs) {
-        tracing::warn!(note = %note.display(), %error, "the repair is told of only here");
+        tracing::warn!(note = %note.display(), %error, "cannot write the repair note; the repair is reported only here");
     }
 }
 

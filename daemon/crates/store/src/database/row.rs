@@ -1,10 +1,10 @@
-//! Reads rows as values. A [`record!`] names the column of each field, so the list of columns and the reading code
-//! cannot differ. [`Sql`] runs a statement and reads its rows.
+//! Reads rows as values. A [`record!`] names the column of each field, so the column list and the reading code cannot
+//! diverge. [`Sql`] runs a statement and reads its rows.
 //!
-//! Values are read by position: looking up a column by its name costs more than reading it.
+//! Values are read by position, because looking up a column by name costs more than reading it.
 //!
 //! A foreign database may contain values of the wrong type or size. Such a value is read as the nearest valid one, or
-//! as missing, so that one bad row does not block the others. `portable/damaged.rs` lists these rows.
+//! as missing, so that one bad row does not block the others. `portable/damaged.rs` lists such rows.
 
 use rusqlite::types::{FromSql, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Params, Row};
@@ -22,7 +22,7 @@ use recall_domain::observation::{Importance, ObservationType};
 use recall_domain::order::Order;
 use recall_domain::sync::DeviceId;
 
-/// A value that is read from one or more columns.
+/// A value read from one or more columns.
 pub(crate) trait FromRow: Sized {
     const WIDTH: usize = 1;
 
@@ -48,12 +48,12 @@ impl Cells for Row<'_> {
 /// Runs statements. Each is prepared once per connection.
 pub(crate) trait Sql {
     fn run(&self, sql: &str, given: impl Params) -> Result<(), StoreError>;
-    /// Like [`Sql::run`], and returns how many rows changed.
+    /// Like [`Sql::run`]; returns the number of changed rows.
     fn update(&self, sql: &str, given: impl Params) -> Result<usize, StoreError>;
     fn all<T: FromRow>(&self, sql: &str, given: impl Params) -> Result<Vec<T>, StoreError>;
-    /// The first row, if any.
+    /// Returns the first row, if any.
     fn first<T: FromRow>(&self, sql: &str, given: impl Params) -> Result<Option<T>, StoreError>;
-    /// The first row. No row is an error.
+    /// Returns the first row. A missing row is an error.
     fn one<T: FromRow>(&self, sql: &str, given: impl Params) -> Result<T, StoreError>;
 }
 
@@ -81,7 +81,7 @@ impl Sql for Connection {
 }
 
 /// Defines a struct with its `SELECT`: `struct Name from "tables" { field: Type = "column", ... }`. A field that is
-/// read from several columns names them all.
+/// read from several columns names all of them.
 macro_rules! record {
     ($(#[$meta:meta])* $vis:vis struct $name:ident from $source:literal {
         $(#[$first_doc:meta])* $first_vis:vis $first:ident: $first_type:ty = $first_column:literal
@@ -114,16 +114,16 @@ macro_rules! record {
 }
 pub(crate) use record;
 
-/// Reads the value at this position, and advances the position.
+/// Reads the value at this position and advances the position.
 pub(crate) fn next<T: FromRow>(row: &Row<'_>, at: &mut usize) -> rusqlite::Result<T> {
     let value = T::from_row(row, *at)?;
     *at += T::WIDTH;
     Ok(value)
 }
 
-/// A larger number is not a real count, and would overflow later sums.
+/// Larger numbers are no real counts, and would overflow later sums.
 pub(crate) const MOST: u32 = i32::MAX as u32;
-/// The last millisecond of the year 9999, and as far back from 1970.
+/// The last millisecond of the year 9999. Also the limit before 1970.
 pub(crate) const LATEST_MS: i64 = 253_402_300_799_999;
 
 fn number(value: ValueRef<'_>) -> i64 {
@@ -170,7 +170,7 @@ impl FromRow for bool {
     }
 }
 
-/// An id or a hash. Bytes of another length are none.
+/// Reads an id or a hash. Bytes of another length count as missing.
 impl FromRow for [u8; 16] {
     fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
         let bytes = row.get_ref(first)?.as_blob().unwrap_or_default();
@@ -242,21 +242,21 @@ impl FromRow for Timestamp {
     }
 }
 
-/// A text, decompressed if it is stored compressed.
+/// Reads a text, decompressing it if necessary.
 impl FromRow for String {
     fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
         row.get_ref(first).map(text)
     }
 }
 
-/// SQLite has no unsigned integers.
+/// Reads an unsigned integer, which SQLite lacks.
 impl FromRow for u64 {
     fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
         Ok(Self::try_from(row.get_ref(first).map(number)?).unwrap_or(0))
     }
 }
 
-/// `None` if the first column has no value.
+/// Reads `None` if the first column has no value.
 impl<T: FromRow> FromRow for Option<T> {
     const WIDTH: usize = T::WIDTH;
 
@@ -266,7 +266,7 @@ impl<T: FromRow> FromRow for Option<T> {
     }
 }
 
-/// Reads JSON arrays. Elements of another type are left out.
+/// Reads JSON arrays. Elements of another type are skipped.
 macro_rules! lists {
     ($($item:ty),+) => {$(
         impl FromRow for Vec<$item> {

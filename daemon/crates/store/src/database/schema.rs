@@ -1,9 +1,9 @@
-//! The tables of this version, and the fingerprint that recognises databases with other tables.
+//! The tables of this version, and the fingerprint that detects databases with different tables.
 
 use rusqlite::{Connection, OptionalExtension};
 use sha2::{Digest, Sha256};
 
-/// Step N upgrades a database from version N to N + 1. Never change a released step.
+/// Step N upgrades a database from version N to N + 1. A released step must never change.
 pub(crate) const STEPS: &[&str] = &[
     include_str!("schema_1.sql"),
     include_str!("schema_2.sql"),

@@ -1,6 +1,6 @@
-//! Stores long texts compressed. Short ones stay plain, so that they can be read in the database.
+//! Stores long texts compressed. Short ones stay readable in the database.
 //!
-//! The column's type tells which: TEXT is plain, BLOB is zstd.
+//! The column's type distinguishes them: TEXT is plain, BLOB is zstd.
 
 use std::cell::RefCell;
 use std::io;
@@ -11,9 +11,9 @@ use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, 
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::get_frame_content_size;
 
-/// Below this size, compressing saves less than the readable form is worth.
+/// The minimum size for compression, in bytes. Below it, the savings are worth less than the readable form.
 const PLAIN_BYTES: usize = 4096;
-/// Stored texts barely exceed the largest payload, so a larger size means damage.
+/// Stored texts barely exceed the largest payload, so a larger size indicates damage.
 const MOST_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The default of zstd.
@@ -36,7 +36,7 @@ fn compress(text: &str) -> io::Result<Vec<u8>> {
 }
 
 fn decompress(packed: &[u8]) -> io::Result<String> {
-    // Every compressed text begins with its length, so it is decompressed into one block of memory.
+    // Every compressed text begins with its length, so it is decompressed into a single allocation.
     let length = get_frame_content_size(packed).ok().flatten().filter(|length| *length <= MOST_BYTES);
     let length = length.and_then(|length| usize::try_from(length).ok()).ok_or(io::ErrorKind::InvalidData)?;
     let text = zstd::bulk::decompress(packed, length)?;
@@ -62,7 +62,7 @@ pub(crate) fn add_function(db: &Connection) -> rusqlite::Result<()> {
         FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_INNOCUOUS;
     db.create_scalar_function("plain", 1, flags, |context| {
         let value = context.get_raw(0);
-        // Any other blob is no compressed text.
+        // Any other blob is not compressed text.
         let text = matches!(value, ValueRef::Blob(_)).then(|| Unpacked::column_result(value));
         Ok(match text {
             Some(Ok(text)) => Value::Text(text.0),

@@ -52,7 +52,7 @@ impl CopyOf<'_> {
     }
 }
 
-/// When the original of this copy was forgotten.
+/// Returns when the original of this copy was forgotten.
 pub(crate) fn forgotten_at(db: &Connection, copy: CopyOf<'_>) -> Result<Option<Timestamp>, StoreError> {
     db.first("SELECT at FROM forgotten WHERE name = ?1", [copy.name()])
 }
@@ -91,7 +91,7 @@ const PLANS: &str = "SELECT l.id, l.updated_at, s.agent, s.session_id, l.kind, l
 
 const SAID: &str = "SELECT id, created_at, uuid FROM said_elsewhere WHERE TRUE";
 
-/// Which rows to name.
+/// Which rows to record.
 #[derive(Clone, Copy)]
 enum Rows<'a> {
     All,
@@ -174,7 +174,7 @@ pub(super) fn remember(db: &Connection, to_forget: &RowsToForget, at: Timestamp)
     Ok(())
 }
 
-/// The rows outside these sessions.
+/// Returns the rows outside these sessions.
 fn outside(
     db: &Connection,
     table: &str,
@@ -188,7 +188,7 @@ fn outside(
     Ok(numbers(db, &sql, params![set(rows)?, set(sessions)?])?.into_iter().collect())
 }
 
-/// Everything that a database remembers of forgotten items.
+/// Everything that a database remembers about forgotten items.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Memory {
     names: BTreeMap<Hash, Timestamp>,
@@ -207,7 +207,7 @@ impl Memory {
         self.names.is_empty() && self.sessions.is_empty()
     }
 
-    /// Stores these memories in another database.
+    /// Stores this record in another database.
     pub(crate) fn keep_in(&self, db: &Connection) -> Result<(), StoreError> {
         for (name, at) in &self.names {
             db.run(
@@ -227,7 +227,7 @@ impl Memory {
         Ok(())
     }
 
-    /// The rows of a database that were stored there before they were forgotten elsewhere.
+    /// Returns the rows of a database that were stored there before they were forgotten elsewhere.
     pub(crate) fn rows_in(&self, db: &Connection) -> Result<RowsToForget, StoreError> {
         let mut found = RowsToForget::default();
         if self.is_empty() {

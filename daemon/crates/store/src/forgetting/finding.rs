@@ -1,4 +1,4 @@
-//! Finds the rows that a selection matches.
+//! Finds the rows that match a selection.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use recall_domain::ids::{SessionKey, Timestamp};
 /// The ids of the rows to remove.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RowsToForget {
-    /// Whole sessions; their rows are in the other sets too.
+    /// Whole sessions. Their rows are in the other sets too.
     pub(super) sessions: BTreeSet<i64>,
     /// Batches that lose the text of their prompt.
     pub(super) prompts: BTreeSet<i64>,
@@ -34,10 +34,10 @@ pub struct RowsToForget {
     pub(super) compactions: BTreeSet<i64>,
     /// Sessions that lose their title.
     pub(super) titles: BTreeSet<i64>,
-    /// Observations that stay and lose the text from before a person rewrote them.
+    /// Observations that stay but lose the text from before a person rewrote them.
     pub(super) former_texts: BTreeSet<i64>,
     pub(super) unparsed: BTreeSet<Vec<u8>>,
-    /// The removed texts, to find copies of them.
+    /// The removed texts, used to find copies of them.
     pub(super) words: Vec<String>,
 }
 
@@ -46,7 +46,7 @@ const OLD: &str = "SELECT id FROM sessions s WHERE last_event_at < ?1 AND NOT EX
     SELECT 1 FROM observations o WHERE o.session = s.id AND o.pinned_at IS NOT NULL)";
 
 impl Reader<'_> {
-    /// Finds the rows that a selection matches now.
+    /// Finds the rows that match a selection now.
     pub fn find_rows_to_forget(self, selection: &Selection) -> Result<RowsToForget, StoreError> {
         let db = self.0;
         let mut to_forget = RowsToForget::default();
@@ -71,7 +71,7 @@ impl Reader<'_> {
         Ok(to_forget)
     }
 
-    /// Unreadable events that the selection may include and that cannot be assigned to anything.
+    /// Returns unreadable events that the selection may cover and that cannot be assigned to anything.
     pub fn unreadable_events(
         self,
         selection: &Selection,
@@ -94,7 +94,7 @@ impl Reader<'_> {
 }
 
 impl RowsToForget {
-    /// The sessions to remove completely.
+    /// Returns the sessions to remove completely.
     pub fn session_keys(&self, db: Reader<'_>) -> Result<Vec<SessionKey>, StoreError> {
         keys(db.0, &self.sessions)
     }
@@ -122,7 +122,7 @@ impl RowsToForget {
         }
     }
 
-    /// The selected items that can be shown, the most important kinds first.
+    /// Returns the selected items that can be shown, most important kinds first.
     pub fn documents(&self) -> impl Iterator<Item = DocumentKey> + '_ {
         let kinds = [
             (DocumentKind::Observation, &self.observations),
@@ -197,7 +197,7 @@ impl RowsToForget {
         self.add_unparsed_of(db, session)
     }
 
-    /// Unreadable events that still name the session.
+    /// Adds unreadable events that still name the session.
     fn add_unparsed_of(&mut self, db: &Connection, session: i64) -> Result<(), StoreError> {
         let id: String =
             db.query_row("SELECT session_id FROM sessions WHERE id = ?1", [session], |row| row.cell(0))?;
@@ -260,7 +260,7 @@ impl RowsToForget {
         }
     }
 
-    /// The project of unreadable events is unknown.
+    /// Adds unreadable events. Their project is unknown.
     fn add_matching_unparsed(&mut self, db: &Connection, matcher: &Matcher) -> Result<(), StoreError> {
         if matcher.criteria.projects.is_some() {
             return Ok(());
@@ -280,8 +280,8 @@ impl RowsToForget {
         Ok(())
     }
 
-    /// Adds what was made from the selected prompts, answers and activities: observations that rest on one of them,
-    /// and their sessions' summaries. recall's own summaries are made again from the rest.
+    /// Adds what was derived from the selected prompts, answers and activities: observations that rest on one of them,
+    /// and their sessions' summaries. recall's own summaries are recomputed from the rest.
     fn add_derived(&mut self, db: &Connection) -> Result<(), StoreError> {
         let events: BTreeSet<String> = self.events(db)?.into_iter().collect();
         if events.is_empty() {
@@ -309,7 +309,7 @@ impl RowsToForget {
         Ok(())
     }
 
-    /// The events of the selected rows, as evidence names them.
+    /// Returns the events of the selected rows, as evidence names them.
     pub(super) fn events(&self, db: &Connection) -> Result<Vec<String>, StoreError> {
         let mut events = Vec::new();
         for (rows, sql) in [
@@ -332,7 +332,7 @@ impl RowsToForget {
         Ok(events)
     }
 
-    /// The sessions of the selected prompts, answers, activities and asides.
+    /// Returns the sessions of the selected prompts, answers, activities and asides.
     pub(super) fn sessions_of_rows(&self, db: &Connection) -> Result<BTreeSet<i64>, StoreError> {
         let mut sessions = BTreeSet::new();
         for (rows, sql) in [
@@ -376,7 +376,7 @@ pub(super) fn set(rows: &BTreeSet<i64>) -> Result<String, StoreError> {
     Ok(serde_json::to_string(rows)?)
 }
 
-/// Finds sessions that lie completely within the time range.
+/// Finds sessions that are completely within the time range.
 fn sessions_within(db: &Connection, matcher: &Matcher) -> Result<Vec<i64>, StoreError> {
     let mut statement = db.prepare_cached("SELECT id, started_at, project, last_event_at FROM sessions")?;
     let mut rows = statement.query([])?;
@@ -428,7 +428,7 @@ struct Matcher<'a> {
     words: Vec<Word>,
 }
 
-/// A word to find in a text, as it is or inside of JSON.
+/// A word to find in a text, verbatim or as escaped in JSON.
 struct Word([Regex; 2]);
 
 impl Word {
@@ -462,7 +462,7 @@ impl<'a> Matcher<'a> {
         Ok(found)
     }
 
-    /// Matches the time and the project, the second and third columns.
+    /// Whether the time and the project, the second and third columns, match.
     fn fits_place(&self, row: &Row<'_>) -> Result<bool, StoreError> {
         let (at, project): (i64, i64) = (row.cell(1)?, row.cell(2)?);
         let fits_project = self
@@ -494,7 +494,7 @@ fn texts(row: &Row<'_>, columns: usize) -> Result<String, StoreError> {
     Ok(all)
 }
 
-/// True if every word occurs, ignoring case. False without words.
+/// Whether every word occurs, ignoring case. False without words.
 pub fn has_all_words(text: &str, words: &[String]) -> bool {
     !words.is_empty() && words.iter().all(|word| Word::new(word).is_some_and(|word| word.occurs_in(text)))
 }

@@ -1,12 +1,12 @@
-//! Forgetting: finds the rows that a selection matches, and removes them so that they do not come back.
+//! Forgetting: finds the rows that match a selection, and removes them permanently.
 //!
-//! A row is removed with everything that was made from it. The traces that stay contain no text: event ids detect
-//! repeated deliveries, session hashes reject late events, and title hashes stop a compressor from making a forgotten
-//! observation again. A partly forgotten session keeps its sequence numbers without their texts, because later events
-//! are ordered by them.
+//! A row is removed together with everything derived from it. The remaining traces contain no text: event ids detect
+//! repeated deliveries, session hashes reject late events, and title hashes keep a compressor from producing a
+//! forgotten observation again. A partly forgotten session keeps its sequence numbers without their texts, because
+//! later events are ordered by them.
 //!
 //! Freed pages are overwritten (`secure_delete`), but SQLite leaves copies behind when it moves rows between pages.
-//! Only [`rewrite`] removes them all. `app::forgetting` cleans the index, the spool and the backups.
+//! Only [`rewrite`] removes all of them. `app::forgetting` cleans the index, the spool and the backups.
 
 mod copies;
 mod finding;
@@ -32,7 +32,7 @@ pub(super) use tombstones::{belongs_to_forgotten_session, is_forgotten, was_forg
 /// Selects what to forget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
-    /// These items and what was made from them; for a prompt also its answer and its work.
+    /// These items and everything derived from them; for a prompt also its answer and its work.
     Documents(Vec<DocumentKey>),
     Session(SessionRow),
     Matching(Criteria),
@@ -40,18 +40,18 @@ pub enum Selection {
     SilentSince(Timestamp),
 }
 
-/// Conditions that rows must meet; an absent one does not filter. Without words or times, whole projects are selected.
+/// Conditions that rows must meet; absent ones do not filter. Without words or times, whole projects are selected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Criteria {
     pub projects: Option<Vec<ProjectRow>>,
     pub since: Option<Timestamp>,
     /// Exclusive.
     pub until: Option<Timestamp>,
-    /// Each of them must occur in a row's texts, ignoring case.
+    /// Words that must all occur in a row's texts, ignoring case.
     pub words: Vec<String>,
 }
 
-/// The treatment of unreadable events that cannot be assigned to a session or project.
+/// What to do with unreadable events that cannot be assigned to a session or project.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unreadable {
     #[default]
@@ -60,7 +60,7 @@ pub enum Unreadable {
 }
 
 impl Selection {
-    /// True if the selection may include events of this time.
+    /// Whether the selection may cover events of this time.
     pub fn spans(&self, at: Timestamp) -> bool {
         match self {
             Self::Documents(_) => false,
@@ -74,7 +74,7 @@ impl Selection {
     }
 }
 
-/// How many visible items are selected, or were removed.
+/// The number of visible items selected or removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ForgottenCounts {
     pub observations: usize,
@@ -92,19 +92,19 @@ pub struct ForgottenCounts {
     pub asides: usize,
 }
 
-/// The counts of removed items.
+/// The removed items.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Forgotten {
     pub counts: ForgottenCounts,
-    /// Sessions that lost something and whose running actor may still have it.
+    /// Sessions that lost something and whose running actor may still hold it.
     pub touched: Vec<SessionKey>,
     /// Sessions that were removed.
     pub sessions: Vec<SessionKey>,
 }
 
-/// Rewrites the whole database and empties the log, so that neither contains a byte of a removed row. Needs the
-/// write connection outside of a transaction, and takes about a second per hundred megabytes. Fails if a reader
-/// stays so long that the log cannot be emptied.
+/// Rewrites the whole database and empties the log, so that neither contains a byte of a removed row. Needs the write
+/// connection outside of a transaction, and takes about a second per hundred megabytes. Fails if a reader blocks the
+/// log for too long.
 pub fn rewrite(connection: &Connection) -> Result<(), StoreError> {
     connection.execute_batch("VACUUM")?;
     empty_log_now(connection)

@@ -25,18 +25,18 @@ use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{BatchId, ProjectRow, SessionKey, SessionRow, Timestamp};
 use recall_domain::order::Order;
 
-/// The marker for an unfinished cleanup.
+/// The marker of an unfinished cleanup.
 const TRACES_LEFT: &str = "traces_left";
 /// Replaces a forgotten title in an injection record.
 const FORGOTTEN: &str = "(forgotten)";
 
-/// Removes the rows that a selection matches now. Events of removed sessions that were captured up to `at` are no
-/// longer stored.
+/// Removes the rows that match a selection now. Events of removed sessions that were captured up to `at` will no
+/// longer be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forget {
     pub what: Selection,
     pub unreadable: Unreadable,
-    /// When the user asked for it.
+    /// When the user requested it.
     pub at: Order,
 }
 
@@ -78,7 +78,7 @@ impl Operation for ForgetAgain {
             true => Forgotten::default(),
             false => remove(db, &to_forget, self.at)?,
         };
-        // After the removal, which would record the present time.
+        // After the removal, which would record the current time.
         self.memory.keep_in(db)?;
         Ok(forgotten)
     }
@@ -119,7 +119,7 @@ pub(crate) struct Foreign {
     pub said: BTreeSet<i64>,
 }
 
-/// Removes rows that may come back.
+/// Removes rows that may come back later.
 pub(crate) fn leave(db: &WriteContext<'_>, foreign: Foreign, at: Timestamp) -> Result<(), StoreError> {
     if foreign == Foreign::default() {
         return Ok(());
@@ -151,7 +151,7 @@ fn remove(db: &WriteContext<'_>, to_forget: &RowsToForget, at: Order) -> Result<
     remove_rows(db, to_forget)?;
     say_anew(db, &to_forget.former_texts)?;
     for session in &touched {
-        // A running call also loses its task, because tasks are not searched.
+        // A running call loses its task too, because tasks are not searched.
         db.prepare_cached("UPDATE running_calls SET task_kind = NULL, task = NULL WHERE session = ?1")?
             .execute([session])?;
     }
@@ -159,7 +159,7 @@ fn remove(db: &WriteContext<'_>, to_forget: &RowsToForget, at: Order) -> Result<
         bury_session(db, (*session, key), at)?;
         db.prepare_cached("DELETE FROM sessions WHERE id = ?1")?.execute([session])?;
     }
-    // Observations that a removed row had superseded or settled become active again.
+    // Observations that a removed row superseded or settled become active again.
     for (project, subjects) in concerned {
         settle(db, project, &subjects, since)?;
     }
@@ -197,8 +197,8 @@ fn owe_cleaning(db: &Connection, at: Timestamp) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Removes what was made of a batch before it became private: its observations, running jobs and the session's
-/// summary, which is made again from the rest. Call it before removing the batch's own texts.
+/// Removes what was derived from a batch before it became private: its observations, running jobs and the session's
+/// summary, which is recomputed from the rest. Must be called before the batch's own texts are removed.
 pub(crate) fn withdraw(
     db: &WriteContext<'_>,
     (session, batch): (SessionRow, BatchId),
@@ -220,7 +220,7 @@ pub(crate) fn withdraw(
     for summary in summaries.query_map(params![session], |row| row.cell::<i64>(0))? {
         log(db, DocumentKind::Summary, summary?)?;
     }
-    // A title that the agent gave does not come from the batch, so it stays.
+    // A title given by the agent does not come from the batch, so it stays.
     db.prepare_cached("UPDATE sessions SET title = NULL WHERE id = ?1 AND named_by IS NULL")?
         .execute(params![session])?;
     summarise_again(db, &[session.0].into(), at)?;
@@ -229,7 +229,7 @@ pub(crate) fn withdraw(
 }
 
 impl Reader<'_> {
-    /// True if forgotten words may remain because the cleanup was not finished.
+    /// Whether forgotten words may remain because the cleanup was not finished.
     pub fn traces_left(self) -> Result<bool, StoreError> {
         let db = self.0;
         let mut find = db.prepare_cached("SELECT EXISTS (SELECT 1 FROM meta WHERE key = ?1)")?;
@@ -250,7 +250,7 @@ impl Operation for TracesRemoved {
     }
 }
 
-/// Batches of remaining sessions whose observation was stored in a removed session. They get an observation of
+/// Returns batches of remaining sessions whose observation was stored in a removed session. They get an observation of
 /// their own.
 fn shared_batches(db: &Connection, to_forget: &RowsToForget) -> Result<Vec<(i64, i64)>, StoreError> {
     let mut statement = db.prepare_cached(
@@ -266,8 +266,8 @@ fn shared_batches(db: &Connection, to_forget: &RowsToForget) -> Result<Vec<(i64,
     Ok(batches.collect::<Result<_, _>>()?)
 }
 
-/// The subjects of removed observations, of observations that removed work settled, and of observations that rest
-/// on such work. Removes the settlements too, except those of removed batches.
+/// Returns the subjects of removed observations, of observations that removed work settled, and of observations that
+/// rest on such work. Also removes the settlements, except those of removed batches.
 fn concerned(
     db: &Connection,
     to_forget: &RowsToForget,
@@ -324,7 +324,7 @@ fn say_to_index(db: &WriteContext<'_>, to_forget: &RowsToForget) -> Result<(), S
     to_forget.documents().try_for_each(|key| log(db, key.kind, key.row))
 }
 
-/// Removes the evidence and files of removed rows from the observations that stay.
+/// Removes the evidence and files of removed rows from the remaining observations.
 fn strip_evidence(db: &Connection, to_forget: &RowsToForget) -> Result<(), StoreError> {
     let events: BTreeSet<String> = to_forget.events(db)?.into_iter().collect();
     let mut find = db.prepare_cached(
@@ -355,7 +355,7 @@ fn strip_evidence(db: &Connection, to_forget: &RowsToForget) -> Result<(), Store
     Ok(())
 }
 
-/// Cancels jobs that run on removed texts: their result finds no job, and the remaining batches get a new one.
+/// Cancels jobs that use removed texts: their result finds no job, and the remaining batches get a new one.
 fn stop_work(db: &WriteContext<'_>, to_forget: &RowsToForget, at: Order) -> Result<(), StoreError> {
     let mut batches: BTreeSet<i64> = to_forget.prompts.union(&to_forget.responses).copied().collect();
     for (rows, table) in [(&to_forget.activities, "activities"), (&to_forget.asides, "asides")] {
@@ -411,14 +411,14 @@ fn remove_rows(db: &Connection, to_forget: &RowsToForget) -> Result<(), StoreErr
     Ok(())
 }
 
-/// Sessions whose summary is being made now, from texts that may be removed.
+/// Returns sessions whose summary is currently being made from texts that may be removed.
 fn being_summarised(db: &Connection, sessions: &BTreeSet<i64>) -> Result<BTreeSet<i64>, StoreError> {
     let running = "SELECT session FROM jobs WHERE kind = 'summary' AND status = 'running'
         AND session IN (SELECT value FROM json_each(?1))";
     Ok(numbers(db, running, [set(sessions)?])?.into_iter().collect())
 }
 
-/// Sessions that lost part of the source of their summary.
+/// Requests new summaries for sessions that lost part of the source.
 fn summarise_again(db: &WriteContext<'_>, sessions: &BTreeSet<i64>, at: Timestamp) -> Result<(), StoreError> {
     db.execute(
         "DELETE FROM jobs WHERE kind = 'summary' AND status = 'running'
@@ -434,14 +434,14 @@ fn summarise_again(db: &WriteContext<'_>, sessions: &BTreeSet<i64>, at: Timestam
     Ok(())
 }
 
-/// Injection records contain titles: removes those of missing items and those that contain the words.
+/// Removes titles from injection records: those of missing items and those that contain the words.
 fn forget_titles_given(db: &Connection, words: &[String]) -> Result<(), StoreError> {
     let mut find = db.prepare_cached("SELECT id, items, file FROM injections")?;
     let mut rows = find.query([])?;
     while let Some(row) = rows.next()? {
         let items: String = row.cell(1)?;
         if let Some(items) = without_lost_titles(db, &items, words)? {
-            // The record loses its file too: the only effect is that notes on the file may be injected again.
+            // The record loses its file too. The only effect is that notes on the file may be injected again.
             db.prepare_cached("UPDATE injections SET items = ?2, file = NULL WHERE id = ?1")?
                 .execute(params![row.cell::<i64>(0)?, items])?;
         }
@@ -454,14 +454,14 @@ fn forget_titles_given(db: &Connection, words: &[String]) -> Result<(), StoreErr
     Ok(())
 }
 
-/// The items without forgotten titles; `None` if nothing changes.
+/// Returns the items without forgotten titles; `None` if nothing changes.
 pub(crate) fn without_lost_titles(
     db: &Connection,
     items: &str,
     words: &[String],
 ) -> Result<Option<String>, StoreError> {
     let Ok(mut items) = serde_json::from_str::<Vec<Value>>(items) else {
-        // The record cannot be read.
+        // The record cannot be parsed.
         return Ok(Some("[]".to_owned()));
     };
     let mut changed = false;

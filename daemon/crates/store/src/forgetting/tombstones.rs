@@ -1,4 +1,4 @@
-//! Tombstones: the traces of forgotten data that keep it from coming back.
+//! Tombstones: traces of forgotten data that keep it from coming back.
 
 use rusqlite::{Connection, OptionalExtension};
 use sha2::{Digest, Sha256};
@@ -12,7 +12,7 @@ use recall_domain::ids::{BatchId, EventId, SessionKey, SessionRow, Timestamp};
 use recall_domain::observation::ObservationDraft;
 use recall_domain::order::Order;
 
-/// A full hash would not be noticeably safer.
+/// A truncated hash; the full one would not be noticeably safer.
 pub(super) type Hash = [u8; 16];
 
 pub(super) fn hash(parts: &[&str]) -> Hash {
@@ -32,7 +32,7 @@ fn title_hash(title: &str) -> Hash {
     hash(&[title.trim()])
 }
 
-/// Detaches the session's events, keeps their ids, and rejects events that are still on their way.
+/// Detaches the session's events, keeps their ids, and rejects events that are still in transit.
 pub(super) fn bury_session(
     db: &Connection,
     (session, key): (i64, &SessionKey),
@@ -53,7 +53,7 @@ pub(super) fn bury_session(
     Ok(())
 }
 
-/// True if the event was captured before its session was forgotten.
+/// Whether the event was captured before its session was forgotten.
 pub(crate) fn belongs_to_forgotten_session(
     db: &Connection,
     key: &SessionKey,
@@ -71,13 +71,13 @@ pub(crate) fn belongs_to_forgotten_session(
     Ok(forgotten.is_some_and(|forgotten| !forgotten.is_before(&taken)))
 }
 
-/// True if anything of this session was captured and forgotten.
+/// Whether anything of this session was captured and forgotten.
 pub(crate) fn is_forgotten(db: &Connection, key: &SessionKey) -> Result<bool, StoreError> {
     let mut find = db.prepare_cached("SELECT EXISTS (SELECT 1 FROM forgotten_sessions WHERE name = ?1)")?;
     Ok(find.query_row([session_hash(key)], |row| row.cell(0))?)
 }
 
-/// Stops removed observations from being made again in sessions that stay.
+/// Keeps removed observations from being made again in remaining sessions.
 pub(super) fn bury_observations(db: &Connection, to_forget: &RowsToForget) -> Result<(), StoreError> {
     let mut find = db.prepare_cached(
         "SELECT o.title, o.evidence, p.session, iif(p.session = o.session, o.batch, NULL) FROM observations o
@@ -100,7 +100,7 @@ pub(super) fn bury_observations(db: &Connection, to_forget: &RowsToForget) -> Re
     Ok(())
 }
 
-/// True if an observation was forgotten before: its session had one with this title, or its batch had one with all of
+/// Whether an observation was forgotten before: its session had one with this title, or its batch had one with all of
 /// this evidence.
 pub(crate) fn was_forgotten(
     db: &Connection,

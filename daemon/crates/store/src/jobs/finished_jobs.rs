@@ -19,9 +19,9 @@ use recall_system::faults::{self, Point};
 pub struct FinishedJob {
     pub job: JobId,
     pub result: JobResult,
-    /// Who made the result, e.g. `extractive`.
+    /// Who made the result, such as `extractive`.
     pub origin: String,
-    /// The parts that a model was not shown, a JSON object.
+    /// The parts that a model was not shown, as a JSON object.
     pub cuts: Option<String>,
     pub now: Timestamp,
 }
@@ -37,24 +37,24 @@ pub enum JobResult {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionResult {
     pub summary: Option<SummaryDraft>,
-    /// Set if the observations of its batches were selected again.
+    /// Present if the observations of the session's batches were selected again.
     pub choice: Option<Choice>,
-    /// What became of what it was told.
+    /// What became of what was injected into it.
     pub uses: Vec<ToldUse>,
     pub next: Next,
 }
 
-/// The next step after a session's result is stored.
+/// The next step after storing a session's result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Next {
     #[default]
     Nothing,
-    /// A model is asked for notes: for the first time, or for the remaining turns.
+    /// Request notes from a model: for the first time, or for the remaining turns.
     Notes,
 }
 
-/// Stores a result and marks its job done. If the job is no longer running, it was given to another worker meanwhile,
-/// and this late result is dropped.
+/// Stores a result and marks its job as done. If the job is no longer running, it was given to another worker, and
+/// this late result is dropped.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FinishJob(pub FinishedJob);
 
@@ -66,7 +66,7 @@ impl Operation for FinishJob {
         if !keep(db, &finished, DuplicateScope::Project)? {
             return Ok(());
         }
-        // Other jobs may wait for this one.
+        // Other jobs may be waiting for this one.
         db.queue_work();
         db.run("UPDATE jobs SET status = iif(again, 'pending', 'done'), finished_at = ?2, worker =
                  NULL, lease_until = NULL,
@@ -75,7 +75,7 @@ impl Operation for FinishJob {
     }
 }
 
-/// Stores a stand-in for a model's result. The job stays with its worker, whose failure is reported next.
+/// Stores a stand-in for a model's result. The job stays with its worker, which reports its failure next.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoreStandIn(pub FinishedJob);
 
@@ -87,7 +87,7 @@ impl Operation for StoreStandIn {
         if !keep(db, &finished, DuplicateScope::Batch)? {
             return Ok(());
         }
-        // If the job was queued again meanwhile, a result is still due.
+        // If the job was queued again in the meantime, a result is still due.
         db.run(
             "UPDATE jobs SET stood_in = NOT again, origin = ?2, cuts = NULL WHERE id = ?1",
             params![finished.job.0, finished.origin],
@@ -95,7 +95,8 @@ impl Operation for StoreStandIn {
     }
 }
 
-/// Has the rest of a session noted by the same job, which stays behind other work if it was; or all of it by a new one.
+/// Requests notes: on the rest of a session by the same job, which keeps its low priority, or on all of it by a new
+/// job.
 fn ask_for_notes(
     db: &WriteContext<'_>,
     finished: &FinishedJob,

@@ -1,7 +1,7 @@
-//! Sessions whose notes the built-in compressor wrote, for a model to write them anew.
+//! Sessions whose notes the built-in compressor wrote, and which a model may rewrite.
 //!
-//! Their jobs are those of any notes. They count as stood in for, because the built-in notes are there: they come after
-//! all other work, and wait where the day's budget is spent.
+//! Their jobs are ordinary jobs for notes. They count as having a stand-in result, because the built-in notes exist:
+//! they come after all other work, and wait when the day's budget is spent.
 
 use crate::database::bind::params;
 use crate::database::row::{Sql, record};
@@ -10,7 +10,7 @@ use crate::{Reader, StoreError};
 use recall_domain::ids::{JobId, ProjectRow, SessionId, SessionRow, Timestamp};
 
 record! {
-/// A session that has ended, and whose notes no model has written.
+/// An ended session without notes from a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImprovableSession from "sessions s JOIN projects p ON p.id = s.project" {
     pub row: SessionRow = "s.id",
@@ -22,7 +22,8 @@ pub struct ImprovableSession from "sessions s JOIN projects p ON p.id = s.projec
 }
 }
 
-/// What has been written by a model has no built-in result. A session that a job is open for is on its way.
+/// Notes that a model wrote leave no built-in result. Sessions with an open job are excluded, because they are already
+/// being improved.
 const IMPROVABLE: &str = "s.status = 'completed'
     AND EXISTS (SELECT 1 FROM prompt_batches b WHERE b.session = s.id AND b.chosen_among IS NOT NULL)
     AND (EXISTS (SELECT 1 FROM observations o WHERE o.session = s.id AND o.origin = 'extractive')
@@ -34,7 +35,7 @@ const ASKED_FOR: &str =
     "(?1 IS NULL OR s.project IN (SELECT value FROM json_each(?1))) AND s.last_event_at >= ?2";
 
 impl Reader<'_> {
-    /// The latest first.
+    /// Latest first.
     pub fn improvable(
         self,
         project: Option<&[ProjectRow]>,
@@ -50,7 +51,7 @@ impl Reader<'_> {
         db.all(&sql, params![project, since.map_or(i64::MIN, |since| since.0), limit])
     }
 
-    /// How many there are.
+    /// The number of such sessions.
     pub fn count_improvable(
         self,
         project: Option<&[ProjectRow]>,
@@ -62,7 +63,7 @@ impl Reader<'_> {
         db.one(&sql, params![project, since.map_or(i64::MIN, |since| since.0)])
     }
 
-    /// The jobs for notes that wait for a model or run, and whose built-in notes are there.
+    /// The jobs for notes that wait for a model or are running, and whose built-in notes exist.
     pub fn improving_jobs(self) -> Result<Vec<JobId>, StoreError> {
         let db = self.0;
         db.all(
@@ -78,7 +79,8 @@ impl Reader<'_> {
     }
 }
 
-/// Has notes of these sessions written by a model. Of one that is not to be improved (any more) nothing is queued.
+/// Queues jobs in which a model rewrites the notes of these sessions. Sessions that are not improvable (any more) are
+/// skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImproveSessions {
     pub sessions: Vec<SessionRow>,
@@ -86,7 +88,7 @@ pub struct ImproveSessions {
 }
 
 impl Operation for ImproveSessions {
-    /// In the order of the sessions, which is that of the work.
+    /// In the order of the sessions, which is the order of the work.
     type Output = Vec<JobId>;
 
     fn execute(self, db: &WriteContext<'_>) -> Result<Vec<JobId>, StoreError> {
@@ -107,15 +109,15 @@ impl Operation for ImproveSessions {
 }
 
 record! {
-/// What became of some jobs; those that were done long ago are gone.
+/// The state of some jobs. Jobs that finished long ago are missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobProgress from "jobs WHERE id IN (SELECT value FROM json_each(?1)) AND status <> 'done'" {
     pub waiting: u64 = "count(*) FILTER (WHERE status IN ('pending', 'retrying'))",
     pub running: u64 = "count(*) FILTER (WHERE status = 'running')",
     pub dead: u64 = "count(*) FILTER (WHERE status = 'dead')",
-    /// When the first of those that wait is tried.
+    /// When the first waiting job is tried.
     pub next_try: Option<Timestamp> = "min(not_before) FILTER (WHERE status IN ('pending', 'retrying'))",
-    /// Why the last of those that were tried has no result.
+    /// Why the last attempt failed.
     pub error: Option<String> = "(SELECT error FROM jobs WHERE id IN (SELECT value FROM json_each(?1))
         AND status IN ('retrying', 'dead') AND error IS NOT NULL ORDER BY status = 'dead' DESC, id DESC LIMIT 1)",
 }

@@ -1,4 +1,4 @@
-//! The cost ledger: the cost of models per day, project and backend, with reservations for running calls.
+//! The cost ledger: model costs per day, project and backend, with reservations for running calls.
 
 use rusqlite::{Connection, Row};
 
@@ -46,7 +46,7 @@ impl FromRow for Assumed {
     }
 }
 
-/// Reserves the highest possible cost of a call if the daily caps allow it.
+/// Reserves the maximum cost of a call if the daily caps allow it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReserveCost {
     pub charge: Charge,
@@ -81,7 +81,7 @@ impl Operation for ReserveCost {
     }
 }
 
-/// Records the cost of a call. If its reservation is gone, the full amount was recorded already.
+/// Records the cost of a call. If its reservation is gone, the full amount was already recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SettleCost {
     pub reservation: ReservationId,
@@ -113,8 +113,7 @@ impl Operation for SettleCost {
     }
 }
 
-/// Records the reservations of an ended daemon in full, because the real cost is unknown.
-/// Returns how many.
+/// Records the reservations of an ended daemon in full, because the actual cost is unknown. Returns their number.
 pub(crate) fn book_abandoned(db: &Connection) -> Result<usize, StoreError> {
     // Deleting from an empty table counts as a change, and the start would wait for the disk.
     if db.query_row("SELECT EXISTS (SELECT 1 FROM reservations)", [], |row| row.cell(0))? {
@@ -141,13 +140,14 @@ fn book(db: &Connection, which: &str, given: impl rusqlite::Params) -> Result<()
 }
 
 impl Reader<'_> {
-    /// The cost of a day so far, including reservations.
+    /// Returns the cost of a day so far, including reservations.
     pub fn spent(self, day: &Day) -> Result<Usage, StoreError> {
         let db = self.0;
         spent_by(db, day, None)
     }
 
-    /// The cost per backend and day since this day, earliest first. Running calls count with their reservation.
+    /// Returns the cost per backend and day since this day, earliest first. Running calls count with their
+    /// reservation.
     pub fn spending(self, since: &Day) -> Result<Vec<SpendingRow>, StoreError> {
         let db = self.0;
         let sql = format!(
@@ -174,7 +174,7 @@ fn spent_by(db: &Connection, day: &Day, project: Option<i64>) -> Result<Usage, S
     )
 }
 
-/// Converts to SQLite's signed integers. Values beyond them are capped, far above any cost limit, so that sums do not
+/// Converts to SQLite's signed integers. Larger values are capped, far above any cost limit, so that sums do not
 /// overflow.
 fn number(value: u64) -> i64 {
     const MOST: i64 = 1 << 50;

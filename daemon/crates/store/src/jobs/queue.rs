@@ -1,8 +1,8 @@
 //! The queue of compression work.
 //!
 //! A job is leased, not removed. Its row stays until the transaction that stores the result (`finished_jobs`) also
-//! marks it done, so a worker that dies only costs an attempt. If a model fails, the job gets a result of the built-in
-//! compressor (`stood_in`) and is retried until it gets the model's.
+//! marks it as done, so a worker that dies costs only an attempt. If a model fails, the job gets a result from the
+//! built-in compressor (`stood_in`) and is retried until it gets the model's.
 
 use rusqlite::{Connection, Row};
 
@@ -16,15 +16,15 @@ use recall_domain::ids::{BatchId, JobId, ProjectRow, SessionId, SessionKey, Sess
 use recall_domain::lifecycle::LifecycleKind;
 use recall_system::faults::{Fault, planted};
 
-/// The product of a job.
+/// What a job produces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobKind {
     /// The observations of one batch.
     Batch,
     /// The summary of one session.
     Summary,
-    /// A model's notes on one session: observations of several of its batches, and its summary. The built-in
-    /// compressor's results for them are stored already.
+    /// A model's notes on one session: observations of several batches, and its summary. The built-in compressor's
+    /// results are already stored.
     Notes,
 }
 
@@ -55,7 +55,7 @@ pub enum Duty {
     Models,
     /// Summaries of live sessions. They must not wait for slow models, because a session may continue after a crash.
     LiveSessions,
-    /// Notes, if models are used for nothing else.
+    /// Only notes, if models are used for nothing else.
     Notes,
     /// All jobs except notes.
     BuiltIn,
@@ -85,9 +85,9 @@ pub struct LeasedJob from "jobs j INDEXED BY jobs_waiting JOIN sessions s ON s.i
     pub project: ProjectRow = "s.project",
     /// Whether the session was live when the job was leased. A session that ends later queues another summary.
     pub lives: Lives = "s.status = 'completed'",
-    /// The batch of a batch's job.
+    /// The batch, if the job is for a batch.
     pub batch: Option<BatchId> = "j.batch",
-    /// Attempts, including this one.
+    /// The number of attempts, including this one.
     pub attempts: u32 = "j.attempts + 1",
     pub first_result: FirstResult = "j.stood_in",
     pub capture: Capture = "NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.session = j.session AND d.flags & 32 = 0)
@@ -95,7 +95,7 @@ pub struct LeasedJob from "jobs j INDEXED BY jobs_waiting JOIN sessions s ON s.i
 }
 }
 
-/// Whether a job has a result already.
+/// Whether a job already has a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstResult {
     Owed,
@@ -133,13 +133,13 @@ pub struct JobFailure {
     pub now: Timestamp,
 }
 
-/// When a failed job is tried again.
+/// When to retry a failed job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextTry {
     At(Timestamp),
     /// Nothing was attempted, so this attempt does not count.
     UncountedAt(Timestamp),
-    /// Never: the job is parked as dead.
+    /// Never: the job is given up.
     Never,
 }
 
@@ -153,7 +153,7 @@ pub struct JobRow from "jobs j JOIN sessions s ON s.id = j.session" {
     pub status: String = "j.status",
     pub attempts: u32 = "j.attempts",
     pub error: Option<String> = "j.error",
-    /// Who made the last result.
+    /// Who produced the last result.
     pub origin: Option<String> = "j.origin",
     pub cuts: Option<String> = "j.cuts",
 }
@@ -166,7 +166,7 @@ pub enum Jobs {
     Dead,
 }
 
-/// Since when model calls fail, and why.
+/// Since when model calls have been failing, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompressionTrouble {
     /// When the oldest job that failed since the last success was queued.
@@ -182,16 +182,16 @@ record! {
 pub struct WaitingJobs from "jobs j WHERE j.status IN ('pending', 'retrying') GROUP BY j.kind ORDER BY j.kind" {
     pub kind: String = "j.kind",
     pub jobs: u64 = "count(*)",
-    /// When the first of them is tried.
+    /// When the first of them is due.
     pub next_try: Timestamp = "min(j.not_before)",
-    /// Why the last one that was tried has no result.
+    /// Why the last attempt failed.
     pub error: Option<String> = "(SELECT w.error FROM jobs w WHERE w.kind = j.kind AND w.status = 'retrying'
         AND w.error IS NOT NULL ORDER BY w.id DESC LIMIT 1)",
 }
 }
 
 record! {
-/// The jobs that were given up for one reason.
+/// Jobs that were given up for the same reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadJobs from "jobs WHERE status = 'dead' GROUP BY error ORDER BY max(id) DESC" {
     pub jobs: u64 = "count(*)",
@@ -200,8 +200,8 @@ pub struct DeadJobs from "jobs WHERE status = 'dead' GROUP BY error ORDER BY max
 }
 }
 
-/// Queues a job. A waiting job stays as it is, a running one runs again afterwards, and one with a stand-in result starts
-/// over, because that result is outdated.
+/// Queues a job. A waiting job stays as it is, a running one runs again afterwards, and one with a stand-in result
+/// starts over, because that result is outdated.
 pub(crate) fn enqueue(
     db: &WriteContext<'_>,
     kind: JobKind,
@@ -228,7 +228,7 @@ pub(crate) fn enqueue_for_later(
                 status = iif(status = 'retrying', 'pending', status)", params![kind.as_str(), session, batch.map(|batch| batch.0), at.0])
 }
 
-/// Leases the next piece of compression work.
+/// Leases the next compression job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseJob {
     pub worker: String,
@@ -256,10 +256,10 @@ impl Operation for LeaseJob {
     }
 }
 
-/// The next job for a worker with this duty.
+/// Returns the next job for a worker with this duty.
 fn next_job(db: &Connection, duty: Duty, now: Timestamp) -> Result<Option<LeasedJob>, StoreError> {
-    // A summary waits for the first observations of its session's batches, so that it is made once. A batch waits for
-    // those of the batch before it, so that the same findings keep their numbers. Notes wait for all of them. Jobs
+    // A summary waits for the first observations of its session's batches, so that it is made only once. A batch waits
+    // for those of the previous batch, so that the same findings keep their numbers. Notes wait for all of them. Jobs
     // without any result come before jobs with a stand-in.
     let is_duty = duty.condition();
     let sql = format!(
@@ -294,7 +294,7 @@ impl Operation for JobFailure {
             NextTry::UncountedAt(at) => ("retrying", at.0, 1),
             NextTry::Never => ("dead", 0, 0),
         };
-        // If the job was queued again meanwhile, the failure does not count.
+        // If the job was queued again in the meantime, the failure does not count.
         let left: Option<(SessionRow, String, u32)> = db.first(
             "UPDATE jobs SET status = iif(again, 'pending', ?2), error = ?3, not_before = iif(again, 0, ?4),
                     attempts = iif(again, 0, attempts - ?6), finished_at = iif(?2 = 'dead' AND NOT
@@ -333,7 +333,7 @@ pub(crate) fn tell(
     Ok(())
 }
 
-/// Requeues the jobs of a worker that died: for `retry_at`, or as dead after `max_attempts`.
+/// Returns a dead worker's jobs to the queue: for `retry_at`, or as given up after `max_attempts`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GiveBackJobs {
     pub worker: String,
@@ -367,14 +367,14 @@ impl Operation for GiveBackJobs {
     }
 }
 
-/// Requeues jobs whose lease has expired.
+/// Returns jobs with expired leases to the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpireLeases {
     pub now: Timestamp,
 }
 
 impl Operation for ExpireLeases {
-    /// How many jobs.
+    /// The number of jobs.
     type Output = usize;
 
     fn execute(self, db: &WriteContext<'_>) -> Result<usize, StoreError> {
@@ -390,7 +390,7 @@ impl Operation for ExpireLeases {
     }
 }
 
-/// Requeues jobs that an earlier daemon leased, and books its unfinished calls at their maximum cost.
+/// Returns jobs leased by an earlier daemon to the queue, and books its unfinished calls at their maximum cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReleaseLeases;
 
@@ -407,10 +407,10 @@ impl Released {
     pub fn tell(self) {
         let Self { jobs, calls } = self;
         if jobs > 0 {
-            tracing::info!(jobs, "took back the jobs of compressors that are gone");
+            tracing::info!(jobs, "returned the jobs of stopped compressors to the queue");
         }
         if calls > 0 {
-            tracing::info!(calls, "booked calls of models at the most that they can have cost");
+            tracing::info!(calls, "booked unfinished model calls at their maximum cost");
         }
     }
 }
@@ -437,18 +437,18 @@ fn release(db: &Connection) -> Result<usize, StoreError> {
     )?)
 }
 
-/// Retries dead and waiting jobs at once: one, or all.
+/// Immediately retries dead and waiting jobs: one, or all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryJobs {
     pub only: Option<JobId>,
 }
 
 impl Operation for RetryJobs {
-    /// How many jobs are tried again.
+    /// The number of retried jobs.
     type Output = u64;
 
     fn execute(self, db: &WriteContext<'_>) -> Result<u64, StoreError> {
-        // If the job's work was queued again meanwhile, a later job does it.
+        // If the job's work was queued again in the meantime, a later job does it.
         let changed = db.update(
             "UPDATE OR IGNORE jobs SET status = iif(stood_in, 'retrying', 'pending'), attempts = 0,
                  not_before = 0,
@@ -462,7 +462,7 @@ impl Operation for RetryJobs {
     }
 }
 
-/// Makes every job due that waits for a model's retry, because another model is in use now.
+/// Makes every job due that waits for a model's retry, because the model was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WakeRetries;
 
@@ -478,7 +478,7 @@ impl Operation for WakeRetries {
 }
 
 impl Reader<'_> {
-    /// When the first waiting job may be tried; a moment in the past if one is due. `None` if none waits.
+    /// Returns when the first waiting job may be tried, possibly in the past. `None` if none is waiting.
     pub fn next_try(self) -> Result<Option<Timestamp>, StoreError> {
         let db = self.0;
         Ok(db
@@ -494,7 +494,7 @@ impl Reader<'_> {
         db.all(WaitingJobs::SELECT, [])
     }
 
-    /// The latest reasons first.
+    /// Returns the latest reasons first.
     pub fn dead_jobs(self, reasons: u32) -> Result<Vec<DeadJobs>, StoreError> {
         let db = self.0;
         db.all(&format!("{} LIMIT ?1", DeadJobs::SELECT), [reasons])
@@ -511,13 +511,13 @@ impl Reader<'_> {
         db.one("SELECT EXISTS (SELECT 1 FROM jobs WHERE status = 'running' AND lease_until < ?1)", [now.0])
     }
 
-    /// Whether there are jobs that were done before a moment.
+    /// Whether there are jobs that finished before a time.
     pub fn has_done_jobs(self, before: Timestamp) -> Result<bool, StoreError> {
         let db = self.0;
         db.one("SELECT EXISTS (SELECT 1 FROM jobs WHERE status = 'done' AND finished_at < ?1)", [before.0])
     }
 
-    /// Jobs, newest first.
+    /// Lists jobs, newest first.
     pub fn jobs(self, which: Jobs, since: Option<Timestamp>, limit: u32) -> Result<Vec<JobRow>, StoreError> {
         let db = self.0;
         let status = match which {
@@ -531,20 +531,20 @@ impl Reader<'_> {
         db.all(&sql, params![since.map_or(i64::MIN, |since| since.0), limit, status])
     }
 
-    /// How many jobs have no result yet.
+    /// The number of jobs without a result.
     pub fn unfinished_jobs(self) -> Result<i64, StoreError> {
         let db = self.0;
         db.one("SELECT count(*) FROM jobs WHERE status IN ('pending', 'running') AND NOT stood_in", [])
     }
 
-    /// How many jobs wait or run, counted up to `most`.
+    /// The number of waiting or running jobs, counted up to `most`.
     pub fn jobs_under_way(self, most: u32) -> Result<i64, StoreError> {
         let db = self.0;
         let sql = "SELECT count(*) FROM (SELECT 1 FROM jobs WHERE status IN ('pending', 'running') LIMIT ?1)";
         db.one(sql, [most])
     }
 
-    /// The failures of models since their last success; `None` if there are none.
+    /// Describes model failures since the last success; `None` if there are none.
     pub fn compression_trouble(self) -> Result<Option<CompressionTrouble>, StoreError> {
         let db = self.0;
         let trouble: (Option<Timestamp>, i64, Option<String>) = db.one(
@@ -562,19 +562,19 @@ impl Reader<'_> {
 }
 
 record! {
-/// Jobs that are not done.
+/// Jobs that are not finished.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenJobs from "jobs WHERE status <> 'done'" {
     pub running: u64 = "count(*) FILTER (WHERE status = 'running')",
     pub waiting: u64 = "count(*) FILTER (WHERE status IN ('pending', 'retrying'))",
     /// Jobs that were given up.
     pub dead: u64 = "count(*) FILTER (WHERE status = 'dead')",
-    /// When the first waiting job is tried again.
+    /// When the first waiting job is due.
     pub next_try: Option<Timestamp> = "min(not_before) FILTER (WHERE status IN ('pending', 'retrying'))",
 }
 }
 
-/// Deletes jobs that were done before a moment. Dead ones stay, because the user may want to see or retry them.
+/// Deletes jobs that finished before a time. Dead ones stay, because the user may want to see or retry them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeleteDoneJobs {
     pub before: Timestamp,

@@ -1,4 +1,4 @@
-//! Observations that users write, and their marks on others.
+//! Observations that people or agents write by hand, and marks on others.
 
 use crate::StoreError;
 use crate::database::bind::params;
@@ -34,7 +34,7 @@ impl RemarkAuthor {
 /// An observation written by the user or an agent. It has no evidence and no session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Remembered {
-    /// The identities of the project, strongest first; at least one.
+    /// The identities of the project, strongest first; never empty.
     pub project: Vec<ProjectKey>,
     pub project_name: String,
     pub draft: ObservationDraft,
@@ -42,7 +42,7 @@ pub struct Remembered {
     pub at: Timestamp,
 }
 
-/// Whether the user says that an observation holds.
+/// Whether the user says that an observation is still valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Validity {
     Holds,

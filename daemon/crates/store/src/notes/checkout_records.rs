@@ -1,4 +1,4 @@
-//! The checkouts where batches began and ended.
+//! The checkouts in which batches began and ended.
 
 use crate::StoreError;
 use crate::database::bind::params;
@@ -9,7 +9,7 @@ use recall_domain::checkout::Checkout;
 use recall_domain::ids::{BranchName, CommitId, SessionKey};
 use recall_domain::session::{Seq, Work};
 
-/// The state of the repository that a session works in.
+/// The state of the repository in which a session works.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckoutRecord {
     pub session: SessionKey,
@@ -17,8 +17,8 @@ pub struct CheckoutRecord {
     pub checkout: Checkout,
 }
 
-/// The end is what counts. The beginning is only stored if there is no end yet, because lookups may overtake each
-/// other. A private batch stores nothing.
+/// Stores the checkout. The one at a batch's end counts; the one at its beginning is stored only if there is none yet,
+/// because lookups may overtake each other. A private batch stores nothing.
 impl Operation for CheckoutRecord {
     type Output = ();
 

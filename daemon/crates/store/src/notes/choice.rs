@@ -1,11 +1,11 @@
-//! Selects the built-in observations of a session across all of its batches.
+//! Selects the built-in observations of a session across all its batches.
 //!
-//! Each batch first gets a result of its own, which may repeat another batch's result or be revoked by a later one.
-//! The session's job then drafts all batches together and replaces these results in one transaction.
+//! Each batch first gets its own result, which may repeat another batch's result or be revoked by a later one. The
+//! session's job then drafts all batches together and replaces these results in one transaction.
 //!
-//! A live session is selected again only after it has grown by a quarter, so that long sessions do not cost the
-//! square of their length: 200 batches take 1,168 drafts instead of 20,100. A session that has ended is selected as a
-//! whole, also if the same batches were selected while it lived: only then is told what no batch told by itself.
+//! A live session is selected again only after it has grown by a quarter, so that long sessions do not cost the square
+//! of their length: 200 batches take 1,168 drafts instead of 20,100. An ended session is selected as a whole, even if
+//! the same batches were selected while it was live, because some findings show only across all batches.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +30,7 @@ use recall_domain::thread::{MOST_OF_IT, ThreadWords};
 /// The batches whose observations must be selected again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueChoice {
-    /// The size of the selection: the first batches of the session, up to this number.
+    /// The number of the session's first batches in the selection.
     pub among: usize,
     pub extent: Extent,
     pub batches: Vec<DueBatch>,
@@ -42,7 +42,7 @@ pub struct DueBatch {
     pub batch: BatchId,
     /// Its index among the session's batches.
     pub index: usize,
-    /// When its present result was made.
+    /// When its current result was made.
     pub made_at: Option<Timestamp>,
 }
 
@@ -63,10 +63,10 @@ pub struct ChosenBatch {
     pub source_tokens: i64,
 }
 
-/// The size of a selection of a session that has ended, as it is stored: no other is larger.
+/// The stored size of a whole, ended session's selection. No other is larger.
 const WHOLE: u32 = row::MOST;
 
-/// The size of a selection, as it is stored.
+/// The size of a selection as stored.
 fn stored(among: usize, extent: Extent) -> u32 {
     match extent {
         Extent::Whole => WHOLE,
@@ -74,7 +74,7 @@ fn stored(among: usize, extent: Extent) -> u32 {
     }
 }
 
-/// How many of a session's first batches to select from.
+/// The number of a session's first batches to select from.
 fn reach(batches: usize, lives: Lives) -> usize {
     match lives {
         Lives::NoLonger => batches,
@@ -86,7 +86,7 @@ fn reach(batches: usize, lives: Lives) -> usize {
 }
 
 impl Reader<'_> {
-    /// The batches to select again. `None` if every batch was already part of such a selection.
+    /// Returns the batches to select again. `None` if every batch was already part of such a selection.
     pub fn due_choice(self, session: SessionRow, lives: Lives) -> Result<Option<DueChoice>, StoreError> {
         let db = self.0;
         let mut find = db.prepare_cached(
@@ -109,7 +109,7 @@ impl Reader<'_> {
         Ok(is_due.then_some(DueChoice { among, extent, batches }))
     }
 
-    /// The batches that need a model's notes, as indices: those with a built-in result. For a live session, only those
+    /// Returns the batches that need a model's notes: those with a built-in result. For a live session, only those
     /// before a compaction; the others are noted when the session ends.
     pub fn due_notes(self, session: SessionRow, lives: Lives) -> Result<Vec<DueBatch>, StoreError> {
         let db = self.0;
@@ -130,7 +130,7 @@ impl Reader<'_> {
         Ok(due)
     }
 
-    /// Whether a model's notes cover the whole session. Then the summary made from them is better than a built-in one.
+    /// Whether a model's notes cover the whole session. A summary made from them is then better than a built-in one.
     pub fn is_noted(self, session: SessionRow) -> Result<bool, StoreError> {
         let db = self.0;
         let mut find = db.prepare_cached(
@@ -140,7 +140,7 @@ impl Reader<'_> {
         Ok(find.query_row(params![session.0, BUILT_IN], |row| row.cell(0))?)
     }
 
-    /// Whether a session has ended, although it may live again.
+    /// Whether a session has ended before, although it may be live again.
     fn has_ended_once(self, session: SessionRow) -> Result<bool, StoreError> {
         self.0.one(
             "SELECT EXISTS (SELECT 1 FROM life_events WHERE session = ?1 AND name = 'session_end')",
@@ -148,7 +148,7 @@ impl Reader<'_> {
         )
     }
 
-    /// The titles of a model's notes on a session, in order.
+    /// Returns the titles of a model's notes on a session, in order.
     pub fn noted_titles(self, session: SessionRow) -> Result<Vec<String>, StoreError> {
         let db = self.0;
         let mut find = db.prepare_cached(
@@ -159,7 +159,7 @@ impl Reader<'_> {
     }
 }
 
-/// The batches with a built-in result.
+/// Returns the batches with a built-in result.
 fn due_batches(db: &Connection, session: SessionRow) -> Result<Vec<DueBatch>, StoreError> {
     let mut find = db.prepare_cached(
         "SELECT id, compressed_at, chosen_among IS NOT NULL FROM prompt_batches WHERE session = ?1
@@ -177,10 +177,10 @@ fn due_batches(db: &Connection, session: SessionRow) -> Result<Vec<DueBatch>, St
     Ok(due)
 }
 
-/// Replaces the built-in observations of the batches by `origin`'s. An observation that is made again keeps its id and
-/// status, even if another batch made it before. If a new one says most of one that is not made again, an event reports
-/// it. Observations of a model and those that a user edited, pinned, reviewed, resolved or reopened stay. A batch that changed
-/// meanwhile waits for the next selection.
+/// Replaces the batches' built-in observations with those of `origin`. An observation that is made again keeps its id
+/// and status, even if another batch made it before. If a new one says most of one that is not made again, an event
+/// reports it. Observations of a model, and those that a user edited, pinned, reviewed, resolved or reopened, stay. A
+/// batch that changed in the meantime waits for the next selection.
 pub(crate) fn keep_choice(
     db: &WriteContext<'_>,
     session: SessionRow,
@@ -247,7 +247,7 @@ pub(crate) fn keep_choice(
     Ok(told)
 }
 
-/// Those of the observations that belong to the batch.
+/// Returns those of the observations that belong to the batch.
 fn of_batch(db: &Connection, batch: BatchId, ids: &BTreeSet<i64>) -> Result<Vec<i64>, StoreError> {
     db.all(
         "SELECT id FROM observations WHERE batch = ?1 AND id IN (SELECT value FROM json_each(?2)) ORDER BY id",
@@ -255,7 +255,7 @@ fn of_batch(db: &Connection, batch: BatchId, ids: &BTreeSet<i64>) -> Result<Vec<
     )
 }
 
-/// The new observation that says most of an older one.
+/// Returns the new observation that says most of an older one.
 fn replacement(db: &Connection, gone: i64, new: &[i64]) -> Result<Option<LifecycleKind>, StoreError> {
     let mut find = db.prepare_cached("SELECT words FROM observations WHERE id = ?1")?;
     let mut words = |id: i64| {
@@ -274,7 +274,7 @@ fn replacement(db: &Connection, gone: i64, new: &[i64]) -> Result<Option<Lifecyc
     Ok(Some(LifecycleKind::ObservationReplaced { id: ObservationId(gone), by: ObservationId(heir), title }))
 }
 
-/// A pending model result replaces all of the batch's observations, so nothing is mixed with them until then.
+/// A pending model result will replace all of the batch's observations, so nothing is mixed with them until then.
 fn duplicates_of(db: &Connection, batch: BatchId) -> Result<DuplicateScope, StoreError> {
     let mut find = db.prepare_cached(
         "SELECT EXISTS (SELECT 1 FROM jobs WHERE batch = ?1 AND stood_in AND status <> 'done')",
@@ -283,7 +283,7 @@ fn duplicates_of(db: &Connection, batch: BatchId) -> Result<DuplicateScope, Stor
     Ok(if is_owed { DuplicateScope::Batch } else { DuplicateScope::Project })
 }
 
-/// Observations of a batch that a selection keeps.
+/// Returns the observations of a batch that a selection keeps.
 fn not_to_retract(db: &Connection, batch: BatchId) -> Result<Vec<i64>, StoreError> {
     let mut find = db.prepare_cached(
         "SELECT id FROM observations o WHERE batch = ?1 AND (origin <> ?2 OR pinned_at IS NOT NULL
@@ -293,7 +293,8 @@ fn not_to_retract(db: &Connection, batch: BatchId) -> Result<Vec<i64>, StoreErro
     Ok(find.query_map(params![batch, BUILT_IN], |row| row.cell(0))?.collect::<Result<_, _>>()?)
 }
 
-/// Called when a batch gets a result. If its session had a selection before, or has ended, a new selection is due.
+/// Must be called when a batch gets a result. If its session had a selection before, or has ended, a new selection is
+/// due.
 pub(crate) fn batch_is_made(
     db: &WriteContext<'_>,
     (session, batch): (SessionRow, BatchId),

@@ -1,7 +1,7 @@
 //! Lets a person rewrite, pin, resolve or reopen observations, and undo each of these.
 //!
-//! From then on an edited observation is the user's. No compression changes or retracts it, and an observation that a
-//! compression makes again under the old title counts as this one.
+//! An edited observation belongs to the user from then on. No compression changes or removes it, and an observation
+//! that a compression makes again under the old title counts as this one.
 
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -60,12 +60,12 @@ pub struct MarkObservations {
     pub at: Timestamp,
 }
 
-/// Undoes the newest change by hand that is not undone yet.
+/// Reverts the newest manual change that is not reverted yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UndoChange;
 
 impl Reader<'_> {
-    /// When a person last rewrote an observation; `None` if never, or if that was undone.
+    /// Returns when a person last rewrote an observation; `None` if never, or if that was reverted.
     pub fn edited_at(self, id: ObservationId) -> Result<Option<Timestamp>, StoreError> {
         let db = self.0;
         let found =
@@ -145,7 +145,7 @@ impl Operation for MarkObservations {
 }
 
 impl Operation for UndoChange {
-    /// The undone change; `None` if there is nothing to undo.
+    /// The reverted change; `None` if there was nothing to revert.
     type Output = Option<HandChange>;
 
     fn execute(self, db: &WriteContext<'_>) -> Result<Option<HandChange>, StoreError> {
@@ -177,7 +177,7 @@ fn pin_at(db: &WriteContext<'_>, id: ObservationId, at: Option<i64>) -> Result<(
     log(db, DocumentKind::Observation, id.0)
 }
 
-/// The parts of an observation that a person may change, as they are now.
+/// Returns the current values of the fields that a person may change.
 fn written(db: &Connection, id: ObservationId) -> Result<Value, StoreError> {
     let written: String = db.one(
         "SELECT json_object('type', type, 'title', title, 'subtitle', subtitle, 'narrative', narrative,

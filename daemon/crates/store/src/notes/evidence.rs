@@ -1,5 +1,5 @@
-//! The evidence of observations. An observation that several batches made has a share of evidence from each. A share is
-//! deleted when its batch is compressed again without making the observation.
+//! The evidence of observations. An observation made by several batches has a share of evidence from each. A share is
+//! deleted when its batch is recompressed without making the observation again.
 
 use std::collections::HashSet;
 
@@ -30,7 +30,7 @@ pub(crate) fn keep_files(db: &Connection, id: i64, draft: &ObservationDraft) -> 
 }
 
 impl Reader<'_> {
-    /// The stored prompts, answers and calls that an observation rests on, in its own order.
+    /// Returns the stored prompts, answers and calls that an observation rests on, in its own order.
     pub fn evidence(self, id: ObservationId, events: &[String]) -> Result<Vec<DocumentKey>, StoreError> {
         let db = self.0;
         const BATCHES: &str = "SELECT batch FROM observations WHERE id = ?1
@@ -80,7 +80,7 @@ pub(crate) fn merge(
     Ok(id)
 }
 
-/// Sets an observation's evidence from its own batch and from the shares of other batches, in order.
+/// Recomputes an observation's evidence from its own batch and the shares of other batches, in order.
 pub(crate) fn rest_anew(db: &Connection, id: i64) -> Result<(), StoreError> {
     let mut own = db.prepare_cached("SELECT own_evidence FROM observations WHERE id = ?1")?;
     let own: Option<Vec<String>> = own.query_row([id], |row| row.cell(0)).optional()?.flatten();
@@ -97,7 +97,7 @@ pub(crate) fn rest_anew(db: &Connection, id: i64) -> Result<(), StoreError> {
             (SELECT ifnull(max(importance), 0) FROM observation_batches WHERE observation = ?1)) WHERE id = ?1", params![id, serde_json::to_string(&evidence)?])
 }
 
-/// Releases the earlier observations of a batch that it no longer makes: all except `kept`. Returns those that another
+/// Releases a batch's earlier observations that it no longer makes: all except `kept`. Returns those that another
 /// batch took over.
 pub(crate) fn retract_missing(
     db: &WriteContext<'_>,
@@ -133,8 +133,8 @@ pub(crate) fn retract_missing(
     Ok(taken_over)
 }
 
-/// Releases an observation that its batch no longer makes. The next batch that also made it takes it over; if there is
-/// none, it is removed. Returns it if it was taken over.
+/// Releases an observation that its batch no longer makes. The next batch that also made it takes it over; without
+/// one, it is removed. Returns it if it was taken over.
 fn leave(
     db: &Connection,
     id: i64,
@@ -158,7 +158,7 @@ fn leave(
         rest_anew(db, id)?;
         return Ok(Some(id));
     }
-    // Older rows only tell whether another session said it, too.
+    // Older rows only record whether another session said it too.
     db.run(
         "DELETE FROM observations WHERE id = ?1 AND NOT EXISTS (
             SELECT 1 FROM observation_sessions s WHERE s.observation = ?1 AND s.session <> ?2)",

@@ -1,4 +1,4 @@
-//! Observations about a file, and when the whole file was written.
+//! Observations about a file, and when the whole file was last rewritten.
 
 use rusqlite::Connection;
 
@@ -14,15 +14,15 @@ use recall_domain::review::Tellable;
 use recall_domain::subject;
 
 record! {
-/// The fields of an observation about a file that decide whether it is shown.
+/// The fields that decide whether an observation about a file is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileNoteRow from "observation_files f CROSS JOIN observations o ON o.id = f.observation
          LEFT JOIN sessions s ON s.id = o.session" {
     pub id: ObservationId = "o.id",
     pub session: Option<SessionId> = "s.session_id",
     pub created_at: Timestamp = "o.created_at",
-    /// When another batch last wrote the whole file. An observation's time is when its batch ended, or while the batch
-    /// is open when it began. That says nothing about the order within the batch.
+    /// When another batch last rewrote the whole file. An observation's time is when its batch ended or, while the
+    /// batch is open, began; it says nothing about the order within the batch.
     pub rewritten: Option<Timestamp> = "(SELECT max(a.at) FROM file_rewrites r
         CROSS JOIN activities a ON a.id = r.activity CROSS JOIN sessions w ON w.id = a.session
         WHERE r.path = ?2 AND w.project = ?1 AND a.batch IS NOT o.batch)",
@@ -39,7 +39,7 @@ pub struct ChangingCallRow from "activities a JOIN sessions s ON s.id = a.sessio
 }
 }
 
-/// Whose calls are meant.
+/// Whose calls to consider.
 #[derive(Clone, Copy, Debug)]
 pub enum WorkOf<'a> {
     Batch(BatchId),
@@ -48,11 +48,12 @@ pub enum WorkOf<'a> {
     Session(SessionRow),
 }
 
-/// The latest calls of one work that changed a file.
+/// The maximum number of changing calls that are read, latest first.
 const CHANGING_CALLS: u32 = 32;
 
 impl Reader<'_> {
-    /// The calls that changed a file, oldest first. `mark` is the hash of the file's path in `activities.changed_files`.
+    /// Returns the calls that changed a file, oldest first. `mark` is the hash of the file's path in
+    /// `activities.changed_files`.
     pub fn calls_that_changed(
         self,
         work: WorkOf<'_>,
@@ -74,10 +75,9 @@ impl Reader<'_> {
         Ok(calls)
     }
 
-    /// The newest `most` active observations of a project about a file, of these types, of at least this importance, and that
-    /// may be told.
-    /// `path` is relative to the project's folder. Reads the index of paths, so a file without observations costs one
-    /// lookup.
+    /// Returns the newest `most` active observations of a project about a file that have one of these types and at
+    /// least this importance, and that may be injected. `path` is relative to the project's folder. Reads the index of
+    /// paths, so a file without observations costs a single lookup.
     pub fn notes_about(
         self,
         (project, path): (ProjectRow, &str),
@@ -103,14 +103,14 @@ impl Reader<'_> {
         db.all(&sql, params![project, path, least, most])
     }
 
-    /// Statements from before a batch about files that it touches, newest first: those that hold, and those that the batch
-    /// itself replaced. `paths` are relative to the project's folder.
+    /// Returns statements from before a batch about files that it touches, newest first: those that are valid, and
+    /// those that the batch itself replaced. `paths` are relative to the project's folder.
     pub fn earlier_statements(self, batch: BatchId, paths: &[String]) -> Result<Vec<Earlier>, StoreError> {
         let db = self.0;
-        /// How many are read. Most of them state no value.
+        /// The number of statements read. Most of them state no value.
         const LATEST: u32 = 40;
-        /// How many wordings of a subject are read. Its key is stored as a hash; one of its statements contains the words
-        /// that the key came from.
+        /// The number of wordings read per subject. Its key is stored as a hash; one of its statements contains the
+        /// words that the key came from.
         const WORDINGS: u32 = 8;
         let settled: Vec<_> = SETTLED.iter().map(|kind| format!("'{}'", kind.as_str())).collect();
         let mut find = db.prepare_cached(&format!(

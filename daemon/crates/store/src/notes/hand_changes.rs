@@ -1,4 +1,4 @@
-//! What persons change of observations, newest last, with what was there before; and when they last looked at one.
+//! Records people's changes to observations, newest last, with the previous state, and when they last reviewed one.
 
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use recall_domain::ids::{ObservationId, Timestamp};
 use recall_domain::review::Verdict;
 
 record! {
-/// A change by hand.
+/// A manual change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HandChange from "hand_changes c JOIN observations o ON o.id = c.observation" {
     pub number: i64 = "c.id",
@@ -25,7 +25,7 @@ pub struct HandChange from "hand_changes c JOIN observations o ON o.id = c.obser
 }
 
 record! {
-/// When a person last looked at an observation, and whether they rejected it.
+/// When a person last reviewed an observation, and whether they rejected it.
 pub(crate) struct Reviewed from "observations" {
     pub(crate) at: Option<Timestamp> = "reviewed_at",
     pub(crate) is_rejected: bool = "rejected_at IS NOT NULL",
@@ -40,14 +40,14 @@ impl Reviewed {
 }
 
 impl Reader<'_> {
-    /// The newest changes that can be undone, newest first.
+    /// Returns the newest changes that can be reverted, newest first.
     pub fn hand_changes(self, most: u32) -> Result<Vec<HandChange>, StoreError> {
         let db = self.0;
         db.all(&format!("{} WHERE NOT c.undone ORDER BY c.id DESC LIMIT ?1", HandChange::SELECT), [most])
     }
 }
 
-/// Stores what was before a change, and whether it was reviewed.
+/// Stores the state before a change, and whether it was reviewed.
 pub(crate) fn remember(
     db: &WriteContext<'_>,
     id: ObservationId,
@@ -64,20 +64,20 @@ pub(crate) fn remember(
     )
 }
 
-/// Records that a person has looked at an observation.
+/// Records that a person has reviewed an observation.
 pub(crate) fn mark(db: &WriteContext<'_>, id: ObservationId, at: Timestamp) -> Result<(), StoreError> {
     db.run("UPDATE observations SET reviewed_at = ?2 WHERE id = ?1", params![id, at])?;
     log_mark(db, id.into());
     Ok(())
 }
 
-/// What a person has said of an observation, for [`restore`].
+/// Returns the review state of an observation, for [`restore`].
 pub(crate) fn state(db: &Connection, id: ObservationId) -> Result<Value, StoreError> {
     let Reviewed { at, is_rejected, .. } = Reviewed::of(db, id)?;
     Ok(json!({"at": at.map(|at| at.0), "rejected": is_rejected}))
 }
 
-/// Brings back what [`state`] returned. Changes of earlier versions have none.
+/// Restores what [`state`] returned. Changes from earlier versions have no state.
 pub(crate) fn restore(db: &WriteContext<'_>, id: ObservationId, state: &Value) -> Result<(), StoreError> {
     if state.is_null() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Threads of statements: what holds now, and what was said earlier.
+//! Threads of statements: what holds now, and what was said before.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -26,8 +26,8 @@ pub struct StatementRow from "observations o JOIN projects p ON p.id = o.project
 }
 
 impl Reader<'_> {
-    /// The ids of threads, latest thread first, and in each the newest statement first. The statements of a thread replaced
-    /// each other; a resolved one may stand alone.
+    /// Returns the ids of threads, latest thread first, and in each the newest statement first. The statements of a
+    /// thread superseded each other; a resolved one may be alone.
     pub fn histories(self, projects: Option<&[ProjectRow]>) -> Result<Vec<Vec<ObservationId>>, StoreError> {
         let db = self.0;
         let of_projects = projects.map_or_else(String::new, |projects| {
@@ -69,7 +69,7 @@ impl Reader<'_> {
     }
 }
 
-/// The newest statement of its thread. Damage may have made a circle.
+/// Returns the newest statement of a thread. Damage may have created a cycle.
 fn newest(successors: &HashMap<i64, i64>, id: i64) -> i64 {
     let mut last = id;
     for _ in 0..successors.len() {

@@ -1,5 +1,5 @@
-//! The notes that an agent keeps as its own memory, as they are now: new ones are stored, and those that their file does not
-//! contain any more are replaced or resolved.
+//! Synchronises the notes of an agent's own memory: new notes are stored, and notes that their file no longer contains
+//! are superseded or resolved.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -16,28 +16,28 @@ use recall_domain::document::Status;
 use recall_domain::ids::{ObservationId, ProjectKey, Timestamp};
 use recall_domain::text::shortened_line;
 
-/// The importance of such a note. Its agent reads the file itself.
+/// The importance of such a note. Low, because the agent reads the file itself.
 const IMPORTANCE: u8 = 5;
 const TITLE_CHARS: usize = 100;
-/// A note is a changed one if at least this part of all words of both is common to them, in percent.
+/// The minimum share of common words, in percent, for a note to count as a changed version of another.
 const SAME_WORDS: usize = 40;
 
-/// A note, without secrets and private text.
+/// A note, with secrets and private text removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryNote {
-    /// The same for the same words at the same place.
+    /// Equal for the same words at the same place.
     pub uuid: String,
     pub file: String,
     pub heading: String,
     pub text: String,
-    /// When its file was written.
+    /// When the note's file was written.
     pub at: Timestamp,
 }
 
-/// Makes the stored notes of this origin in this project equal to these.
+/// Replaces the stored notes of this origin in this project with these.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeepMemories {
-    /// The identities of the project, strongest first; at least one.
+    /// The identities of the project, strongest first; never empty.
     pub project: Vec<ProjectKey>,
     pub project_name: String,
     pub origin: String,
@@ -46,22 +46,22 @@ pub struct KeepMemories {
     pub at: Timestamp,
 }
 
-/// Whether anything is stored.
+/// Whether to store anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Write {
-    /// The changes are only counted.
+    /// Only counts the changes.
     Nothing,
     All,
 }
 
-/// What changed.
+/// The numbers of changed notes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryChanges {
     pub added: u64,
     pub kept: u64,
-    /// Notes that a changed one replaced.
+    /// Notes that a changed version superseded.
     pub replaced: u64,
-    /// Notes that their file does not contain any more.
+    /// Notes that their file no longer contains.
     pub resolved: u64,
     /// Notes that were forgotten here.
     pub forgotten: u64,
@@ -84,7 +84,7 @@ impl Operation for KeepMemories {
     fn execute(self, db: &WriteContext<'_>) -> Result<MemoryChanges, StoreError> {
         let known = Reader(db).find_project(&self.project)?;
         if known.is_none() && (self.write == Write::Nothing || self.notes.is_empty()) {
-            // No project is made for nothing.
+            // A preview must not create a project.
             return Ok(MemoryChanges { added: self.notes.len() as u64, ..Default::default() });
         }
         let project = projects::resolve(db, &self.project, &self.project_name, self.at)?;
@@ -138,7 +138,7 @@ impl KeepMemories {
     }
 }
 
-/// The first line without its emphasis. A table is called after its columns and the heading above it.
+/// Returns the first line without emphasis. A table is titled by its columns and the heading above it.
 fn title_of(note: &MemoryNote) -> String {
     let first = note.text.lines().next().unwrap_or_default().replace("**", "");
     let Some(row) = first.trim().strip_prefix('|') else { return shortened_line(first.trim(), TITLE_CHARS) };
@@ -152,7 +152,7 @@ fn place(note: &MemoryNote) -> String {
     shortened_line(&note.heading, TITLE_CHARS)
 }
 
-/// The changed note for each that is gone: of those at the same place the one with the most common words.
+/// Finds the changed version of each missing note: the note at the same place with the most common words.
 fn successors<'a>(gone: &[&Stored], new: &[&'a MemoryNote]) -> BTreeMap<i64, &'a str> {
     let mut found = BTreeMap::new();
     let mut taken: HashSet<&str> = HashSet::new();
@@ -180,13 +180,13 @@ fn words(text: &str) -> HashSet<String> {
     words.map(str::to_lowercase).collect()
 }
 
-/// The note's file contains it again. If a person has ended it, it stays so.
+/// Reactivates a note that its file contains again, unless a person ended it.
 fn is_back(db: &WriteContext<'_>, id: ObservationId) -> Result<(), StoreError> {
     db.run("DELETE FROM lineage WHERE older = ?1 AND reason = ?2 AND NOT undone", params![id, FILE])?;
     restate(db, id)
 }
 
-/// The note's file does not contain it any more. If a person has said that it holds, it stays.
+/// Ends a note that its file no longer contains, unless a person said that it is valid.
 fn is_gone(db: &WriteContext<'_>, id: ObservationId, newer: Option<&str>) -> Result<(), StoreError> {
     db.run(
         "INSERT INTO lineage (older, newer, reason, evidence)

@@ -1,4 +1,4 @@
-//! Observations and summaries: what compression made, and what people did with it since.
+//! Observations and summaries: the results of compression, and people's changes to them.
 
 pub(crate) mod by_hand;
 pub(crate) mod checkout_records;

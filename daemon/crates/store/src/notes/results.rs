@@ -1,4 +1,4 @@
-//! Turns the results of compression into rows.
+//! Stores the results of compression as rows.
 
 use std::collections::BTreeSet;
 
@@ -28,10 +28,10 @@ use recall_domain::tokens::estimate;
 /// The origin of the built-in compressor's results.
 pub(crate) const BUILT_IN: &str = "extractive";
 
-/// Sets the observations of a batch to these, and to those that wait for the session's next choice. One that existed under the same title keeps its number, because
-/// somebody may have cited it. One that another session of the project already made gets this batch as further
-/// evidence. At the end, the effect on older observations, and of newer ones on these, is recomputed. Returns what is
-/// new.
+/// Sets the observations of a batch to these, and to those that wait for the session's next selection. An observation
+/// with an existing title keeps its number, because somebody may have cited it. One that another session of the
+/// project already made gets this batch as further evidence. Finally, recomputes which observations supersede which.
+/// Returns what is new.
 pub(crate) fn replace_observations(
     db: &WriteContext<'_>,
     origin: &str,
@@ -53,8 +53,8 @@ pub(crate) fn replace_observations(
     pass.end(db, project)
 }
 
-/// What a session chose of a batch stays when the built-in compressor reads the batch anew, until the session chooses
-/// again.
+/// Returns the observations that a session selected from a batch. When the built-in compressor reads the batch again,
+/// they stay until the session's next selection.
 fn waiting_for_choice(db: &Connection, batch: BatchId, origin: &str) -> Result<Vec<i64>, StoreError> {
     db.all(
         "SELECT o.id FROM observations o JOIN prompt_batches b ON b.id = o.batch
@@ -63,12 +63,12 @@ fn waiting_for_choice(db: &Connection, batch: BatchId, origin: &str) -> Result<V
     )
 }
 
-/// What a person has seen of a batch stays as they saw it.
+/// Returns the observations of a batch that a person reviewed, which stay as they were seen.
 fn reviewed(db: &Connection, batch: BatchId) -> Result<Vec<i64>, StoreError> {
     db.all("SELECT id FROM observations WHERE batch = ?1 AND reviewed_at IS NOT NULL", params![batch])
 }
 
-/// The place of a batch's observations, and when the batch began.
+/// Returns the scope of a batch's observations, and when the batch began.
 pub(crate) fn batch_scope(
     db: &Connection,
     (session, batch): (SessionRow, BatchId),
@@ -89,9 +89,9 @@ pub(crate) struct Pass<'a> {
     /// The subjects of the observations before and after.
     pub(crate) concerned: BTreeSet<SubjectHash>,
     created: Vec<LifecycleKind>,
-    /// The observations that match the drafts now, and those that other batches took over.
+    /// The observations that now match the drafts, and those that other batches took over.
     pub(crate) changed: BTreeSet<i64>,
-    /// Nothing before this time changes.
+    /// The time before which nothing changes.
     since: i64,
 }
 
@@ -145,7 +145,7 @@ impl<'a> Pass<'a> {
             kept.push(id);
             log(db, DocumentKind::Observation, id)?;
         }
-        // An existing observation may have another subject now.
+        // An existing observation may have a different subject now.
         self.since = db.one(
             "SELECT min(created_at, ?2) FROM observations WHERE id IN (SELECT value FROM json_each(?1))
              UNION ALL SELECT ?2 ORDER BY 1 LIMIT 1",
@@ -155,7 +155,7 @@ impl<'a> Pass<'a> {
         Ok(kept)
     }
 
-    /// Recomputes the effect of the change on other observations. Returns what is new.
+    /// Recomputes the effects on other observations. Returns what is new.
     pub(crate) fn end(
         self,
         db: &WriteContext<'_>,
@@ -176,7 +176,7 @@ fn move_to_batch(db: &Connection, id: i64, place: &ObservationScope) -> Result<(
     db.run("DELETE FROM observation_batches WHERE observation = ?1 AND batch = ?2", params![id, place.batch])
 }
 
-/// Removes everything that was made of a batch.
+/// Removes everything that was made from a batch.
 pub(crate) fn take_back(
     db: &WriteContext<'_>,
     (session, batch): (SessionRow, BatchId),
@@ -198,9 +198,9 @@ pub(crate) fn take_back(
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BatchResult {
     pub drafts: Vec<ObservationDraft>,
-    /// Items that the batch's work has settled, whichever compressor made the result.
+    /// The claims that the batch's work settled, independent of the compressor.
     pub settled: Vec<Settled>,
-    /// Traces that later work may build on, whichever compressor made the result.
+    /// Traces that later work may build on, independent of the compressor.
     pub traces: Traces,
     /// The cost of reading the batch itself.
     pub source_tokens: i64,
@@ -210,7 +210,7 @@ pub struct BatchResult {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DuplicateScope {
     Project,
-    /// Only in the batch. The true result replaces a stand-in as a whole, so a stand-in is not mixed with anything
+    /// Only in the batch. The model's result replaces a stand-in as a whole, so a stand-in is not mixed with anything
     /// else.
     Batch,
 }
@@ -220,11 +220,11 @@ pub(crate) enum DuplicateScope {
 enum MadeHere {
     Yes,
     No,
-    /// A person has rewritten it, or has seen it as it is.
+    /// A person rewrote or reviewed it.
     ByHand,
 }
 
-/// Reads whether it belongs to the batch; NULL if a person wrote, pinned or reviewed it.
+/// Reads whether an observation belongs to the batch; NULL if a person wrote, pinned or reviewed it.
 impl FromRow for MadeHere {
     fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
         Ok(match row.cell::<Option<bool>>(first)? {
@@ -246,7 +246,7 @@ struct KnownColumns from "observations" {
 }
 }
 
-/// The project's observation that says the same: one with the same title in this session, or one of the latest with
+/// Returns the project's observation that says the same: one with the same title in this session, or a recent one with
 /// nearly the same words.
 fn known_as(
     db: &Connection,
@@ -254,7 +254,7 @@ fn known_as(
     draft: &ObservationDraft,
     reach: DuplicateScope,
 ) -> Result<Option<(i64, MadeHere)>, StoreError> {
-    /// How many are compared. Further back, the same words may be another finding.
+    /// The number of observations compared. Further back, the same words may be a different finding.
     const LATEST: u32 = 200;
     let within_reach = |made: MadeHere| reach == DuplicateScope::Project || made != MadeHere::No;
     let same: Option<(i64, MadeHere)> = db.first(
@@ -292,7 +292,7 @@ fn known_as(
     Ok(known.map(|known| (known.id, known.made)))
 }
 
-/// The place of an observation.
+/// The scope of an observation.
 pub(crate) struct ObservationScope {
     pub(crate) session: Option<SessionRow>,
     pub(crate) batch: Option<BatchId>,
@@ -300,7 +300,7 @@ pub(crate) struct ObservationScope {
     pub(crate) at: i64,
 }
 
-/// The tokens that an observation costs its reader.
+/// The number of tokens that an observation costs its reader.
 fn tokens_of(draft: &ObservationDraft) -> i64 {
     let texts = [&draft.title, &draft.narrative].into_iter().chain(&draft.facts);
     texts.map(|text| i64::from(estimate(text))).sum()
@@ -379,7 +379,7 @@ fn rewrite(
     Ok(id)
 }
 
-/// Stores a session's summary. `None` if it equals the one before, which is no news.
+/// Stores a session's summary. Returns `None` if it equals the previous one.
 pub(crate) fn keep_summary(
     db: &WriteContext<'_>,
     origin: &str,

@@ -1,4 +1,4 @@
-//! Subjects of observations are stored as hashes, so that forgetting need not find another copy of a text.
+//! Stores subjects of observations as hashes, so that forgetting need not find another copy of a text.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ pub(crate) fn file_hash(path: &str) -> String {
     hash(path).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The subjects that a query returns.
+/// Returns the subjects that a query selects.
 pub(crate) fn subjects(
     db: &Connection,
     sql: &str,
@@ -50,7 +50,8 @@ pub(crate) struct Aimed<'a> {
     pub(crate) subject: Option<SubjectHash>,
 }
 
-/// The drafts with their subjects: their own, or the subject of an observation that a draft continues in other words.
+/// Returns the drafts with their subjects: their own, or that of an observation which a draft continues in other
+/// words.
 pub(crate) fn with_heirs<'a>(
     db: &Connection,
     batch: BatchId,
@@ -79,7 +80,7 @@ pub(crate) fn with_heirs<'a>(
     Ok(aimed)
 }
 
-/// Sets the subject of an observation if it is known now. An observation from another batch keeps its subject.
+/// Sets the subject of an observation if it became known. An observation from another batch keeps its subject.
 pub(crate) fn aim(db: &Connection, id: i64, subject: Option<SubjectHash>) -> Result<(), StoreError> {
     if let Some(subject) = subject {
         db.run("UPDATE observations SET subject = ?2 WHERE id = ?1", params![id, subject.0])?;

@@ -1,8 +1,8 @@
-//! Finds observations that a newer observation of another session covers, by the rule of `domain::thread`.
+//! Finds observations that a newer observation of another session covers, using the rule of `domain::thread`.
 //!
-//! An observation with a subject of its own (`domain::subject`) is in no thread. An observation is checked again
-//! when it changes, and when the observation that covers it is added, changed or removed. The result therefore does
-//! not depend on the order of commits.
+//! An observation with its own subject (`domain::subject`) is in no thread. An observation is checked again when it
+//! changes, and when the observation that covers it is added, changed or removed. So the result does not depend on the
+//! order of commits.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -18,10 +18,10 @@ use recall_domain::lineage::Author;
 use recall_domain::observation::ObservationDraft;
 use recall_domain::thread::{Saying, ThreadWords};
 
-/// How many of a project's latest observations to compare; reading them takes a few milliseconds.
+/// The number of a project's latest observations that are compared; reading them takes a few milliseconds.
 const LATEST: u32 = 2_000;
 
-/// The stored fields that are compared.
+/// Encodes the fields that are compared.
 pub(crate) fn thread_words(draft: &ObservationDraft) -> Vec<u8> {
     let texts = [&draft.title, &draft.narrative].into_iter().chain(&draft.facts);
     thread_words_of(texts.map(String::as_str))
@@ -32,7 +32,7 @@ pub(crate) fn thread_words_of<'a>(texts: impl IntoIterator<Item = &'a str>) -> V
     ThreadWords::of(texts).to_bytes()
 }
 
-/// Recomputes what covers these observations, what they cover, and what removed observations had covered.
+/// Recomputes what covers these observations, what they cover, and what removed observations covered.
 pub(crate) fn rethread(
     db: &WriteContext<'_>,
     project: ProjectRow,
@@ -60,7 +60,7 @@ pub(crate) fn rethread(
     Ok(())
 }
 
-/// The observations to check again: changed ones, those that they covered, and those whose cover was removed.
+/// Returns the observations to check again: changed ones, those they covered, and those whose cover was removed.
 fn concerned(
     db: &Connection,
     project: ProjectRow,

@@ -1,4 +1,4 @@
-//! What became of what sessions were told.
+//! What became of items that were injected into sessions.
 
 use rusqlite::Connection;
 
@@ -11,7 +11,7 @@ use recall_domain::ids::{InjectionId, SessionKey, SessionRow, Timestamp};
 use recall_domain::used::{Disfavour, FromElsewhere, Occasion, Use};
 
 record! {
-/// An item that a session was told.
+/// An injected item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToldRow from "injections i, json_each(iif(json_valid(i.items), i.items, '[]')) e" {
     pub injection: InjectionId = "i.id",
@@ -23,20 +23,20 @@ pub struct ToldRow from "injections i, json_each(iif(json_valid(i.items), i.item
 }
 
 impl ToldRow {
-    /// `None`: the state of a session, which is made of its prompts.
+    /// The document; `None` for the state of a session, which is derived from its prompts.
     pub fn key(&self) -> Option<DocumentKey> {
         Some(DocumentKey { kind: DocumentKind::parse(self.kind.as_deref()?)?, row: self.row? })
     }
 }
 
 impl Reader<'_> {
-    /// The items that a session was told, the earliest first.
+    /// Returns the items injected into a session, earliest first.
     pub fn told_items(self, session: SessionRow) -> Result<Vec<ToldRow>, StoreError> {
         let db = self.0;
         db.all(&format!("{} WHERE i.session = ?1 ORDER BY i.id", ToldRow::SELECT), [session.0])
     }
 
-    /// The uses of what a session was told: injection, item, use.
+    /// Returns the uses of a session's injections: injection, item, use.
     pub fn uses_of_session(
         self,
         session: SessionRow,
@@ -60,7 +60,7 @@ impl Reader<'_> {
         db.one(ToldCounts::SELECT, [since.0])
     }
 
-    /// What speaks against telling items again. Whoever rewrites an observation answers what was said against it.
+    /// Returns the strikes against injecting items again. Rewriting an observation clears earlier strikes.
     pub fn disfavour(self) -> Result<Disfavour, StoreError> {
         let db = self.0;
         let rows: Vec<(String, i64, String, String)> = db.all(
@@ -71,7 +71,7 @@ impl Reader<'_> {
                 WHERE h.observation = u.row AND h.what = 'edit' AND NOT h.undone AND h.at > u.at))",
             [],
         )?;
-        // Whoever shares nothing reads no row here.
+        // A machine that shares nothing reads no row here.
         let foreign: Vec<(DocumentKey, bool)> = db.all(
             "SELECT 'observation', o.id, s.inject FROM observations o INDEXED BY observations_of_others
              JOIN shares s ON s.id = o.share WHERE o.share IS NOT NULL
@@ -92,7 +92,7 @@ impl Reader<'_> {
     }
 }
 
-/// A use of an item that was told.
+/// A use of an injected item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToldUse {
     pub injection: InjectionId,
@@ -101,7 +101,7 @@ pub struct ToldUse {
     pub at: Timestamp,
 }
 
-/// Stores uses. One that is known stays; one of an injection that did not arrive is nothing.
+/// Stores uses. Known ones stay; those of undelivered injections are dropped.
 pub(crate) fn keep_uses(db: &Connection, uses: &[ToldUse]) -> Result<(), StoreError> {
     for ToldUse { injection, key, what, at } in uses {
         db.run(
@@ -114,7 +114,7 @@ pub(crate) fn keep_uses(db: &Connection, uses: &[ToldUse]) -> Result<(), StoreEr
 }
 
 record! {
-/// What was told since a day, and what became of it.
+/// The number of items injected since a day, and their uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ToldCounts from "told_uses u JOIN injections i ON i.id = u.injection WHERE i.at >= ?1" {
     pub told: u64 = "(SELECT count(*) FROM injections i, json_each(iif(json_valid(i.items), i.items, '[]')) WHERE i.at >= ?1)",
@@ -127,7 +127,7 @@ pub struct ToldCounts from "told_uses u JOIN injections i ON i.id = u.injection 
 }
 
 record! {
-/// Where something was told.
+/// Where something was injected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToldWhere from "injections i JOIN sessions s ON s.id = i.session, json_each(iif(json_valid(i.items), i.items, '[]')) e" {
     injection: InjectionId = "i.id",
@@ -137,7 +137,7 @@ pub struct ToldWhere from "injections i JOIN sessions s ON s.id = i.session, jso
 }
 }
 
-/// Says that an item should not have been told where it was told last, or last to this session.
+/// Records that an item should not have been injected where it last was, or last was in this session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MarkWrong {
     pub key: DocumentKey,
@@ -146,7 +146,7 @@ pub struct MarkWrong {
 }
 
 impl Operation for MarkWrong {
-    /// `None`: it was told to nobody.
+    /// `None` if it was never injected.
     type Output = Option<ToldWhere>;
 
     fn execute(self, db: &WriteContext<'_>) -> Result<Self::Output, StoreError> {
@@ -166,14 +166,14 @@ impl Operation for MarkWrong {
     }
 }
 
-/// Takes back what was said against telling an item, by persons and by what was seen.
+/// Clears all strikes against an item, by persons and by observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClearWrong {
     pub key: DocumentKey,
 }
 
 impl Operation for ClearWrong {
-    /// How much was said against it.
+    /// The number of cleared strikes.
     type Output = usize;
 
     fn execute(self, db: &WriteContext<'_>) -> Result<usize, StoreError> {

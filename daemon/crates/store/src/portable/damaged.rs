@@ -1,5 +1,5 @@
-//! Finds rows with unreadable values, as in a damaged or foreign database. Reading such a row gives what can be read
-//! (`row.rs`), so nothing else fails. Here the rows are named, so that they can be deleted.
+//! Finds rows with unreadable values, as in a damaged or foreign database. Reading such a row returns what can be read
+//! (`row.rs`), so nothing else fails. Here the rows are listed so that they can be deleted.
 
 use crate::database::row::Cells;
 use crate::portable::tables::{Form, TABLES, Table, key_of};
@@ -11,16 +11,16 @@ use recall_domain::ids::SessionId;
 /// A row and its first unreadable value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedRow {
-    /// The kind, as in a line of an export.
+    /// The row's kind, as in a line of an export.
     pub kind: &'static str,
-    /// The document to forget; `None` means that the row goes with its session.
+    /// The document to forget; `None` if the row is removed with its session.
     pub document: Option<DocumentKey>,
     pub session: Option<SessionId>,
     pub column: &'static str,
 }
 
 impl Reader<'_> {
-    /// Rows that cannot be read completely, at most `limit`. Reads everything.
+    /// Returns rows that cannot be read completely, at most `limit`. Reads everything.
     pub fn damaged_rows(self, limit: usize) -> Result<Vec<DamagedRow>, StoreError> {
         let db = self.0;
         let mut found = Vec::new();
@@ -47,7 +47,7 @@ impl Reader<'_> {
     }
 }
 
-/// The kind of item by which a person can forget a row.
+/// Returns the kind of document by which a person can forget a row.
 fn document_of(table: &Table) -> Option<DocumentKind> {
     table.documents.first().map(|(kind, _)| *kind)
 }
@@ -55,7 +55,7 @@ fn document_of(table: &Table) -> Option<DocumentKind> {
 fn select(table: &Table) -> String {
     let columns: Vec<_> = table.columns.iter().map(|(column, _)| format!("t.{column}")).collect();
     let has_session = table.columns.iter().any(|(_, form)| *form == Form::Session);
-    // Rows without numbers of their own are named by their session's.
+    // Rows without their own numbers are named by their session's.
     let id = if table.name == "deliveries" { "0" } else { "t.id" };
     let session = match (has_session, table.name) {
         (true, _) => "(SELECT s.session_id FROM sessions s WHERE s.id = t.session)",

@@ -1,4 +1,4 @@
-//! Turns rows into lines, a page at a time.
+//! Exports rows as lines, a page at a time.
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
@@ -19,13 +19,13 @@ pub struct PageStart {
 /// The part of the memory to export.
 #[derive(Clone, Debug, Default)]
 pub struct Portion {
-    /// `None` means all.
+    /// `None` for all.
     pub projects: Option<Vec<ProjectRow>>,
     pub since: Option<Timestamp>,
 }
 
 impl Reader<'_> {
-    /// The next lines, about this many bytes, and where the next page begins; `None` at the end.
+    /// Returns the next lines, about this many bytes, and where the next page begins; `None` at the end.
     pub fn export_page(
         self,
         portion: &Portion,
@@ -34,7 +34,7 @@ impl Reader<'_> {
     ) -> Result<(Vec<String>, Option<PageStart>), StoreError> {
         let db = self.0;
         let mut lines = Vec::new();
-        // Projects come first, all at once: there are few.
+        // Projects come first, all at once, because there are few.
         if cursor == PageStart::default() {
             project_lines(db, portion, &mut lines)?;
         }
@@ -80,7 +80,7 @@ fn select(table: &Table) -> String {
     });
     let columns: Vec<_> = columns.collect();
     let Table { name, page, project, time, .. } = table;
-    // What other machines' sessions left has no session to stand by. It comes again by its share.
+    // Data from other machines' sessions has no session here. It returns through its share.
     let own = match table.kind {
         "summary" | "plan" => " AND t.share IS NULL",
         _ => "",
@@ -138,7 +138,7 @@ fn project_lines(db: &Connection, portion: &Portion, lines: &mut Vec<String>) ->
     Ok(())
 }
 
-/// These lines come last, because both observations must exist.
+/// Returns the supersession lines. They come last, because both observations must exist.
 fn superseded_lines(db: &Connection, portion: &Portion, lines: &mut Vec<String>) -> Result<(), StoreError> {
     let mut find = db.prepare(
         "SELECT o.uuid, n.uuid, o.project FROM observations o JOIN observations n ON n.id = o.superseded_by ORDER BY o.id",

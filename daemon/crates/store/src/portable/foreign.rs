@@ -1,7 +1,7 @@
-//! Copies the rows of a database whose tables differ from this program's, such as a backup that somebody has changed.
+//! Copies the rows of a database whose tables differ from this program's, such as a backup that somebody modified.
 //!
-//! Its triggers, views and extra tables would act at each write and keep what is forgotten. So only the rows of known
-//! tables are copied, into tables that we make, and each value is checked.
+//! Its triggers, views and extra tables would act on each write and keep what is forgotten. So only the rows of known
+//! tables are copied, into tables that we create, and each value is checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,9 +17,9 @@ use crate::database::text::Unpacked;
 use crate::portable::tables::{Form, TABLES};
 use crate::portable::value::is_readable;
 
-/// Tables that are made again from others, or that belong to one file alone.
+/// Tables that are recomputed from others, or that belong to a single file.
 const NOT_TAKEN: [&str; 6] = ["meta", "index_log", "vectors", "vector_files", "gone_vectors", "reservations"];
-/// Columns with JSON that no export contains.
+/// JSON columns that no export contains.
 const JSON: [(&str, &str); 11] = [
     ("observations", "own_evidence"),
     ("observation_batches", "evidence"),
@@ -35,11 +35,11 @@ const JSON: [(&str, &str); 11] = [
 ];
 /// No database has more rows. Row numbers near SQLite's maximum would leave none for the next row.
 const MOST_ROWS: i64 = 1 << 48;
-/// The most names in a report.
+/// The maximum number of names in a report.
 const MOST_NAMES: usize = 20;
 const NAME_CHARS: usize = 60;
 
-/// Differences between a database and the schema that this program makes.
+/// The differences between a database and the schema that this program creates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Misfits {
     things: Vec<String>,
@@ -54,7 +54,7 @@ impl Misfits {
         self.things.is_empty() && self.values.is_empty() && self.rows.is_empty()
     }
 
-    /// A description for people, with the names in the file.
+    /// Describes the differences for people, with the names in the file.
     pub(crate) fn told(&self) -> Vec<String> {
         let short = |name: &String| name.chars().take(NAME_CHARS).collect::<String>();
         let mut told: Vec<String> = self.things.iter().take(MOST_NAMES).map(short).collect();
@@ -69,7 +69,7 @@ impl Misfits {
     }
 }
 
-/// Compares tables, indexes, triggers, views and every value with what this program would make. Reads everything.
+/// Compares tables, indexes, triggers, views and every value with what this program would create. Reads everything.
 pub(crate) fn misfits(db: &Connection) -> Result<Misfits, StoreError> {
     let steps = STEPS.get(..schema::version(db)? as usize).unwrap_or(STEPS);
     let ours = Connection::open_in_memory()?;
@@ -104,11 +104,11 @@ pub(crate) fn take_rows(
     Ok(into.execute_batch("COMMIT; PRAGMA foreign_keys = ON")?)
 }
 
-/// Tables, indexes, triggers and views that are extra, missing or different, and other rows in SQLite's own tables and
-/// in `meta`.
+/// Returns tables, indexes, triggers and views that are extra, missing or different, and unexpected rows in SQLite's
+/// own tables and in `meta`.
 fn foreign_things(db: &Connection, ours: &Connection) -> Result<Vec<String>, StoreError> {
     let things = |db: &Connection| -> Result<BTreeMap<(String, String), String>, StoreError> {
-        // Indexes without a text follow from their tables. Statistics are removed with a restore.
+        // Indexes without SQL text follow from their tables. A restore removes statistics.
         let sql = "SELECT type, name, sql FROM sqlite_schema
                    WHERE sql IS NOT NULL AND name NOT IN ('sqlite_stat1', 'sqlite_stat4')";
         let all: Vec<(String, String, String)> = db.all(sql, [])?;
@@ -120,7 +120,7 @@ fn foreign_things(db: &Connection, ours: &Connection) -> Result<Vec<String>, Sto
         let (kind, name) = thing;
         match expected.get(thing) {
             Some(made) if made == sql => {}
-            Some(_) => told.push(format!("{kind} {name}, which is made otherwise")),
+            Some(_) => told.push(format!("{kind} {name}, which differs")),
             None => told.push(format!("{kind} {name}")),
         }
     }
@@ -211,7 +211,7 @@ fn each_table(
         }
         let names: Vec<String> = columns.iter().map(|column| format!("\"{}\"", column.name)).collect();
         let names = names.join(", ");
-        // An index of the file may contradict its table.
+        // An index in the file may contradict its table.
         let mut find = from.prepare(&format!("SELECT {names} FROM main.\"{table}\" NOT INDEXED"))?;
         let places: Vec<String> = (1..=columns.len()).map(|number| format!("?{number}")).collect();
         let mut put = match take {
@@ -249,7 +249,7 @@ fn each_table(
 fn is_fit(column: &Column, value: ValueRef<'_>) -> bool {
     match (value, column.form) {
         (ValueRef::Null, _) => column.may_be_null,
-        // The store accepts longer ones than an import does.
+        // The store accepts longer names than an import does.
         (_, Some(Form::Name)) => is_readable(Form::Text, value),
         (_, Some(Form::Paths)) => is_readable(Form::Texts, value),
         (_, Some(form)) => is_readable(form, value),
@@ -269,7 +269,7 @@ fn is_fit(column: &Column, value: ValueRef<'_>) -> bool {
     }
 }
 
-/// The replacement for an unreadable value; `None` if the row cannot do without it.
+/// The replacement for an unreadable value; `None` if the row requires it.
 fn instead(column: &Column) -> Option<ToSqlOutput<'static>> {
     match column.form {
         Some(Form::Texts | Form::Paths | Form::Events) => {
@@ -292,7 +292,7 @@ fn remove_loose_rows(db: &Connection, misfits: &mut Misfits) -> Result<(), Store
                 Some(key) => key,
                 None => db.one("SELECT name FROM pragma_table_info(?1) WHERE pk = 1", [&parent])?,
             };
-            // SQL takes NULL for missing from an empty list.
+            // In SQL, NULL is not missing from an empty list.
             let loose = format!(
                 "\"{column}\" IS NOT NULL AND \"{column}\" NOT IN (SELECT \"{key}\" FROM \"{parent}\")"
             );

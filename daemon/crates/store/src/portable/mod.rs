@@ -1,8 +1,8 @@
-//! Rows as lines of JSON for another memory: `recall export` writes them and `recall import` reads them.
+//! Converts rows to JSON lines for another memory: `recall export` writes them and `recall import` reads them.
 //!
-//! A line names other rows by names that hold on any machine: a session by its agent and id, a prompt by its position
-//! in the session, a project by its identity, an observation by its uuid. Rows that concern only this machine are not
-//! exported: jobs, injections, vectors, costs.
+//! A line refers to other rows by names that are valid on any machine: a session by its agent and id, a prompt by its
+//! position in the session, a project by its identity, an observation by its uuid. Rows that concern only this machine
+//! are not exported: jobs, injections, vectors, costs.
 
 mod export;
 mod foreign;

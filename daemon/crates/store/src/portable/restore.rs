@@ -1,8 +1,8 @@
-//! Turns lines into rows.
+//! Imports lines as rows.
 //!
-//! A file is not evidence about this machine. So its notes have no author here and no pin, it cannot join projects, and
-//! it does not prove where a project is. The exception is a file that the user declares as their own. Each value is
-//! checked before it is stored.
+//! A file proves nothing about this machine. So its notes have no author here and no pin, it cannot merge projects,
+//! and it does not prove where a project is. The exception is a file that the user declares as their own. Each value
+//! is checked before it is stored.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,35 +36,35 @@ pub struct RestoreRows {
     pub at: Timestamp,
 }
 
-/// The trust in the lines of an export.
+/// How much to trust the lines of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
     /// Anybody may have written them.
     Nothing,
-    /// They know projects by name, and mean the project with that name.
+    /// They name projects, and mean the local project with that name.
     ProjectNames,
-    /// They are the user's own. Pins, other identities of projects, folders, and authors of notes are believed.
+    /// They are the user's own: pins, other identities of projects, folders, and authors of notes are accepted.
     All,
 }
 
-/// What happened to the lines.
+/// The numbers of lines by outcome.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Restored {
     /// Counts by kind of line.
     pub added: BTreeMap<String, u64>,
-    /// Lines that were stored before.
+    /// Lines that were already stored.
     pub known: u64,
-    /// Lines of an unknown kind, or lines that refer to an omitted row.
+    /// Lines of an unknown kind, or that refer to an omitted row.
     pub skipped: u64,
-    /// Lines that were forgotten here.
+    /// Lines whose item was forgotten here.
     pub forgotten: u64,
-    /// Lines with a value that is invalid for its field, by `KIND.FIELD`.
+    /// Lines with an invalid value for a field, by `KIND.FIELD`.
     pub unfit: BTreeMap<String, u64>,
-    /// Notes that were pinned at their source.
+    /// Notes whose pin at their source was not taken over.
     pub unpinned: u64,
-    /// Other identities of projects.
+    /// Other identities of projects that were not taken over.
     pub aliases: u64,
-    /// Notes that a person wrote at their source.
+    /// Notes whose author at their source was not taken over.
     pub unsigned: u64,
 }
 
@@ -131,7 +131,7 @@ fn restore_project(
         return Ok(Outcome::Unfit("key"));
     };
     let mut identities = vec![ProjectKey::from(key.as_str())];
-    // Other tools know a project by its name alone: the key is `TOOL:NAME`.
+    // Other tools know a project only by name: the key is `TOOL:NAME`.
     let is_a_name = key.split_once(':').is_some_and(|(tool, rest)| rest == name && !tool.contains('/'));
     if line["by_name"] == true && is_a_name && trust == Trust::ProjectNames {
         let named: Vec<ProjectKey> = db.all("SELECT key FROM projects WHERE name = ?1", [name.as_str()])?;
@@ -153,7 +153,8 @@ fn restore_project(
     Ok(if count(db)? > before { Outcome::Added } else { Outcome::Known })
 }
 
-/// Counts identities that a file gives to a project and that the project does not have here. A file can claim anything.
+/// Counts identities that a file gives to a project and that the project does not have here. A file can claim
+/// anything.
 fn unknown_aliases(db: &Connection, line: &Value) -> Result<u64, StoreError> {
     let mut unknown = 0;
     for alias in line["aliases"].as_array().into_iter().flatten().filter_map(Value::as_str) {
@@ -197,12 +198,12 @@ fn restore(
         let given = match (form, value) {
             (Form::Session, Value::String(name)) => {
                 session = session_row(db, name)?;
-                // The session was forgotten, or excluded.
+                // The session was forgotten or excluded.
                 let Some(row) = session else { return Ok(Outcome::Skipped) };
                 Given::Number(row)
             }
             (Form::Project, Value::String(key)) => {
-                // A session's items belong to its project, whatever project the line names.
+                // A session's items belong to its project, whichever project the line names.
                 let row = match session {
                     Some(session) => db.one("SELECT project FROM sessions WHERE id = ?1", [session])?,
                     None => projects::resolve(db, &[ProjectKey::from(key.as_str())], key, Timestamp(0))?,
@@ -223,7 +224,7 @@ fn restore(
                 }
             }
         };
-        // A missing field gets the default of its column.
+        // A missing field gets the column's default.
         if !matches!(given, Given::Null) {
             columns.push(*column);
             values.push(given);
@@ -275,7 +276,7 @@ fn restore(
     Ok(Outcome::Added)
 }
 
-/// Restores the pin, the review and the author of a note, which an earlier import did not believe.
+/// Restores the pin, the review and the author of a note, which an earlier import did not trust.
 fn claim(db: &WriteContext<'_>, line: &Value) -> Result<Outcome, StoreError> {
     let time = |key: &str| line[key].as_i64();
     db.run(
@@ -308,7 +309,7 @@ fn is_known_compaction(db: &Connection, session: Option<i64>, line: &Value) -> R
     )
 }
 
-/// Whether the item of a line was forgotten here.
+/// Whether the item in a line was forgotten here.
 fn was_forgotten(db: &Connection, table: &Table, line: &Value) -> Result<bool, StoreError> {
     let session = match table.kind {
         "session" => session_key_of(line),
@@ -349,7 +350,7 @@ fn was_forgotten(db: &Connection, table: &Table, line: &Value) -> Result<bool, S
     if table.kind != "event" {
         copies.extend(events.iter().filter(|event| !event.is_empty()).map(|event| CopyOf::Event(event)));
     }
-    // A summary and a plan are made again, so they may be stored elsewhere later.
+    // Summaries and plans are made repeatedly, so they may be stored elsewhere later.
     let made =
         line["updated_at"].as_i64().or(line["created_at"].as_i64()).filter(|_| table.kind != "observation");
     for copy in copies {
@@ -361,7 +362,7 @@ fn was_forgotten(db: &Connection, table: &Table, line: &Value) -> Result<bool, S
     Ok(false)
 }
 
-/// The stored value of a field: the line's value if it is valid, else the default.
+/// Returns the stored value of a field: the line's value if valid, or else the default.
 fn stated<'a>(
     table: &Table,
     column: &str,
@@ -370,7 +371,7 @@ fn stated<'a>(
 ) -> Cow<'a, Value> {
     let owned = |value: Value| Cow::Owned(value);
     match (table.kind, column, value) {
-        // A session of another machine does not run here, and its prompts are compressed already or never will be.
+        // A session of another machine does not run here, and its prompts are already compressed or never will be.
         ("session", "status", _) => owned(json!("completed")),
         ("session", "root", _) | ("observation", "pinned_at" | "reviewed_at" | "rejected_at", _)
             if trust != Trust::All =>
@@ -417,7 +418,7 @@ fn complete_observation(db: &WriteContext<'_>, row: i64, line: &Value) -> Result
         "UPDATE observations SET words = ?2, own_evidence = evidence, own_importance = importance WHERE id = ?1",
         crate::database::bind::params![row, thread_words_of(said)],
     )?;
-    // Its status follows from rows that a file does not have.
+    // The status follows from rows that a file does not contain.
     if line["status"] == Status::Resolved.as_str() {
         lineage::resolve_by_hand(db, ObservationId(row))?;
     }

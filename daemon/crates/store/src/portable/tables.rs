@@ -1,4 +1,4 @@
-//! Lists the exported tables and columns, and each column's form in a line.
+//! Lists the exported tables and columns, and the form of each column in a line.
 
 use recall_domain::document::DocumentKind;
 
@@ -7,7 +7,7 @@ use recall_domain::document::DocumentKind;
 pub(super) enum Form {
     /// An id, a name, a path.
     Name,
-    /// A known word: the source of a prompt, the type of an observation, or whether it holds.
+    /// A known word: the source of a prompt, the type of an observation, or its status.
     Source,
     Type,
     Status,
@@ -39,23 +39,23 @@ pub(super) enum Form {
 }
 
 pub(super) struct Table {
-    /// The kind that a line states.
+    /// The kind in the line.
     pub(super) kind: &'static str,
     pub(super) name: &'static str,
     pub(super) columns: &'static [(&'static str, Form)],
-    /// Pages end where this changes.
+    /// The expression at whose changes a page may end.
     pub(super) page: &'static str,
-    /// SQL for the project and the time that a filter compares.
+    /// SQL for the project and the time that filters compare.
     pub(super) project: &'static str,
     pub(super) time: &'static str,
-    /// The kinds of documents in a row, and the column that each needs.
+    /// The kinds of documents in a row, and the column that each requires.
     pub(super) documents: &'static [(DocumentKind, &'static str)],
 }
 
 const OF_SESSION: &str = "(SELECT s.project FROM sessions s WHERE s.id = t.session)";
 const HEARD: &str = "(SELECT s.last_event_at FROM sessions s WHERE s.id = t.session)";
 
-/// In this order, because a row may refer to rows of earlier tables.
+/// All tables, in this order, because a row may refer to rows of earlier tables.
 pub(super) const TABLES: &[Table] = &[
     Table {
         kind: "session",
@@ -84,7 +84,7 @@ pub(super) const TABLES: &[Table] = &[
         documents: &[],
     },
     Table {
-        // The events of a session, so that none of them is stored again.
+        // The events of a session, so that none of them is stored twice.
         kind: "event",
         name: "deliveries",
         columns: &[
@@ -275,19 +275,19 @@ pub(super) const TABLES: &[Table] = &[
 pub(super) fn key_of(table: &Table, column: &'static str) -> &'static str {
     match (table.kind, column) {
         (_, "batch") => "prompt",
-        // The line has a `kind` of its own.
+        // The line has its own `kind`.
         ("plan", "kind") => "plan_kind",
         ("call", "kind") => "call_kind",
         _ => column,
     }
 }
 
-/// The fields of a line with words of a person or an agent.
+/// The fields of a line that contain words of a person or an agent.
 pub fn text_fields(kind: &str) -> impl Iterator<Item = &'static str> {
     fields_of(kind, &[Form::Text, Form::LongText, Form::Texts, Form::Tasks])
 }
 
-/// The fields of a line with ids, names and paths.
+/// The fields of a line that contain ids, names and paths.
 pub fn name_fields(kind: &str) -> impl Iterator<Item = &'static str> {
     fields_of(kind, &[Form::Name, Form::Paths, Form::Session, Form::Project])
 }

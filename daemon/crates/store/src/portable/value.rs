@@ -1,4 +1,4 @@
-//! Checks values against their columns: a line's value before it is stored, or a stored one.
+//! Validates values against their columns: a line's value before it is stored, or a stored one.
 
 use rusqlite::ToSql;
 use rusqlite::types::{FromSql, ToSqlOutput, ValueRef};
@@ -12,7 +12,7 @@ use recall_domain::material::BatchSource;
 use recall_domain::observation::ObservationType;
 use recall_domain::task_list::TaskList;
 
-/// A longer id, name or path is refused.
+/// The maximum length of an id, name or path.
 const MOST_NAME: usize = 4096;
 
 /// A value for a column.
@@ -39,7 +39,7 @@ impl ToSql for Given {
     }
 }
 
-/// A value of a line for its column; `None` if the column cannot hold it.
+/// Converts a line's value for its column; `None` if the column cannot hold it.
 pub(super) fn given(form: Form, value: &Value) -> Option<Given> {
     let number = match value {
         Value::Null => return Some(Given::Null),

@@ -1,4 +1,4 @@
-//! Who made what came from elsewhere.
+//! The authors of documents from other machines.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use crate::database::row::Sql;
 use crate::{Reader, StoreError};
 use recall_domain::document::{DocumentKey, Whose};
 
-/// Whoever asks, as an author.
+/// The author name that means the user who is asking.
 const ME: &str = "me";
 
 /// The documents that have an author, and the names under which this machine writes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Authors {
-    /// Names in lower case. Of a personal share all machines are one person's.
+    /// Names in lower case. All machines of a personal share belong to one person.
     foreign: Vec<(DocumentKey, String, Sharer)>,
     own: HashSet<String>,
 }
@@ -25,7 +25,7 @@ enum Sharer {
 }
 
 impl Reader<'_> {
-    /// Reads no row of a machine that shares nothing and has imported nothing of others.
+    /// Reads no row on a machine that shares nothing and has imported nothing from others.
     pub fn authors(self) -> Result<Authors, StoreError> {
         let db = self.0;
         let foreign: Vec<(DocumentKey, String, bool)> = db.all(
@@ -54,7 +54,7 @@ impl Reader<'_> {
 }
 
 impl Authors {
-    /// The documents of an author; `me` is whoever asks. `None`: nobody of this name is known.
+    /// Returns the documents of an author; `me` is the user who is asking. `None` if the name is unknown.
     pub fn whose(&self, name: &str) -> Option<Whose> {
         let name = name.to_lowercase();
         let keys = |is_listed: &dyn Fn(&str, Sharer) -> bool| {

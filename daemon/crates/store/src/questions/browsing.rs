@@ -1,7 +1,7 @@
 //! Lists and counts everything by time.
 //!
-//! Days depend on the user's time zone, which is not known here. So counts are by quarters of an hour, because in every
-//! zone days begin at one.
+//! Days depend on the user's time zone, which is not known here. So counts are per quarter of an hour, because days
+//! begin at one in every zone.
 
 use crate::database::bind::params;
 use crate::database::row::{Sql, record};
@@ -19,7 +19,7 @@ pub const BROWSED: [DocumentKind; 3] =
 
 /// Which entries to list.
 pub struct Browsed {
-    /// `None` means all.
+    /// `None` for all.
     pub projects: Option<Vec<ProjectRow>>,
     /// Some of [`BROWSED`].
     pub kinds: Vec<DocumentKind>,
@@ -28,10 +28,10 @@ pub struct Browsed {
 }
 
 record! {
-/// Counts of a quarter of an hour.
+/// The counts of one quarter of an hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quarter from "quarters GROUP BY at / 900000 ORDER BY at DESC" {
-    /// Its number, counted from 1970.
+    /// The number of the quarter since 1970.
     pub number: i64 = "at / 900000",
     pub count: u32 = "count(*)",
     /// The calls of sessions.
@@ -61,7 +61,7 @@ pub struct ProjectLine from "projects p" {
     pub key: ProjectKey = "p.key",
     pub sessions: u32 = "(SELECT count(*) FROM sessions s WHERE s.project = p.id)",
     pub observations: u32 = "(SELECT count(*) FROM observations o WHERE o.project = p.id)",
-    /// The folder of its latest session.
+    /// The folder of the latest session.
     pub folder: Option<String> = "(SELECT ifnull(s.root, s.cwd) FROM sessions s WHERE s.project = p.id
         AND ifnull(s.root, s.cwd) IS NOT NULL ORDER BY s.last_event_at DESC LIMIT 1)",
     pub last_at: Option<Timestamp> = "nullif(max(
@@ -71,7 +71,7 @@ pub struct ProjectLine from "projects p" {
 }
 
 impl Browsed {
-    /// An SQL condition on the project's column, and for observations on the type. It contains only our own numbers and
+    /// An SQL condition on the project's column and, for observations, on the type. Contains only our own numbers and
     /// words.
     fn condition(&self, kind: DocumentKind, project: &str) -> String {
         let mut condition = String::new();
@@ -86,7 +86,7 @@ impl Browsed {
         condition
     }
 
-    /// SQL for the row and time of each entry of a kind: `row`, `at`.
+    /// SQL that returns the row and time of each entry of a kind: `row`, `at`.
     fn source(&self, kind: DocumentKind) -> String {
         let (columns, table, project) = match kind {
             DocumentKind::Observation => ("o.id AS row, o.created_at AS at", "observations o", "o.project"),
@@ -102,14 +102,14 @@ impl Browsed {
 }
 
 impl Reader<'_> {
-    /// How many entries of a kind there are, by time.
+    /// The number of entries of a kind, by time.
     pub fn quarters(self, browsed: &Browsed, kind: DocumentKind) -> Result<Vec<Quarter>, StoreError> {
         let db = self.0;
         let source = browsed.source(kind);
         db.all(&format!("WITH quarters AS (SELECT at, 0 AS calls FROM ({source})) {}", Quarter::SELECT), [])
     }
 
-    /// How many sessions started, and how many calls they have.
+    /// The number of sessions started and of their calls, by time.
     pub fn quarters_of_sessions(self, browsed: &Browsed) -> Result<Vec<Quarter>, StoreError> {
         let db = self.0;
         let condition = browsed.condition(DocumentKind::Prompt, "s.project");
@@ -118,7 +118,7 @@ impl Reader<'_> {
         db.all(&format!("WITH quarters AS ({source}) {}", Quarter::SELECT), [])
     }
 
-    /// The entries of a time range, newest first, without the first `skip`.
+    /// Returns the entries of a time range, newest first, skipping the first `skip`.
     pub fn entries(
         self,
         browsed: &Browsed,
@@ -145,7 +145,7 @@ impl Reader<'_> {
         db.all(&sql, params![from, until, most, skip])
     }
 
-    /// An entry of a listing; `None` if it no longer exists.
+    /// Returns an entry of a listing; `None` if it no longer exists.
     pub fn entry(self, key: DocumentKey) -> Result<Option<EntryRow>, StoreError> {
         let db = self.0;
         let source = match key.kind {
@@ -168,7 +168,7 @@ impl Reader<'_> {
         db.first(&format!("WITH entry AS ({source}) {}", EntryRow::SELECT), [key.row])
     }
 
-    /// All projects, latest first.
+    /// Returns all projects, latest first.
     pub fn project_lines(self) -> Result<Vec<ProjectLine>, StoreError> {
         let db = self.0;
         let mut lines: Vec<ProjectLine> = db.all(ProjectLine::SELECT, [])?;

@@ -1,4 +1,4 @@
-//! Answers that concern more than one table: lists, names, projects, counts.
+//! Answers questions about more than one table: lists, names, projects, counts.
 
 pub(crate) mod authors;
 pub(crate) mod browsing;

@@ -1,9 +1,9 @@
-//! Known names, to suggest one for a mistyped name.
+//! Known names, used to suggest one for a mistyped name.
 
 use crate::database::row::Sql;
 use crate::{Reader, StoreError};
 
-/// The most names of one kind, newest first. Older names get no suggestion.
+/// The maximum number of names per kind, newest first. Older names are not suggested.
 const MOST: u32 = 5_000;
 
 /// The kinds of things that have names.
@@ -11,9 +11,9 @@ const MOST: u32 = 5_000;
 pub enum Named {
     Project,
     Agent,
-    /// By the agent's id.
+    /// The agent's session id.
     Session,
-    /// As in observations, mostly relative to the project's folder.
+    /// As in observations, usually relative to the project's folder.
     File,
 }
 
@@ -33,7 +33,7 @@ impl Reader<'_> {
         db.all(sql, [MOST])
     }
 
-    /// The newest observation's number; `None` if there is none.
+    /// Returns the newest observation's number; `None` if there is none.
     ///
     /// # Errors
     /// When the database refuses.

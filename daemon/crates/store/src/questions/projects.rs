@@ -1,4 +1,4 @@
-//! Projects and the identities they were seen with.
+//! Projects, and the identities with which they were seen.
 
 use rusqlite::Connection;
 
@@ -45,8 +45,8 @@ pub(crate) fn resolve(
     Ok(project)
 }
 
-/// Like [`resolve`], for a folder that was examined. A path belongs to the project that is there now; the one that was
-/// there before loses it.
+/// Like [`resolve`], for a folder that was examined. A path belongs to the project that is there now; the project that
+/// was there before loses it.
 pub(crate) fn resolve_folder(
     db: &Connection,
     identities: &[ProjectKey],
@@ -76,8 +76,8 @@ pub(crate) fn resolve_folder(
     Ok(project)
 }
 
-/// The strongest of these identities that no other project has as its key. A path is preferred to the mark of a folder,
-/// because it tells people more.
+/// Returns the strongest of these identities that no other project has as its key. A path is preferred to a folder's
+/// mark, because it is more meaningful to people.
 fn free_key(db: &Connection, identities: &[ProjectKey]) -> Result<ProjectKey, StoreError> {
     let is_mark = |key: &&ProjectKey| matches!(key.kind(), Kind::Folder);
     let named = identities.iter().filter(|key| !matches!(key.kind(), Kind::Folder | Kind::Source));
@@ -90,7 +90,7 @@ fn free_key(db: &Connection, identities: &[ProjectKey]) -> Result<ProjectKey, St
 }
 
 impl Reader<'_> {
-    /// This name, with a number if another project has it.
+    /// Returns this name, with a number appended if another project has it.
     pub fn free_project_name(self, name: &str) -> Result<String, StoreError> {
         let db = self.0;
         let numbered = (2..).map(|number| format!("{name} ({number})"));
@@ -110,7 +110,7 @@ impl Reader<'_> {
         db.one("SELECT EXISTS (SELECT 1 FROM project_aliases WHERE alias = ?1)", [alias])
     }
 
-    /// The project that was seen with an identity.
+    /// Returns the project that was seen with an identity.
     pub fn known_project(self, identity: &ProjectKey) -> Result<Option<Known>, StoreError> {
         let db = self.0;
         let project: Option<ProjectRow> =
@@ -120,8 +120,8 @@ impl Reader<'_> {
         project.map(|project| Ok(Known { project, aliases: aliases(project)? })).transpose()
     }
 
-    /// Commits that were checked out during work on a project: those of its latest batches, at most `most`. An imported
-    /// session has no folder here and proves nothing.
+    /// Returns commits that were checked out during work on a project: those of its latest batches, at most `most`. An
+    /// imported session has no folder here and proves nothing.
     pub fn commits_of_project(self, project: ProjectRow, most: u32) -> Result<Vec<CommitId>, StoreError> {
         let db = self.0;
         db.all(
@@ -131,7 +131,7 @@ impl Reader<'_> {
     )
     }
 
-    /// The project of these identities, if it was seen before. Changes nothing.
+    /// Returns the project with these identities, if it was seen before. Changes nothing.
     pub fn find_project(self, identities: &[ProjectKey]) -> Result<Option<ProjectInfo>, StoreError> {
         let db = self.0;
         lookup(db, identities)?.map(|row| self.project(row)).transpose()
@@ -144,7 +144,7 @@ impl Reader<'_> {
         db.one(&format!("{} WHERE p.id = ?1", ProjectInfo::SELECT), params![row])
     }
 
-    /// The project of a session. `None` if the store does not know the session yet.
+    /// Returns the project of a session. `None` if the store does not know the session yet.
     pub fn project_of(self, session: &SessionKey) -> Result<Option<ProjectInfo>, StoreError> {
         let db = self.0;
         let sql = format!(
@@ -165,7 +165,7 @@ impl Reader<'_> {
         db.all(&sql, [name])
     }
 
-    /// The folder where a project was last worked on, if a session reported it.
+    /// Returns the folder where a project was last worked on, if a session reported it.
     pub fn latest_root(self, project: ProjectRow) -> Result<Option<String>, StoreError> {
         let db = self.0;
         db.first(
@@ -175,7 +175,7 @@ impl Reader<'_> {
         )
     }
 
-    /// The project of the latest session in exactly this folder, if a session reported it.
+    /// Returns the project of the latest session in exactly this folder, if a session reported it.
     pub fn project_worked_in(self, folder: &str) -> Result<Option<ProjectInfo>, StoreError> {
         let db = self.0;
         let found = db.first::<ProjectRow>(
@@ -186,8 +186,8 @@ impl Reader<'_> {
     }
 }
 
-/// Displays a project under another name, unless another project has that name: a request for that project must not
-/// find this one.
+/// Changes a project's display name, unless another project has that name: a request for that project must not find
+/// this one.
 pub(crate) fn rename(db: &Connection, project: ProjectRow, name: &str) -> Result<(), StoreError> {
     db.run(
         "UPDATE projects SET name = ?2 WHERE id = ?1

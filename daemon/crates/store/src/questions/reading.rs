@@ -15,7 +15,7 @@ use recall_domain::observation::{Importance, Maker, ObservationType};
 use recall_domain::review::Tellable;
 
 record! {
-/// An observation with everything that can be shown of it.
+/// An observation with everything that can be shown about it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObservationRow from "observations o LEFT JOIN sessions s ON s.id = o.session
     LEFT JOIN prompt_batches b ON b.id = o.batch" {
@@ -35,10 +35,10 @@ pub struct ObservationRow from "observations o LEFT JOIN sessions s ON s.id = o.
     pub evidence: Vec<String> = "o.evidence",
     pub origin: String = "o.origin",
     pub is_pinned: bool = "o.pinned_at IS NOT NULL",
-    /// When a person last looked at it.
+    /// When a person last reviewed it.
     pub reviewed_at: Option<Timestamp> = "o.reviewed_at",
     pub is_rejected: bool = "o.rejected_at IS NOT NULL",
-    /// Who wrote it and on which machine, if it came from another one.
+    /// The person and machine that wrote it, if not this machine.
     pub author: Option<String> = "o.author",
     pub device: Option<String> = "o.device",
     pub session: Option<SessionId> = "s.session_id",
@@ -55,7 +55,7 @@ pub struct ObservationRow from "observations o LEFT JOIN sessions s ON s.id = o.
 }
 
 impl ObservationRow {
-    /// Whether a person wrote it, pinned it or looked at it.
+    /// Whether a person wrote, pinned or reviewed it.
     pub fn is_reviewed(&self) -> bool {
         self.reviewed_at.is_some() || self.maker() == Maker::Person
     }
@@ -73,7 +73,7 @@ fn made_on((branch, commit, base): CheckoutColumns, touched: Touched) -> MadeOn 
     MadeOn { branch: branch.map(BranchName), commit, base, touched }
 }
 
-/// Whether files were changed.
+/// Reads whether files were changed.
 impl FromRow for Touched {
     fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
         let changed = bool::from_row(row, first)?;
@@ -105,8 +105,8 @@ impl FromRow for Vec<MadeOn> {
 }
 
 impl Reader<'_> {
-    /// Where a document was made: the checkout of its batch, and for an observation also the checkouts where it was made
-    /// again.
+    /// Returns where a document was made: the checkout of its batch, and for an observation also the checkouts where
+    /// it was made again.
     pub fn made_where(self, key: DocumentKey) -> Result<Vec<MadeOn>, StoreError> {
         let db = self.0;
         let batch = match key.kind {
@@ -138,13 +138,13 @@ impl Reader<'_> {
         db.first(&format!("{} WHERE o.id = ?1", ObservationRow::SELECT), params![id])
     }
 
-    /// The existing observations with these numbers, in the same order.
+    /// Returns the existing observations with these numbers, in the same order.
     pub fn observations_by_id(self, ids: &[ObservationId]) -> Result<Vec<ObservationRow>, StoreError> {
         ids.iter().filter_map(|id| self.observation(*id).transpose()).collect()
     }
 
-    /// The candidates for a session's start: of a project's active observations the newest and the most important, and the
-    /// notes by hand, up to `each` of them; and all that the user has pinned.
+    /// Returns the candidates for a session's start: the newest and the most important active observations of a
+    /// project, and the notes by hand, up to `each` of them; and everything that the user pinned.
     pub fn candidates(
         self,
         project: ProjectRow,
@@ -154,8 +154,8 @@ impl Reader<'_> {
         self.0.all(&candidates(tellable), params![project, each])
     }
 
-    /// The most important notes of a project that a person wrote or pinned and that still hold, at most `most`. Where only
-    /// reviewed notes are told, those that a person kept are among them.
+    /// Returns the most important valid notes of a project that a person wrote or pinned, at most `most`. If only
+    /// reviewed notes are injected, includes those that a person kept.
     pub fn kept_by_hand(
         self,
         project: ProjectRow,
@@ -165,8 +165,8 @@ impl Reader<'_> {
         self.0.all(&kept_by_hand(tellable), params![project, most])
     }
 
-    /// The summary of the project's last session with work in it, except `except`. A session counts if something was
-    /// observed or a tool was called; one with only a stray prompt does not.
+    /// Returns the summary of the project's last session with work in it, except `except`. A session counts if
+    /// something was observed or a tool was called; one with only a stray prompt does not.
     pub fn latest_summary(
         self,
         project: ProjectRow,
@@ -184,15 +184,15 @@ impl Reader<'_> {
         db.first(&sql, params![project, except])
     }
 
-    /// The newest summary of another machine's session in a project, made after a time, if its share says that sessions are
-    /// told of it.
+    /// Returns the newest summary of another machine's session in a project, made after a time, if its share allows
+    /// injecting it.
     pub fn latest_summary_of_others(
         self,
         project: ProjectRow,
         after: Timestamp,
     ) -> Result<Option<SummaryRow>, StoreError> {
         let db = self.0;
-        // Whoever shares nothing reads no row here.
+        // A machine that shares nothing reads no row here.
         let sql = format!(
             "{} WHERE m.id = (SELECT id FROM session_summaries INDEXED BY session_summaries_of_others
                 WHERE share IN (SELECT id FROM shares WHERE project = ?1 AND inject) AND created_at > ?2
@@ -202,8 +202,8 @@ impl Reader<'_> {
         db.first(&sql, params![project, after])
     }
 
-    /// The events of a project around a moment, in order: `before` entries up to it and `after` entries after it. At the
-    /// same time a prompt comes first and a summary last.
+    /// Returns the events of a project around a time, in order: `before` entries up to it and `after` entries after
+    /// it. At equal times a prompt comes first and a summary last.
     pub fn timeline(
         self,
         project: ProjectRow,
@@ -245,7 +245,7 @@ impl Reader<'_> {
     }
 }
 
-/// The query of [`Reader::candidates`]. It names its indexes: left to itself, the database reads all of a large project.
+/// The query of [`Reader::candidates`]. It names its indexes, because otherwise SQLite reads all of a large project.
 fn candidates(tellable: Tellable) -> String {
     let (newest, weightiest) =
         (source(tellable, "observations_newest"), source(tellable, "observations_weightiest"));
@@ -267,7 +267,7 @@ fn candidates(tellable: Tellable) -> String {
     )
 }
 
-/// The query of [`Reader::kept_by_hand`], with its indexes, too.
+/// The query of [`Reader::kept_by_hand`], which names its indexes too.
 fn kept_by_hand(tellable: Tellable) -> String {
     let kept = match tellable {
         Tellable::Everything => String::new(),
@@ -290,10 +290,10 @@ fn kept_by_hand(tellable: Tellable) -> String {
     )
 }
 
-/// Whether sessions may be told of an observation: it is this machine's, or its share says so.
+/// Whether an observation may be injected: it is this machine's, or its share allows it.
 const TOLD: &str = "(share IS NULL OR share IN (SELECT id FROM shares WHERE inject))";
 
-/// The active observations of a project that may be told, whoever made them. `index` has the order that is wanted.
+/// The active observations of a project that may be injected, whoever made them. `index` provides the required order.
 fn source(tellable: Tellable, index: &str) -> String {
     match tellable {
         Tellable::Everything => {
@@ -312,11 +312,11 @@ record! {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SummaryRow from "session_summaries m LEFT JOIN sessions s ON s.id = m.session" {
     pub id: SummaryId = "m.id",
-    /// `None`: it is of another machine's session.
+    /// `None` for a session of another machine.
     pub session_row: Option<SessionRow> = "m.session",
     pub session: Option<SessionId> = "s.session_id",
     pub project: ProjectRow = "m.project",
-    /// Whose session it is and on which machine, if that is another one.
+    /// The person and machine of the session, if not this machine.
     pub author: Option<String> = "m.author",
     pub device: Option<String> = "m.device",
     pub title: String = "m.title",
@@ -346,7 +346,7 @@ pub struct TimelineRow from "entries" {
     pub label: String = "label",
     pub observation_type: Option<String> = "type",
     pub session: Option<SessionId> = "session_id",
-    /// Who made it, if that was on another machine.
+    /// The person who made it, if on another machine.
     pub author: Option<String> = "author",
 }
 }

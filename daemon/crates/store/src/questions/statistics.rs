@@ -18,17 +18,17 @@ pub struct Statistics from "(SELECT 1)" {
     pub jobs_done: i64 = "(SELECT count(*) FROM jobs WHERE status = 'done')",
     pub jobs_dead: i64 = "(SELECT count(*) FROM jobs WHERE status = 'dead')",
     pub observations: i64 = "(SELECT count(*) FROM observations)",
-    /// Those that wait for a review.
+    /// Observations that await review.
     pub unreviewed: i64 = "(SELECT count(*) FROM observations INDEXED BY observations_unreviewed WHERE status = 'active'
         AND reviewed_at IS NULL AND pinned_at IS NULL AND origin <> 'user')",
     pub summaries: i64 = "(SELECT count(*) FROM session_summaries)",
-    /// Traces of forgotten items.
+    /// Whether traces of forgotten items remain.
     pub traces_left: bool = "EXISTS (SELECT 1 FROM meta WHERE key = 'traces_left')",
 }
 }
 
 record! {
-/// The active observations of a project.
+/// The numbers of active observations in a project.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProjectNotes from "observations o WHERE o.project = ?1 AND o.status = 'active'" {
     pub active: i64 = "count(*)",

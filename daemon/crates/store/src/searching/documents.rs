@@ -53,7 +53,7 @@ impl Reader<'_> {
         })
     }
 
-    /// `None` if the row is gone, or if its parent is gone, as in a damaged database.
+    /// Loads a document. `None` if the row or its parent is gone, as in a damaged database.
     pub fn load_document(self, key: DocumentKey) -> Result<Option<DocumentRow>, StoreError> {
         let db = self.0;
         match load(db, key) {
@@ -62,7 +62,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The number of the prompt that opened a batch.
+    /// Returns the number of the prompt that opened a batch.
     ///
     /// # Errors
     /// When there is no such batch or the database refuses.
@@ -71,7 +71,7 @@ impl Reader<'_> {
         db.one("SELECT prompt_number FROM prompt_batches WHERE id = ?1", [batch.0])
     }
 
-    /// How many documents there are, as [`Reader::scan_documents`] finds them.
+    /// The number of documents that [`Reader::scan_documents`] finds.
     pub fn count_documents(self) -> Result<u64, StoreError> {
         let db = self.0;
         db.one(
@@ -83,7 +83,7 @@ impl Reader<'_> {
         )
     }
 
-    /// The keys of up to `limit` documents of one kind after the row `after`, for a rebuild.
+    /// Returns the keys of up to `limit` documents of one kind after the row `after`, for a rebuild.
     pub fn scan_documents(
         self,
         kind: DocumentKind,
@@ -213,17 +213,17 @@ impl DocumentRow {
         }
     }
 
-    /// The row number of its session; `None` for a note written by hand and for what another machine sent.
+    /// The row number of its session; `None` for notes by hand and for documents from another machine.
     pub fn session_row(&self) -> Option<SessionRow> {
         self.session().map(|session| session.row)
     }
 
-    /// Its session; `None` for a note written by hand and for what another machine sent.
+    /// Its session; `None` for notes by hand and for documents from another machine.
     pub fn session_id(&self) -> Option<&SessionId> {
         self.session().map(|session| &session.id)
     }
 
-    /// Who made it and on which machine, if that was another one.
+    /// The person and machine that made it, if not this machine.
     pub fn author_and_device(&self) -> (Option<&String>, Option<&String>) {
         match self {
             Self::Observation { row, .. } => (row.author.as_ref(), row.device.as_ref()),

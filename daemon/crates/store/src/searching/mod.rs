@@ -1,4 +1,4 @@
-//! What the index and the vectors are made of, and the search that works without an index.
+//! The source of the index and the vectors, and the search that works without an index.
 
 pub(crate) mod documents;
 pub(crate) mod plain_search;

@@ -1,8 +1,8 @@
-//! Search without the index: reads and compares texts, newest first, for a limited time.
+//! Searches without the index: reads and compares texts, newest first, for a limited time.
 //!
-//! It is used while the index is damaged or being rebuilt. It matches substrings only, without word forms and term
-//! weights. It searches observations, both kinds of summaries, prompts and responses. It skips activities, because
-//! there are too many.
+//! Used while the index is damaged or being rebuilt. It matches only substrings, without word forms and term weights.
+//! It searches observations, both kinds of summaries, prompts and responses, but not activities, because there are too
+//! many.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use recall_domain::document::{DocumentKey, DocumentKind, Whose};
 use recall_domain::ids::{ProjectRow, Timestamp};
 use recall_domain::observation::ObservationType;
 
-/// The kinds to search; they share the time.
+/// The kinds to search. They share the time.
 const KINDS: [DocumentKind; 6] = [
     DocumentKind::Observation,
     DocumentKind::Summary,
@@ -25,29 +25,29 @@ const KINDS: [DocumentKind; 6] = [
     DocumentKind::Said,
 ];
 
-/// At least this many texts of each kind are compared, however slow the machine is.
+/// The minimum number of texts of each kind that are compared, however slow the machine is.
 const LEAST_TEXTS: usize = 500;
 
 /// The conditions of a search. An empty query matches everything, newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlainSearch {
-    /// Words and phrases: one match is enough, more matches rank higher.
+    /// Words and phrases, of which one must match. More matches rank higher.
     pub wanted: Vec<String>,
     /// Required words.
     pub phrases: Vec<String>,
     pub unwanted: Vec<String>,
-    /// Empty for every kind.
+    /// Empty for all kinds.
     pub kinds: Vec<DocumentKind>,
-    /// Empty for every type, including none.
+    /// Empty for all types, including none.
     pub types: Vec<ObservationType>,
-    /// Empty for every project.
+    /// Empty for all projects.
     pub projects: Vec<ProjectRow>,
-    /// Prefixes of session ids; empty for every session.
+    /// Prefixes of session ids; empty for all sessions.
     pub sessions: Vec<String>,
-    /// Names of agents; empty for every agent.
+    /// Names of agents; empty for all agents.
     pub agents: Vec<String>,
     pub since: Option<Timestamp>,
-    /// Empty for every author.
+    /// Empty for all authors.
     pub whose: Vec<Whose>,
 }
 
@@ -113,7 +113,7 @@ impl Reader<'_> {
     }
 }
 
-/// Rows of one kind since a time, newest first: id, time, project, agent, session, type, text.
+/// Selects rows of one kind since a time, newest first: id, time, project, agent, session, type, text.
 fn sql(kind: DocumentKind) -> &'static str {
     match kind {
         DocumentKind::Summary => {
@@ -216,7 +216,7 @@ impl Matcher {
         }
     }
 
-    /// Returns `None` if the row does not match.
+    /// Returns the share of matching words; `None` if the row does not match.
     fn share(&self, text: &str) -> Option<f32> {
         if !self.phrases.iter().all(|phrase| phrase.is_match(text))
             || self.unwanted.iter().any(|unwanted| unwanted.is_match(text))

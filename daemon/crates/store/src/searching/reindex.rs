@@ -7,7 +7,7 @@ use crate::operation::{Operation, WriteContext, log};
 use recall_domain::document::DocumentKind;
 use recall_domain::ids::Timestamp;
 
-/// Starts a rebuild of the index: the index sees that the log does not continue where it stopped.
+/// Starts a rebuild of the index, which notices that the log does not continue where it stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reindex {
     pub at: Timestamp,
@@ -18,7 +18,7 @@ impl Operation for Reindex {
 
     fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
         make_the_index_start_over(db, self.at)?;
-        // An entry without a document, to wake the indexer.
+        // An entry without a document, which wakes the indexer.
         log(db, DocumentKind::Observation, 0)
     }
 }

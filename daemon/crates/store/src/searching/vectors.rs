@@ -1,8 +1,8 @@
-//! Vectors of documents, one row for each document. They are made from texts and removed with them: writing or removing
-//! a document adds an entry to the index's log, and that removes its vectors ([`crate::operation::log`]).
+//! Vectors of documents, one row per document. They are computed from texts and removed with them: writing or removing
+//! a document adds an entry to the index log, which removes its vectors ([`crate::operation::log`]).
 //!
 //! Searches read a project's vectors from a file. The database names the file, and records the vectors added and
-//! removed since the file was made. So the file and the rows together are always complete.
+//! removed since it was made, so the file and the rows together are always complete.
 
 use crate::database::bind::params;
 use crate::database::row::{Sql, record};
@@ -12,8 +12,8 @@ use crate::{ProjectInfo, Reader, StoreError};
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{ObservationId, ProjectRow};
 
-/// The kinds of documents that get their vectors first: texts of people and models, and among them those that may be
-/// injected soonest. Calls of tools follow, because there are far more ([`Reader::calls_without_vectors`]).
+/// The kinds of documents that get vectors first: texts of people and models, beginning with those that may be
+/// injected soonest. Tool calls follow, because there are far more ([`Reader::calls_without_vectors`]).
 const EMBEDDED: [DocumentKind; 7] = [
     DocumentKind::Observation,
     DocumentKind::Response,
@@ -23,17 +23,17 @@ const EMBEDDED: [DocumentKind; 7] = [
     DocumentKind::Compaction,
     DocumentKind::Said,
 ];
-/// How many of them may be injected soonest.
+/// How many of these kinds may be injected soonest.
 const SOONEST: usize = 4;
 
-/// How many vectors are removed in one transaction, so that no event waits long for it.
+/// The number of vectors removed per transaction, so that no event waits long.
 const STEP: u32 = 500;
 
 record! {
 /// The vectors of a document's passages, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VectorRow from "vectors" {
-    /// Grows with each row ever written.
+    /// Increases with each row ever written.
     pub id: i64 = "id",
     pub key: DocumentKey = "kind, row",
     pub dimensions: u32 = "dimensions",
@@ -46,9 +46,9 @@ record! {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VectorFileRow from "vector_files" {
     pub project: ProjectRow = "project",
-    /// Names the file, together with the project.
+    /// Part of the file's name, together with the project.
     pub made: String = "made",
-    /// The file contains the rows up to this id; 0 means that there is no file.
+    /// The highest row id in the file; 0 if there is no file.
     pub newest: i64 = "newest",
 }
 }
@@ -64,13 +64,13 @@ pub struct VectorState {
 }
 
 impl Reader<'_> {
-    /// How many documents have vectors of this model.
+    /// The number of documents with vectors of this model.
     pub fn count_vectors(self, model: &[u8; 32]) -> Result<i64, StoreError> {
         let db = self.0;
         db.one("SELECT count(*) FROM vectors WHERE model = ?1", [model])
     }
 
-    /// The state of a project's vectors. Read it in the same transaction as the vectors themselves.
+    /// Returns the state of a project's vectors. Must be read in the same transaction as the vectors themselves.
     pub fn vector_state(self, model: &[u8; 32], project: ProjectRow) -> Result<VectorState, StoreError> {
         let db = self.0;
         let file = format!("{} WHERE project = ?1 AND model = ?2", VectorFileRow::SELECT);
@@ -83,7 +83,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The newest rows after the id `after`, at most `limit`, in order.
+    /// Returns the newest rows after the id `after`, at most `limit`, in order.
     pub fn newest_vectors(
         self,
         model: &[u8; 32],
@@ -98,7 +98,7 @@ impl Reader<'_> {
         Ok(rows)
     }
 
-    /// The first rows after the id `after` and up to `newest`, at most `limit`.
+    /// Returns the first rows after the id `after` and up to `newest`, at most `limit`.
     pub fn vectors_after(
         self,
         model: &[u8; 32],
@@ -113,7 +113,7 @@ impl Reader<'_> {
         db.all(&sql, params![project.0, model, after, newest, limit])
     }
 
-    /// The vectors of these observations. One that has none of this model is absent.
+    /// Returns the vectors of these observations. Observations without vectors of this model are absent.
     pub fn vectors_of_observations(
         self,
         model: &[u8; 32],
@@ -137,13 +137,14 @@ impl Reader<'_> {
     )
     }
 
-    /// All files of vectors that should exist.
+    /// Returns all vector files that should exist.
     pub fn vector_files(self) -> Result<Vec<VectorFileRow>, StoreError> {
         let db = self.0;
         db.all(&format!("{} WHERE newest > 0", VectorFileRow::SELECT), [])
     }
 
-    /// The projects whose files lack so many vectors, or contain so many removed ones, that they are rewritten.
+    /// Returns the projects whose files lack so many vectors, or contain so many removed ones, that they must be
+    /// rewritten.
     pub fn outdated_vector_files(self, model: &[u8; 32]) -> Result<Vec<ProjectRow>, StoreError> {
         let db = self.0;
         db.all(
@@ -182,9 +183,9 @@ impl Reader<'_> {
         Ok(found)
     }
 
-    /// Observations, answers, summaries and prompts of some sessions that have no vectors of this model. They come session
-    /// by session, the last active session first. The sessions are those after this position; the last of them is returned,
-    /// unless there was none.
+    /// Returns observations, answers, summaries and prompts without vectors of this model, session by session, the
+    /// last active session first. Considers the sessions after this position, and returns the position of the last
+    /// one, if any.
     pub fn newest_without_vectors(
         self,
         model: &[u8; 32],
@@ -214,8 +215,8 @@ impl Reader<'_> {
         Ok((found, last))
     }
 
-    /// Up to `limit` unchecked calls without vectors of this model: first the new ones, then older ones. An empty result
-    /// means that none are left. Also returns which calls are checked afterwards.
+    /// Returns up to `limit` unchecked calls without vectors of this model: first the new ones, then older ones. An
+    /// empty result means that none are left. Also returns which calls are then checked.
     pub fn calls_without_vectors(
         self,
         model: &[u8; 32],
@@ -239,7 +240,7 @@ impl Reader<'_> {
         Ok((rows.into_iter().map(|row| DocumentKey { kind: DocumentKind::Activity, row }).collect(), seen))
     }
 
-    /// How many documents have no vectors of this model yet, not counting calls.
+    /// The number of documents without vectors of this model, not counting calls.
     pub fn count_without_vectors(self, model: &[u8; 32]) -> Result<i64, StoreError> {
         let db = self.0;
         let mut count = 0;
@@ -256,13 +257,13 @@ impl Reader<'_> {
     }
 }
 
-/// Puts a new file of a project's vectors into use.
+/// Starts using a new file of a project's vectors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UseVectorFile {
     pub file: VectorFileRow,
     pub model: [u8; 32],
     pub rows: i64,
-    /// Removals up to here are already left out of the file.
+    /// The last removal that the file already reflects.
     pub gone_until: i64,
 }
 
@@ -281,7 +282,7 @@ impl Operation for UseVectorFile {
     }
 }
 
-/// Which files of vectors are no longer used.
+/// Which vector files to stop using.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DropVectorFiles {
     /// All files that may contain a removed vector.
@@ -325,15 +326,15 @@ pub struct CallsSeen {
 }
 
 impl CallsSeen {
-    /// No calls were checked yet. Existing ones count as older.
+    /// Returns the initial state: no calls were checked. Existing ones count as older.
     pub fn none(db: Reader<'_>) -> Result<Self, StoreError> {
         let newest: i64 = db.0.one("SELECT ifnull(max(id), 0) FROM activities", [])?;
         Ok(Self { newest, oldest: newest.saturating_add(1) })
     }
 
-    /// About how many are left.
+    /// The approximate number of unchecked calls.
     pub fn count_left(self, db: Reader<'_>) -> Result<i64, StoreError> {
-        // The table's rows are large, those of the index small.
+        // The table's rows are large, while those of the index are small.
         db.0.one(
             "SELECT count(*) FROM activities INDEXED BY activities_by_session WHERE id > ?1 OR id < ?2",
             [self.newest, self.oldest],
@@ -359,11 +360,11 @@ fn without_vectors(kind: DocumentKind) -> String {
     )
 }
 
-/// Stores the vectors of a document, unless its text has changed since they were made.
+/// Stores the vectors of a document, unless its text has changed since they were computed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoreVectors {
     pub key: DocumentKey,
-    /// The documents that the vectors were made from.
+    /// The document from which the vectors were computed.
     pub seen: DocumentRow,
     pub model: [u8; 32],
     pub dimensions: u32,
@@ -397,7 +398,7 @@ impl Operation for StoreVectors {
     }
 }
 
-/// Compares only texts. A document's session facts change with each event, and vectors do not contain them.
+/// Compares only texts. A document's session facts change with each event, and vectors do not reflect them.
 fn has_same_text(a: &DocumentRow, b: &DocumentRow) -> bool {
     use DocumentRow::{Activity, Compaction, Observation, Plan, Prompt, Response, Said, Summary};
     a.project().row == b.project().row
@@ -429,7 +430,8 @@ impl DocumentRow {
     }
 }
 
-/// Removes some vectors of other models and the records of their files; `None` means of all models. Returns how many.
+/// Removes some vectors of other models and the records of their files; `None` means of all models. Returns their
+/// number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoveOtherVectors {
     pub model: Option<[u8; 32]>,

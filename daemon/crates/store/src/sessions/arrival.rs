@@ -1,6 +1,6 @@
-//! Tests that the order in which events arrive does not change what is stored in the end.
+//! Tests that the order in which events arrive does not change what is finally stored.
 //!
-//! The scripts do what agents really do. Their events arrive late, as after a daemon that was away or busy.
+//! The scripts do what agents really do. Their events arrive late, as after a daemon was away or busy.
 
 use std::fmt::Write as _;
 
@@ -232,8 +232,8 @@ impl Script {
     }
 }
 
-/// Plays a script in this order and returns what is stored. Where `forgets` says so, the session is read from the store
-/// again.
+/// Plays a script in this order and returns what is stored. Where `forgets` is set, the session is reloaded from the
+/// store.
 fn stored(script: &[TestEvent], order: &[usize], forgets: &[bool]) -> String {
     let mut daemon = Daemon::new();
     for (step, nth) in order.iter().enumerate() {

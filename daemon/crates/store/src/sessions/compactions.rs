@@ -1,6 +1,7 @@
 //! Compactions of conversations. Two events report the beginning and the end of each, in any order.
 //!
-//! An end belongs to the last beginning before it, so a beginning that arrives late takes over the end of an earlier one.
+//! An end belongs to the last beginning before it, so a beginning that arrives late takes over the end from an earlier
+//! one.
 
 use rusqlite::Connection;
 
@@ -43,7 +44,7 @@ impl Reader<'_> {
     }
 }
 
-/// A compaction that has a summary.
+/// Returns a compaction that has a summary.
 pub(crate) fn compaction(db: &Connection, id: i64) -> Result<Option<CompactionRow>, StoreError> {
     db.first(&format!("{} WHERE {HAS_SUMMARY} AND c.id = ?1", CompactionRow::SELECT), [id])
 }
@@ -86,7 +87,7 @@ pub(crate) fn begins(
     )
 }
 
-/// How many compactions have ended.
+/// The number of compactions that have ended.
 fn ended(scene: &EffectContext<'_>) -> Result<u32, StoreError> {
     scene.db.one(
         "SELECT count(*) FROM compactions WHERE session = ?1 AND ended_at IS NOT NULL",

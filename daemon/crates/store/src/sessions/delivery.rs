@@ -7,14 +7,14 @@ use recall_domain::ids::{AgentName, EventId, ProjectKey, Timestamp};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionOrigin {
     pub precedence: Precedence,
-    /// The identities of the project, strongest first; at least one.
+    /// The identities of the project, strongest first; never empty.
     pub project: Vec<ProjectKey>,
     pub project_name: String,
-    /// The name of the project that was in this folder before, if this one is new there.
+    /// The name of the project that was in this folder before, if the current one is new there.
     pub replaced: Option<String>,
     /// The display name from the project's file. It is not part of its identity.
     pub alias: Option<String>,
-    /// The project's folder, to make paths relative to it.
+    /// The project's folder, to which paths are made relative.
     pub root: Option<String>,
     pub cwd: Option<String>,
     pub transcript_path: Option<String>,
@@ -22,13 +22,13 @@ pub struct SessionOrigin {
     pub place: Option<Box<Place>>,
 }
 
-/// Whether an event decides where its session runs, if the session is already stored.
+/// Whether an event decides where its already stored session runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Precedence {
-    /// It does not decide.
+    /// No.
     #[default]
     Later,
-    /// It decides, because it was captured before the event that decided so far.
+    /// Yes, because it was captured before the event that decided so far.
     Earlier,
 }
 
@@ -36,7 +36,7 @@ pub enum Precedence {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
     pub event: EventId,
-    /// The second key: equal for two deliveries of the same occurrence under different event ids.
+    /// The second key, equal for two deliveries of the same occurrence under different event ids.
     pub key: Option<[u8; 16]>,
     pub agent: AgentName,
     pub event_name: String,

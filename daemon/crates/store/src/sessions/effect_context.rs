@@ -17,7 +17,7 @@ pub struct StoredEvent {
     pub project: ProjectRow,
 }
 
-/// Where and when effects happen.
+/// Where and when effects apply.
 pub(crate) struct EffectContext<'a> {
     pub(crate) db: &'a WriteContext<'a>,
     pub(crate) stored: StoredEvent,
@@ -27,7 +27,7 @@ pub(crate) struct EffectContext<'a> {
     pub(crate) at: Timestamp,
     pub(crate) capture: Capture,
     pub(crate) conventions: Conventions,
-    /// Hashes of the files that the event's call has changed.
+    /// Hashes of the files that the event's call changed.
     pub(crate) changed_files: &'a [[u8; 8]],
 }
 
@@ -43,7 +43,7 @@ impl EffectContext<'_> {
         self.db.publish(self.key.clone(), self.at, what);
     }
 
-    /// Publishes a call for traces if the end of its turn does not cover it.
+    /// Publishes a call for traces if the end of its turn does not include it.
     pub(crate) fn tell_call(&self, call: LooseCall) {
         if self.capture != Capture::Imported {
             self.db.publish_call(self.key.clone(), call);

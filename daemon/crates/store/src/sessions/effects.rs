@@ -1,4 +1,4 @@
-//! Turns the effects of an event into rows.
+//! Stores the effects of an event as rows.
 
 use std::collections::HashSet;
 
@@ -172,7 +172,7 @@ fn set_source(db: &Connection, batch: BatchId, source: BatchSource) -> Result<()
     db.run("UPDATE prompt_batches SET source = ?2 WHERE id = ?1", params![batch.0, source.as_str()])
 }
 
-/// Compresses what the batch contains so far.
+/// Requests compression of what the batch contains so far.
 fn flush_chunk(scene: &EffectContext<'_>, batch: BatchId) -> Result<(), StoreError> {
     scene.db.run(
         "UPDATE prompt_batches SET flushed_upto =
@@ -357,7 +357,7 @@ struct Columns<'a> {
     duration_ms: Option<i64>,
     input: Option<&'a str>,
     response: Option<&'a str>,
-    /// The file that the activity wrote completely.
+    /// The file that the activity rewrote.
     rewrote: Option<&'a str>,
 }
 
@@ -471,7 +471,7 @@ fn add_refused(
     Ok(())
 }
 
-/// Deletes the row of a call that seemed rejected and whose result has arrived late.
+/// Deletes the row of a call that seemed rejected but whose result arrived late.
 fn forget_refused(scene: &EffectContext<'_>, call: &str) -> Result<(), StoreError> {
     let gone = scene.db.all::<i64>(
         "SELECT id FROM activities WHERE session = ?1 AND tool_use_id = ?2 AND part_of IS NOT NULL",
@@ -487,7 +487,7 @@ fn forget_refused(scene: &EffectContext<'_>, call: &str) -> Result<(), StoreErro
     Ok(())
 }
 
-/// The id of the nth activity of one event. Event ids are random, so the following ones are free.
+/// The id of an event's nth activity. Event ids are random, so the following ones are free.
 fn nth_part(event: EventId, nth: usize) -> EventId {
     EventId(u128::from_be_bytes(event.0).wrapping_add(nth as u128).to_be_bytes())
 }

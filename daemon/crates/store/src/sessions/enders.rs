@@ -1,4 +1,4 @@
-//! The end of an observation: one active row of its lineage, from which its status follows.
+//! The end of an observation: the one active row of its lineage, which determines its status.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +11,10 @@ use crate::operation::{WriteContext, log};
 use recall_domain::document::{DocumentKind, Status};
 use recall_domain::ids::{ObservationId, ProjectRow};
 
-/// The origin of lineage that a user asked for.
+/// The origin of lineage that a user requested.
 pub(crate) const USER: &str = "user";
 
-/// The lineage kind for a note that its file does not contain any more.
+/// The lineage kind for a note that its file no longer contains.
 pub(crate) const FILE: &str = "file";
 
 /// The lineage kind for a newer observation of the same thread.
@@ -64,7 +64,7 @@ pub(crate) fn undone(db: &Connection, older: ObservationId) -> Result<BTreeSet<E
     Ok(rows.into_iter().filter_map(ender).collect())
 }
 
-/// The observations of a project that a person rejected. They replace nothing.
+/// Returns the observations of a project that a person rejected. They supersede nothing.
 pub(crate) fn rejected(db: &Connection, project: ProjectRow) -> Result<BTreeSet<i64>, StoreError> {
     let rows: Vec<i64> = db.all(
         "SELECT id FROM observations WHERE project = ?1 AND rejected_at IS NOT NULL",

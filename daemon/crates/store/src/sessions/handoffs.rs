@@ -8,13 +8,13 @@ use crate::operation::{Operation, WriteContext};
 use crate::{Reader, StoreError};
 use recall_domain::ids::{AgentName, EventId, ProjectRow, SessionId, SessionRow, Timestamp};
 
-/// How the items of an injection name a session that was handed over.
+/// The kind of an injected item that names a handed-over session.
 pub const HANDED_OVER: &str = "handoff";
-/// What waits longer is out of date, in milliseconds.
+/// How long a handover waits before it expires, in milliseconds.
 const WAITS_MS: i64 = 7 * 86_400_000;
 
-/// Hands a session over to the next session of an agent in the same project. What waited for that agent there does not
-/// wait any more.
+/// Hands a session over to an agent's next session in the same project. Replaces an earlier handover that is still
+/// waiting there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HandOver {
     pub session: SessionRow,
@@ -40,7 +40,7 @@ impl Operation for HandOver {
 }
 
 impl Reader<'_> {
-    /// The session that waits for the next session of this agent in a project.
+    /// Returns the session that waits for this agent's next session in a project.
     ///
     /// # Errors
     /// When the database refuses.
@@ -61,7 +61,7 @@ impl Reader<'_> {
     }
 }
 
-/// Marks what these items of an injection hand over.
+/// Marks the handovers among these injected items as delivered.
 pub(crate) fn given(
     db: &Connection,
     agent: &AgentName,
@@ -79,7 +79,7 @@ pub(crate) fn given(
     )
 }
 
-/// The injection of this event did not arrive, so what it handed over waits again.
+/// Makes a handover wait again, because the injection of this event was not delivered.
 pub(crate) fn not_given(db: &Connection, event: EventId) -> Result<(), StoreError> {
     db.run("UPDATE handoffs SET given = NULL WHERE given = ?1", params![event.0])
 }

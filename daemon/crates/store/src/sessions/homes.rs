@@ -19,7 +19,7 @@ use recall_domain::document::DocumentKind;
 use recall_domain::ids::{BatchId, SessionRow, Timestamp};
 use recall_domain::material::ProjectFolder;
 
-/// Lets the event decide where its session runs.
+/// Makes the event decide where its session runs.
 pub(crate) fn move_to(
     db: &WriteContext<'_>,
     stored: StoredEvent,
@@ -54,7 +54,7 @@ pub(crate) fn move_to(
     Ok(StoredEvent { project, ..stored })
 }
 
-/// Batches that were compressed or are queued.
+/// Returns batches that were compressed or are queued.
 fn made_batches(db: &Connection, session: SessionRow) -> Result<Vec<BatchId>, StoreError> {
     db.all::<BatchId>(
         "SELECT id FROM prompt_batches WHERE session = ?1 AND source <> 'private'

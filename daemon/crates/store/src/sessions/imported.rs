@@ -1,4 +1,4 @@
-//! Sessions that were read from an agent's own record instead of being reported by its hooks.
+//! Sessions that were read from an agent's own record instead of being reported by hooks.
 
 use crate::Reader;
 use crate::database::bind::params;
@@ -20,7 +20,7 @@ pub enum Capture {
     Imported,
 }
 
-// SQL conditions use this flag as a number, also the one of leased jobs.
+// SQL conditions use this flag as a number, including the one for leased jobs.
 const _: () = assert!(Flags::IMPORTED.0 == 32);
 
 impl FromRow for Capture {
@@ -55,7 +55,7 @@ pub enum AnswerState {
 }
 
 impl Reader<'_> {
-    /// The prompts of a session, in order.
+    /// Returns the prompts of a session, in order.
     pub fn stored_prompts(self, key: &SessionKey) -> Result<Vec<StoredPrompt>, StoreError> {
         let db = self.0;
         let mut find = db.prepare_cached(
@@ -72,7 +72,7 @@ impl Reader<'_> {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// How many events of a session were imported, and when its first and last hooks fired.
+    /// Returns the number of imported events of a session, and when its first and last hooks fired.
     pub fn captured(self, key: &SessionKey) -> Result<(u64, Option<(Timestamp, Timestamp)>), StoreError> {
         let db = self.0;
         let mut find = db.prepare_cached(

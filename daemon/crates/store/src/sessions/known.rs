@@ -26,7 +26,7 @@ pub struct KnownSession {
     pub transcript_path: Option<String>,
     /// The folder of its project.
     pub root: Option<String>,
-    /// The time of the event that decided where the session runs; `None` if that is unknown.
+    /// The time of the event that decided where the session runs; `None` if unknown.
     pub home: Option<Order>,
     /// Items injected since its context was last emptied.
     pub injected: InjectedSet,
@@ -88,8 +88,8 @@ impl Reader<'_> {
         }))
     }
 
-    /// Sessions that have been silent since `before` and have something open. Suspended ones count only if they have been
-    /// silent since `heard_since`, a time before that.
+    /// Returns sessions that have been silent since `before` and have something open. Suspended ones count only if
+    /// they have been silent since `heard_since`, an earlier time.
     pub fn quiet_sessions(
         self,
         before: Timestamp,
@@ -213,7 +213,7 @@ fn session_batches(db: &Connection, session: SessionRow) -> Result<Vec<Batch>, S
     Ok(batches)
 }
 
-/// The calls from before the first prompt: the first one of each turn.
+/// Returns the calls from before the first prompt: the first one of each turn.
 fn early_calls(db: &Connection, session: SessionRow, known: &Session) -> Result<Vec<EarlyCall>, StoreError> {
     let (Some(first), Some(holder)) = (known.batches.first(), known.batch_of_early()) else {
         return Ok(Vec::new());
@@ -252,7 +252,7 @@ fn spare_answers(db: &Connection, session: SessionRow) -> Result<Vec<TurnRespons
     Ok(rows.into_iter().map(|(event, prompt, at)| TurnResponse { event, at, prompt }).collect())
 }
 
-/// Turns with activity but without a prompt, and when they began.
+/// Returns turns that have activity but no prompt, and when they began.
 fn turns_seen(db: &Connection, session: SessionRow) -> Result<Vec<TurnSeen>, StoreError> {
     let rows: Vec<(PromptId, Order)> = db.all(
         "WITH seen (turn, event) AS (
@@ -282,7 +282,7 @@ fn turns_seen(db: &Connection, session: SessionRow) -> Result<Vec<TurnSeen>, Sto
     Ok(first)
 }
 
-/// When the session's latest event was captured: the latest event of the latest boot.
+/// Returns when the session's latest event was captured: the latest event of the latest boot.
 fn latest_order(db: &Connection, session: SessionRow) -> Result<Option<Order>, StoreError> {
     db.first(
         "SELECT boot_id, boot_ns, captured_at FROM deliveries WHERE session = ?1
@@ -298,7 +298,7 @@ pub(crate) fn order_of(db: &Connection, event: EventId) -> Result<Option<Order>,
     db.first("SELECT boot_id, boot_ns, captured_at FROM deliveries WHERE event_id = ?1", [event.0])
 }
 
-/// Items that were injected into a session since its last compaction.
+/// Returns items that were injected into a session since its last compaction.
 fn injected(db: &Connection, session: SessionRow) -> Result<InjectedSet, StoreError> {
     // The caller of a subagent has not read the subagent's context.
     const SINCE: &str = "i.session = ?1 AND i.moment <> 'subagent'

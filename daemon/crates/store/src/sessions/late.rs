@@ -19,8 +19,8 @@ use recall_domain::order::Order;
 use recall_domain::plan;
 use recall_domain::session::{NewPrompt, Period, Seq};
 
-/// Tables whose rows belong to a batch by time: the event that gives the time, and whether it is a call with its own
-/// row.
+/// Tables whose rows belong to a batch by time: the event that provides the time, and whether it is a call with its
+/// own row.
 const MOVABLE: [(&str, &str, &str); 5] = [
     ("activities", "ifnull(t.part_of, t.event_id)", "t.kind = 'tool' AND t.part_of IS NULL"),
     ("asides", "t.event_id", "FALSE"),
@@ -34,8 +34,8 @@ const MOVABLE: [(&str, &str, &str); 5] = [
     ),
 ];
 
-/// Assigns everything in the batches of these periods again. Closed batches that lost or gained something are
-/// compressed again.
+/// Reassigns everything in the batches of these periods. Closed batches that lost or gained something are
+/// recompressed.
 pub(crate) fn rearrange(
     scene: &EffectContext<'_>,
     periods: &[Period],
@@ -69,7 +69,7 @@ pub(crate) fn rearrange(
     Ok(())
 }
 
-/// The rows of a batch that belong to another one, each with that batch.
+/// Returns the rows of a batch that belong to another batch, each with that batch.
 fn misplaced(
     db: &Connection,
     (table, event, is_call): (&str, &str, &str),
@@ -114,7 +114,7 @@ fn follow_plans(scene: &EffectContext<'_>, batch: BatchId) -> Result<(), StoreEr
     let found =
         find.query_row(params![batch], |row| Ok((row.cell::<Option<String>>(0)?, row.cell::<bool>(1)?)));
     let Some((prompt, is_tied)) = found.optional()? else { return Ok(()) };
-    // A prompt that asks for the plan counts whether or not the plan is known.
+    // A prompt that asks for the plan counts whether the plan is known or not.
     let beginnings = scene.conventions.plan_prompts;
     let asks = || prompt.is_some_and(|text| plan::reference(&text, &[], beginnings).is_some());
     let source = if is_tied || asks() { BatchSource::Plan } else { BatchSource::User };
@@ -171,7 +171,7 @@ pub(crate) fn set_aside(db: &WriteContext<'_>, batch: BatchId) -> Result<(), Sto
     log(db, DocumentKind::Response, batch.0)
 }
 
-/// Gives a batch an answer that was kept as an activity, unless it has been forgotten.
+/// Gives a batch an answer that was stored as an activity, unless it was forgotten.
 pub(crate) fn take_answer(db: &WriteContext<'_>, batch: BatchId, event: EventId) -> Result<(), StoreError> {
     let mut find =
         db.prepare_cached("SELECT input, prompt_id FROM activities WHERE event_id = ?1 AND kind = 'other'")?;
@@ -230,7 +230,7 @@ pub(crate) fn adopt_recovery(
     }
 }
 
-/// Tables whose rows belong to a batch, but for its jobs.
+/// Tables whose rows belong to a batch, except its jobs.
 const PARTS: [&str; 13] = [
     "activities",
     "asides",
@@ -247,7 +247,7 @@ const PARTS: [&str; 13] = [
     "failings",
 ];
 
-/// Moves all that belongs to the recovery batch to another batch of its session, and deletes it with its jobs.
+/// Moves everything in the recovery batch to another batch of its session, and deletes it with its jobs.
 pub(crate) fn merge_recovery(db: &Connection, from: BatchId, to: BatchId) -> Result<(), StoreError> {
     for table in PARTS {
         db.run(&format!("UPDATE OR REPLACE {table} SET batch = ?2 WHERE batch = ?1"), [from.0, to.0])?;
@@ -255,7 +255,7 @@ pub(crate) fn merge_recovery(db: &Connection, from: BatchId, to: BatchId) -> Res
     db.run("DELETE FROM prompt_batches WHERE id = ?1", [from.0])
 }
 
-/// Deletes the contents of a private batch, but not those of another turn.
+/// Deletes the contents of a private batch, except those of another turn.
 fn hide(scene: &EffectContext<'_>, batch: BatchId) -> Result<(), StoreError> {
     let db = scene.db;
     forgetting::withdraw(db, (scene.session(), batch), scene.at)?;

@@ -1,9 +1,8 @@
-//! Which observations are resolved or superseded, and why: applies the rules of `domain::lineage` to the stored
-//! rows.
+//! Determines which observations are resolved or superseded, and why, by applying the rules of `domain::lineage` to
+//! the stored rows.
 //!
-//! The lineage of a subject is recomputed whenever one of its rows is added, changed or removed. The result
-//! therefore does not depend on the order of commits or on repeated commits. Lineage that a user has undone stays
-//! undone.
+//! The lineage of a subject is recomputed whenever one of its rows is added, changed or removed. So the result does
+//! not depend on the order of commits or on repeated commits. Lineage that a user reverted stays reverted.
 //!
 //! Subjects and files are stored as hashes, so that forgetting a row leaves no copy of its words here.
 
@@ -49,14 +48,14 @@ pub struct LineageRow {
 /// The role of an observation in its lineage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
-    /// The other observation replaced this one.
+    /// The other observation superseded this one.
     SupersededBy,
-    /// This observation replaced the other one.
+    /// This observation superseded the other one.
     Supersedes,
-    /// The check that this observation is about passes now.
+    /// The check that this observation is about now passes.
     Settled,
     ResolvedByHand,
-    /// The file that it was imported from does not contain it any more.
+    /// The file from which it was imported no longer contains it.
     GoneFromFile,
     Rejected,
 }
@@ -97,7 +96,7 @@ impl LineageColumns {
 }
 
 impl Reader<'_> {
-    /// The lineage of an observation: first what ended it, then what it ended. Undone lineage is left out.
+    /// Returns the lineage of an observation: first what ended it, then what it ended. Reverted lineage is omitted.
     pub fn lineage(self, id: ObservationId) -> Result<Vec<LineageRow>, StoreError> {
         let db = self.0;
         let rows: Vec<LineageColumns> = db.all(
@@ -112,7 +111,7 @@ impl Reader<'_> {
     }
 }
 
-/// Stores the settlements of a batch and replaces its earlier ones. Returns the affected subjects, old and new.
+/// Replaces the stored settlements of a batch. Returns the affected subjects, old and new.
 pub(crate) fn keep_settlements(
     db: &Connection,
     batch: BatchId,
@@ -166,7 +165,7 @@ pub(crate) fn settle(
     Ok(())
 }
 
-/// Which settlements must be read to decide whether a claim is settled. Earlier results still hold if they rest on
+/// Which settlements to read to decide whether a claim is settled. Earlier results still hold if they rest on
 /// unchanged rows. This matters because a project has thousands of passed checks and few open problems.
 enum Search {
     /// The claim was settled by work before `since`.
@@ -263,7 +262,8 @@ pub(crate) fn resolve_by_hand(db: &WriteContext<'_>, id: ObservationId) -> Resul
     restate(db, id)
 }
 
-/// Records whether an observation is rejected. A rejected one replaces nothing, so what it had replaced is decided anew.
+/// Records whether an observation is rejected. A rejected one supersedes nothing, so what it superseded is decided
+/// again.
 pub(crate) fn judge(db: &WriteContext<'_>, id: ObservationId, verdict: Verdict) -> Result<(), StoreError> {
     let changed = db.update(
         "UPDATE observations SET rejected_at = iif(?2, ifnull(reviewed_at, created_at), NULL)
@@ -275,18 +275,18 @@ pub(crate) fn judge(db: &WriteContext<'_>, id: ObservationId, verdict: Verdict) 
     }
     let project: ProjectRow = db.one("SELECT project FROM observations WHERE id = ?1", params![id])?;
     let subjects = subjects(db, "SELECT subject FROM observations WHERE id = ?1", params![id])?;
-    // What it had replaced is older.
+    // What it superseded is older.
     settle(db, project, &subjects, Timestamp(0))?;
     threads::rethread(db, project, &[id.0].into())
 }
 
-/// Reverts only `resolve_by_hand`: other causes of the observation's end stay.
+/// Reverts `resolve_by_hand`. Other causes of the observation's end stay.
 pub(crate) fn unresolve(db: &WriteContext<'_>, id: ObservationId) -> Result<(), StoreError> {
     db.run("DELETE FROM lineage WHERE older = ?1 AND reason = ?2", params![id, BY_HAND])?;
     restate(db, id)
 }
 
-/// The causes of an observation's end, or those that would apply again after an undo. `end_again` takes them.
+/// Returns the causes of an observation's end, or those that would apply again after an undo. `end_again` takes them.
 pub(crate) fn enders(db: &Connection, id: ObservationId) -> Result<Value, StoreError> {
     let rows: String = db.one(
         "SELECT json_group_array(json_object('newer', newer, 'batch', batch, 'reason', reason,
@@ -296,7 +296,7 @@ pub(crate) fn enders(db: &Connection, id: ObservationId) -> Result<Value, StoreE
     Ok(serde_json::from_str(&rows)?)
 }
 
-/// Reverts `uphold`. Causes that were added since then stay; causes that were forgotten since then have no effect.
+/// Reverts `uphold`. Causes added since then stay; causes forgotten since then have no effect.
 pub(crate) fn end_again(db: &WriteContext<'_>, id: ObservationId, enders: &Value) -> Result<(), StoreError> {
     db.run("DELETE FROM lineage WHERE older = ?1 AND undone", params![id])?;
     db.run(
@@ -323,7 +323,7 @@ pub(crate) fn uphold(db: &WriteContext<'_>, id: ObservationId) -> Result<(), Sto
             params![id, newer, THREAD],
         )?;
     }
-    // Undo the lineage of every observation of the subject, so that no other one takes its place.
+    // Reverts the lineage of every observation of the subject, so that no other one takes its place.
     db.run(
         "INSERT INTO lineage (older, newer, reason, evidence, undone)
          SELECT o.id, n.id, ?2, '[]', 1 FROM observations o JOIN observations n
@@ -366,8 +366,8 @@ fn claims(db: &Connection, project: ProjectRow, subject: SubjectHash) -> Result<
     Ok(db.all(&sql, params![project, subject.0])?.into_iter().map(claim).collect())
 }
 
-/// The settlements of a subject since a time, earliest first. A settlement's time is when its batch ended, or for an
-/// open batch when it began.
+/// Returns the settlements of a subject since a time, earliest first. A settlement's time is when its batch ended or,
+/// if the batch is open, began.
 fn settlements(
     db: &Connection,
     project: ProjectRow,

@@ -39,7 +39,7 @@ impl Reader<'_> {
     }
 }
 
-/// Records a lifecycle event. Returns `false` if this start or end is recorded already.
+/// Records a lifecycle event. Returns `false` if this start or end is already recorded.
 fn record(
     db: &Connection,
     session: SessionRow,
@@ -76,7 +76,7 @@ pub(crate) fn begin(scene: &EffectContext<'_>, life: u32, source: StartSource) -
     say(scene, LifecycleKind::SessionStart { life, source, resumed_from, totals })
 }
 
-/// Handles an event of a life that has already begun with a later event.
+/// Handles an event of a life that a later event already began.
 pub(crate) fn follow_cleared(scene: &EffectContext<'_>) -> Result<(), StoreError> {
     link_predecessor(scene).map(|_| ())
 }
@@ -109,8 +109,8 @@ fn link_predecessor(scene: &EffectContext<'_>) -> Result<Option<SessionId>, Stor
     Ok(before)
 }
 
-/// The session that was cleared just before this one began; the agent does not name it. A session cleared in the same
-/// folder is preferred to others of the project, and none is used twice.
+/// Returns the session that was cleared just before this one began; the agent does not name it. A session cleared in
+/// the same folder is preferred to others of the project, and none is used twice.
 fn predecessor(scene: &EffectContext<'_>) -> Result<Option<SessionId>, StoreError> {
     scene.db.first(
         "SELECT o.session_id FROM sessions o JOIN sessions s ON s.id = ?1
@@ -137,7 +137,7 @@ pub(crate) fn resume(
     say(scene, LifecycleKind::SessionResume { suspended_for_ms, totals })
 }
 
-/// The agent's program exits.
+/// Suspends the session, because the agent's program exits.
 pub(crate) fn suspend(scene: &EffectContext<'_>, reason: &str, tally: Tally) -> Result<(), StoreError> {
     scene.db.run(
         "UPDATE sessions SET status = 'suspended', suspended_at = ?2 WHERE id = ?1",
@@ -147,7 +147,7 @@ pub(crate) fn suspend(scene: &EffectContext<'_>, reason: &str, tally: Tally) -> 
     say(scene, LifecycleKind::SessionSuspend { tally, totals, duration_ms, reason: reason.to_owned() })
 }
 
-/// The totals of a session so far. Reads the counters in its row, and an index once.
+/// Returns the totals of a session so far. Reads the counters in its row, and an index once.
 pub(crate) fn totals(db: &Connection, session: SessionRow) -> Result<Totals, StoreError> {
     let (prompt_count, tool_call_count, observation_count) = db.one(
         "SELECT prompts, activities, (SELECT count(*) FROM observations WHERE session = ?1)
@@ -157,7 +157,7 @@ pub(crate) fn totals(db: &Connection, session: SessionRow) -> Result<Totals, Sto
     Ok(Totals { prompt_count, tool_call_count, observation_count })
 }
 
-/// How long the session has lasted, with all its lives and the time between them.
+/// How long the session has lasted, including all lives and the time between them.
 fn since_first_start(scene: &EffectContext<'_>) -> Result<i64, StoreError> {
     Ok(scene.at.since(Timestamp(
         scene.db.one("SELECT started_at FROM sessions WHERE id = ?1", params![scene.session()])?,
@@ -192,7 +192,7 @@ fn claim_successor(scene: &EffectContext<'_>) -> Result<(), StoreError> {
     )
 }
 
-/// Ends the open parts of sessions that are about to be deleted, because they were silent for too long.
+/// Closes the open parts of sessions that are about to be deleted because they were silent for too long.
 pub(crate) fn end_expired(
     db: &WriteContext<'_>,
     sessions: &BTreeSet<i64>,
@@ -224,7 +224,7 @@ struct OpenLife from "sessions s" {
     started: Timestamp = "s.started_at",
     begun: Timestamp = "s.life_started_at",
     heard: Timestamp = "s.last_event_at",
-    /// Its prompts and answers.
+    /// The number of prompts and answers.
     message_count: u32 = "(SELECT ifnull(sum((b.source <> 'recovery') + (b.response IS NOT NULL OR
              b.response_event IS NOT NULL)), 0)
         FROM prompt_batches b WHERE b.session = s.id)",
@@ -235,7 +235,7 @@ struct OpenLife from "sessions s" {
 }
 
 impl OpenLife {
-    /// The counts, and how long the session has lasted with all its lives and the time between them.
+    /// Returns the counts, and how long the session has lasted including all lives and the time between them.
     fn amounts_to(&self, at: Timestamp) -> (Tally, i64) {
         let tally = Tally { message_count: self.message_count, life_ms: at.since(self.begun) };
         (tally, at.since(self.started))
@@ -251,7 +251,7 @@ pub enum Suspension {
     Crash,
 }
 
-/// The daemon stops, or was killed: every live session is marked as suspended, and those in the middle of a turn get a
+/// Marks every live session as suspended, because the daemon stops or was killed. Those in the middle of a turn get a
 /// summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SuspendAll {
@@ -279,7 +279,7 @@ impl Operation for SuspendAll {
                 LifecycleKind::SessionSuspend { tally, totals, duration_ms, reason: reason.to_owned() };
             stamp.execute(params![session, at.0])?;
             if in_turn {
-                // The turn may never continue, so the next daemon summarises what there is.
+                // The turn may never continue, so the next daemon summarizes what there is.
                 queue::enqueue_for_later(db, JobKind::Summary, session, None, now)?;
             }
             record(db, session, at, &what)?;

@@ -1,4 +1,4 @@
-//! Sessions and their turns: what came in, in which order, and what the effects of the domain store.
+//! Sessions and their turns: incoming events, their order, and what the domain's effects store.
 
 #[cfg(test)]
 pub(crate) mod arrival;

@@ -21,9 +21,9 @@ record! {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanRow from "plans" {
     pub id: PlanId = "id",
-    /// `None`: another machine's session made it.
+    /// `None` for a plan of another machine's session.
     pub session: Option<SessionRow> = "session",
-    /// Who made it and on which machine, if that was another one.
+    /// The person and machine that made it, if not this machine.
     pub author: Option<String> = "author",
     pub device: Option<String> = "device",
     /// The project of another machine's plan.
@@ -59,7 +59,7 @@ impl Reader<'_> {
     }
 }
 
-/// Stores the content of a file or an approval. If it is older than the stored plan, only the state changes.
+/// Stores the contents of a file or an approval. If it is older than the stored plan, only the state changes.
 pub(crate) fn keep(
     scene: &EffectContext<'_>,
     (seq, prompt): (Option<Seq>, Option<&PromptId>),
@@ -77,7 +77,7 @@ pub(crate) fn keep(
         write(scene, seq, ("plan", path), text)?;
     }
     if state == PlanState::Approved && path.is_empty() && text.is_none() {
-        // An approval without text approves the text that was written last.
+        // An approval without text approves the last written text.
         let Some(plan) = last_written(scene.db, scene.session(), scene.at)? else { return Ok(()) };
         approve(scene.db, plan)?;
         return tie(scene, (seq, prompt), plan);
@@ -104,8 +104,8 @@ fn row_of(scene: &EffectContext<'_>, (kind, path): (&str, &str)) -> Result<Optio
     )
 }
 
-/// The plan of a session that was last written or approved before a time. A prompt that carries out a plan does not
-/// count as writing.
+/// Selects the session's plan that was last written or approved before a time. A prompt that carries out a plan does
+/// not count as writing.
 const WRITTEN: &str = "SELECT l.plan, max(d.captured_at) AS at FROM plan_batches l
     JOIN deliveries d ON d.event_id = l.event_id JOIN plans p ON p.id = l.plan
     JOIN prompt_batches b ON b.id = l.batch JOIN sessions s ON s.id = p.session
@@ -116,7 +116,7 @@ fn last_written(db: &Connection, session: SessionRow, until: Timestamp) -> Resul
     db.first(&sql, params![session, until.0])
 }
 
-/// The approved plan of the project's sessions that was last written before a time.
+/// Returns the approved plan of the project's sessions that was last written before a time.
 fn last_approved(db: &Connection, project: i64, until: Timestamp) -> Result<Option<i64>, StoreError> {
     let sql = format!(
         "{WRITTEN} AND s.project = ?1 AND p.state = 'approved' GROUP BY l.plan ORDER BY at DESC, l.plan
@@ -125,7 +125,7 @@ fn last_approved(db: &Connection, project: i64, until: Timestamp) -> Result<Opti
     db.first(&sql, params![project, until.0])
 }
 
-/// Links later prompts again when a plan arrives late: they may have meant this plan.
+/// Relinks later prompts when a plan arrives late, because they may have meant this plan.
 fn carry_out_anew(scene: &EffectContext<'_>) -> Result<(), StoreError> {
     let mut find = scene.db.prepare_cached(
         "SELECT id, prompt, prompt_event, opened_at FROM prompt_batches
@@ -144,7 +144,7 @@ fn carry_out_anew(scene: &EffectContext<'_>) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Links a batch to the latest plan before its prompt: a plan of its session, else an approved plan of the project.
+/// Links a batch to the latest plan before its prompt: a plan of its session or else an approved plan of the project.
 fn carry_out_last(
     scene: &EffectContext<'_>,
     batch: BatchId,
@@ -188,7 +188,7 @@ fn task_list(scene: &EffectContext<'_>) -> Result<TaskList, StoreError> {
     )?;
     Ok(match known {
         Some((Some(tasks), ..)) => serde_json::from_str(&tasks).unwrap_or_default(),
-        // The row was stored before order was tracked.
+        // The row was stored before order was recorded.
         Some((None, text, at)) => TaskList::of_text(&text, Order { wall: at, ..Order::default() }),
         None => TaskList::default(),
     })
@@ -271,7 +271,7 @@ pub(crate) fn carry_out(
     )
 }
 
-/// Removes plans that a batch wrote before it became private, but not those that it only refers to.
+/// Removes plans that a batch wrote before it became private, except those that it only refers to.
 pub(crate) fn hide(db: &WriteContext<'_>, batch: BatchId) -> Result<(), StoreError> {
     let mut gone = db.prepare_cached(
         "DELETE FROM plans WHERE batch = ?1 AND NOT EXISTS (

@@ -1,4 +1,5 @@
-//! When sessions, turns, calls and jobs began and ended, for traces. Only names, ids, times and counts, no text.
+//! When sessions, turns, calls and jobs began and ended, for traces. Contains only names, ids, times and counts, no
+//! text.
 
 use rusqlite::Connection;
 
@@ -57,7 +58,7 @@ pub struct CallTimes from "activities a" {
     /// `None` if the agent did not report it.
     pub began: Option<Timestamp> = "a.began_at",
     pub ended: Timestamp = "a.at",
-    /// How long the call ran, without the wait for permission. `None` if the agent does not report it.
+    /// How long the call ran, excluding the wait for permission. `None` if the agent does not report it.
     pub duration_ms: Option<i64> = "a.duration_ms",
 }
 }
@@ -72,16 +73,16 @@ pub struct JobTimes from "jobs j" {
     pub kind: String = "j.kind",
     pub status: String = "j.status",
     pub attempts: u32 = "j.attempts",
-    /// Who made the result.
+    /// Who produced the result.
     pub origin: Option<String> = "j.origin",
     pub queued: Timestamp = "j.created_at",
     pub ended: Option<Timestamp> = "j.finished_at",
-    /// A summary of a session that continues: it is made again at the session's end.
+    /// Whether it is a summary of a session that continues; it is made again at the session's end.
     pub is_early: bool = "j.kind = 'summary' AND EXISTS (SELECT 1 FROM sessions s WHERE s.id = j.session AND s.ended_at IS NULL)",
 }
 }
 
-/// The open state of a session that is deleted because it was silent for too long. The store no longer contains it.
+/// The open state of a session that was deleted because it was silent for too long. The store no longer contains it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpiredLife {
     pub session: SessionTimes,
@@ -96,15 +97,15 @@ pub struct ExpiredLife {
 }
 
 impl Reader<'_> {
-    /// A session; `None` if it was forgotten.
+    /// Returns a session's times; `None` if it was forgotten.
     pub fn session_times(self, key: &SessionKey) -> Result<Option<SessionTimes>, StoreError> {
         let db = self.0;
         let sql = format!("{} WHERE s.agent = ?1 AND s.session_id = ?2", SessionTimes::SELECT);
         db.first(&sql, params![key.agent, key.id])
     }
 
-    /// The closed turns of this prompt, each with its calls. A prompt has several if it was resumed. Private ones are left
-    /// out.
+    /// Returns the closed turns of this prompt, each with its calls. A prompt has several if it was resumed. Private
+    /// ones are omitted.
     pub fn turn_times(
         self,
         session: &SessionTimes,
@@ -126,7 +127,8 @@ impl Reader<'_> {
         turns.into_iter().map(|turn| calls(&turn).map(|calls| (turn, calls))).collect()
     }
 
-    /// A call that ended after its turn, with the turn. `None` if it ended within the turn, is private or was forgotten.
+    /// Returns a call that ended after its turn, with the turn. `None` if it ended within the turn, is private or was
+    /// forgotten.
     pub fn late_call(self, event: EventId) -> Result<Option<(BatchId, CallTimes)>, StoreError> {
         let db = self.0;
         let call = format!("{} WHERE a.event_id = ?1 AND a.kind = 'tool'", CallTimes::SELECT);
@@ -139,7 +141,7 @@ impl Reader<'_> {
         Ok(turn.map(|turn| (turn, call)))
     }
 
-    /// The turn in which something began, private or not. `None` if it began before the first turn.
+    /// Returns the turn in which something began, private or not. `None` if it began before the first turn.
     pub fn turn_at(
         self,
         session: &SessionTimes,
@@ -153,7 +155,7 @@ impl Reader<'_> {
         )
     }
 
-    /// The batch of a session, private or not.
+    /// Returns the batch of a session, private or not.
     pub fn turn_of(
         self,
         session: &SessionTimes,
@@ -166,7 +168,7 @@ impl Reader<'_> {
         )
     }
 
-    /// A job with its session; `None` if it was forgotten.
+    /// Returns a job with its session; `None` if it was forgotten.
     pub fn job_times(self, job: JobId) -> Result<Option<(JobTimes, SessionTimes)>, StoreError> {
         let db = self.0;
         let job: Option<JobTimes> =
@@ -177,7 +179,7 @@ impl Reader<'_> {
     }
 }
 
-/// Closes the open parts of a session and returns them. `None` if there is no such session.
+/// Closes the open parts of a session and returns them. `None` if the session does not exist.
 pub(crate) fn expire(
     db: &Connection,
     key: &SessionKey,

@@ -48,7 +48,7 @@ pub(crate) fn begin(
     (seq, prompt): (Option<Seq>, Option<&PromptId>),
     subagent: &Subagent,
 ) -> Result<(), StoreError> {
-    /// A subagent belongs where it was first reported. One that is reported twice has continued its work.
+    /// A subagent belongs to where it was first reported. One that is reported twice has continued its work.
     const FIRST: &str =
         "ifnull(excluded.started_at < min(ifnull(started_at, ended_at), ifnull(ended_at, started_at)), TRUE)";
     let batch = scene.batch_row(seq)?;
@@ -75,7 +75,7 @@ pub(crate) fn begin(
     )
 }
 
-/// Ends a subagent. Of two last messages the later one counts.
+/// Ends a subagent. Of two last messages, the later one counts.
 pub(crate) fn end(
     scene: &EffectContext<'_>,
     (seq, prompt): (Option<Seq>, Option<&PromptId>),

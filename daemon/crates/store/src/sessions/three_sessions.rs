@@ -1,4 +1,4 @@
-//! A project of three sessions, for the tests of what becomes of their observations.
+//! A project of three sessions, for tests of what becomes of their observations.
 
 use std::path::Path;
 

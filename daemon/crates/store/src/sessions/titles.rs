@@ -1,4 +1,4 @@
-//! Titles of sessions: from the agent, else from the summary.
+//! Titles of sessions: from the agent or else from the summary.
 
 use rusqlite::Connection;
 
@@ -11,7 +11,7 @@ use crate::sessions::known::order_of;
 use recall_domain::document::DocumentKind;
 use recall_domain::ids::{EventId, SessionRow};
 
-/// Names a session as the agent, or the user in the agent, named it. A name that was given later stays.
+/// Sets the title given by the agent, or by the user in the agent. A title that was given later stays.
 pub(crate) fn set(scene: &EffectContext<'_>, title: &str) -> Result<(), StoreError> {
     let (db, session) = (scene.db, scene.session());
     let Some(event) = scene.event else { return Ok(()) };
@@ -31,7 +31,7 @@ pub(crate) fn set(scene: &EffectContext<'_>, title: &str) -> Result<(), StoreErr
     changed.map_or(Ok(()), |summary| log(db, DocumentKind::Summary, summary))
 }
 
-/// The session's own title, else `made` from its summary.
+/// Returns the session's own title, or else `made` from its summary.
 pub(crate) fn of_summary(db: &Connection, session: SessionRow, made: &str) -> Result<String, StoreError> {
     let given: Option<String> = db
         .first("SELECT title FROM sessions WHERE id = ?1 AND named_by IS NOT NULL", params![session])?

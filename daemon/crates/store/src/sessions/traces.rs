@@ -1,4 +1,4 @@
-//! Traces of batches for later ones: the files that they changed, and the checks that they left failing.
+//! Traces that batches leave for later ones: the files they changed, and the checks they left failing.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ pub(crate) fn keep_traces(
 ) -> Result<BTreeSet<SubjectHash>, StoreError> {
     let mut concerned = keep_failings(db, begun.batch, &traces.failing)?;
     if keep_changes(db, begun, traces)? == RowChange::Differently {
-        // A later pass may be explained by this change.
+        // This change may explain a later pass.
         concerned.extend(subjects(
             db,
             "SELECT DISTINCT t.subject FROM sessions s JOIN prompt_batches b ON b.session = s.id
@@ -81,7 +81,7 @@ fn keep_changes(db: &Connection, begun: Beginning, traces: &Traces) -> Result<Ro
     Ok(if rows()? == before { RowChange::AsBefore } else { RowChange::Differently })
 }
 
-/// Where a check failed in a project.
+/// Returns where a check failed in a project.
 pub(crate) fn failings(
     db: &Connection,
     project: ProjectRow,
@@ -97,7 +97,7 @@ pub(crate) fn failings(
 }
 
 impl Reader<'_> {
-    /// The sessions that changed a file of the project, given by its path inside of it; the latest first.
+    /// Returns the sessions that changed a file, given by its path inside the project, latest first.
     pub fn sessions_that_changed(
         self,
         project: ProjectRow,
@@ -114,13 +114,13 @@ impl Reader<'_> {
     }
 }
 
-/// The latest changes of a project before a batch, the earliest first.
+/// Returns the latest changes of a project before a batch, earliest first.
 pub(crate) fn changes_before(
     db: &Connection,
     project: ProjectRow,
     pass: &Span,
 ) -> Result<Vec<Change>, StoreError> {
-    /// How many are read; older changes hardly matter.
+    /// The number of changes read; older ones hardly matter.
     const LATEST: u32 = 200;
     let latest = db.all(
         "SELECT b.id, b.session, b.seq, b.opened_at, b.closed_at, c.step, c.file, c.event

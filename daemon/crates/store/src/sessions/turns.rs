@@ -13,7 +13,7 @@ use recall_domain::ids::{
 use recall_domain::material::BatchSource;
 
 record! {
-/// A session as people see it.
+/// A session as shown to people.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionInfo from "sessions s JOIN projects p ON p.id = s.project" {
     pub row: SessionRow = "s.id",
@@ -40,8 +40,8 @@ pub struct SessionInfo from "sessions s JOIN projects p ON p.id = s.project" {
 }
 
 impl Reader<'_> {
-    /// The agents that have reported since then, each with its latest event and the folder of that session. Imported
-    /// sessions do not count.
+    /// Returns the agents that have reported since a time, each with its latest event and the folder of that session.
+    /// Imported sessions do not count.
     ///
     /// # Errors
     /// When the database refuses.
@@ -57,8 +57,8 @@ impl Reader<'_> {
         )
     }
 
-    /// The session that continues when a message reaches an agent's program: the one of the named conversation, else of
-    /// that place in a channel.
+    /// Returns the session that continues when a message reaches an agent's program: that of the named conversation,
+    /// or else of the place in a channel.
     ///
     /// # Errors
     /// When the database refuses.
@@ -78,7 +78,7 @@ impl Reader<'_> {
             return find(is_key, [Some(key), None, None]);
         }
         let Some(conversation) = place.conversation_id.as_deref() else { return Ok(None) };
-        // A field that one side does not name is no contradiction.
+        // A field that one side lacks is no contradiction.
         let is_there = "place IS NOT NULL AND json_extract(place, '$.conversation_id') = ?2
                     AND ifnull(json_extract(place, '$.channel_id') = ?3, 1)
                     AND ifnull(json_extract(place, '$.account_id') = ?4, 1)";
@@ -92,7 +92,7 @@ impl Reader<'_> {
         db.one(&format!("{} WHERE s.id = ?1", SessionInfo::SELECT), params![session])
     }
 
-    /// The sessions with the id `id`, or else those whose id begins with it; latest first, at most three.
+    /// Returns the sessions with this id, or else those whose id begins with it; latest first, at most three.
     pub fn find_sessions(self, id: &str) -> Result<Vec<SessionInfo>, StoreError> {
         let db = self.0;
         let find = |condition: &str| {
@@ -119,7 +119,7 @@ impl Reader<'_> {
         Ok(find.query_row([name], |row| row.cell(0))?)
     }
 
-    /// The sessions of some projects or of all, latest first.
+    /// Returns the sessions of some projects or of all, latest first.
     pub fn session_list(
         self,
         project: Option<&[ProjectRow]>,
@@ -135,13 +135,13 @@ impl Reader<'_> {
         db.all(&sql, params![project, since.map_or(i64::MIN, |since| since.0), limit, skip])
     }
 
-    /// Whether an agent has worked a short while ago, or still works.
+    /// Whether an agent worked a short while ago, or still works.
     pub fn has_open_session(self) -> Result<bool, StoreError> {
         let db = self.0;
         db.one("SELECT EXISTS (SELECT 1 FROM sessions WHERE status IN ('initialized', 'active'))", [])
     }
 
-    /// How many such sessions there are.
+    /// The number of such sessions.
     pub fn session_count(
         self,
         project: Option<&[ProjectRow]>,
@@ -153,7 +153,8 @@ impl Reader<'_> {
         db.one(&sql, params![project, since.map_or(i64::MIN, |since| since.0)])
     }
 
-    /// Whether an active session only waits for its first summary: its last turn has ended, and a job has no result yet.
+    /// Whether an active session only waits for its first summary: its last turn has ended, and a job has no result
+    /// yet.
     pub fn is_summarizing(self, session: SessionRow) -> Result<bool, StoreError> {
         let db = self.0;
         let found: Option<Option<bool>> = db.first(
@@ -191,7 +192,7 @@ impl Reader<'_> {
         )
     }
 
-    /// A session's activities in the order in which they happened.
+    /// Returns a session's activities in chronological order.
     pub fn session_activities(
         self,
         session: SessionRow,
@@ -199,8 +200,8 @@ impl Reader<'_> {
     ) -> Result<Vec<ActivityRow>, StoreError> {
         let db = self.0;
         let (column, id) = batch.map_or(("session", session.0), |batch| ("batch", batch.0));
-        // Events of one boot are ordered by the time since boot, whatever the wall clock did; boots by their earliest wall
-        // time.
+        // Events of one boot are ordered by the time since boot, whatever the wall clock did; boots are ordered by
+        // their earliest wall time.
         let sql = format!(
             "{} LEFT JOIN
             (SELECT event_id AS delivered, boot_id, boot_ns, captured_at FROM deliveries)
@@ -211,7 +212,7 @@ impl Reader<'_> {
         db.all(&sql, [id])
     }
 
-    /// The tools of a session's latest calls with their inputs, latest first.
+    /// Returns the tools of a session's latest calls with their inputs, latest first.
     pub fn latest_calls(self, session: SessionRow, limit: u32) -> Result<Vec<(String, String)>, StoreError> {
         let db = self.0;
         db.all(
@@ -222,7 +223,7 @@ impl Reader<'_> {
         )
     }
 
-    /// The prompts that a person typed in a session, with their times, in order.
+    /// Returns the prompts that a person typed in a session, with their times, in order.
     pub fn prompts_of_persons(self, session: SessionRow) -> Result<Vec<(Timestamp, String)>, StoreError> {
         let db = self.0;
         db.all(
@@ -249,7 +250,7 @@ impl Reader<'_> {
         Ok((ask("ASC")?, ask("DESC")?))
     }
 
-    /// Calls of skipped tools whose content is kept.
+    /// Returns calls of skipped tools whose content is kept.
     pub fn asides_of_batch(self, batch: BatchId) -> Result<Vec<ActivityRow>, StoreError> {
         let db = self.0;
         db.all(
@@ -260,7 +261,7 @@ impl Reader<'_> {
     )
     }
 
-    /// The observations of a session, and those of others that also rest on it, ordered by number.
+    /// Returns the observations of a session, and those of others that also rest on it, ordered by number.
     pub fn observations_of_session(self, session: SessionRow) -> Result<Vec<ObservationRow>, StoreError> {
         let db = self.0;
         let sql = format!(
@@ -276,7 +277,7 @@ impl Reader<'_> {
         db.first(&format!("{} WHERE m.session = ?1", SummaryRow::SELECT), params![session])
     }
 
-    /// The title and the text of each observation of a session that was replaced or resolved.
+    /// Returns the title and text of each superseded or resolved observation of a session.
     pub fn outdated_observations(self, session: SessionRow) -> Result<Vec<(String, String)>, StoreError> {
         let db = self.0;
         db.all(
@@ -285,7 +286,7 @@ impl Reader<'_> {
         )
     }
 
-    /// The turns of a session before a prompt. The prompt itself may be stored already, or not yet.
+    /// Returns the turns of a session before a prompt, which need not be stored yet.
     pub fn turns_before(self, session: &SessionId, prompt: &str) -> Result<Turns, StoreError> {
         let db = self.0;
         const OF_SESSION: &str =
@@ -322,8 +323,8 @@ impl Reader<'_> {
         })
     }
 
-    /// The last thousand injections of a document, latest first. The state of a session counts as its last prompt at that
-    /// time, see [`Reader::last_prompt`].
+    /// Returns the last thousand injections of a document, latest first. The state of a session counts as its last
+    /// prompt at that time, see [`Reader::last_prompt`].
     pub fn given(self, key: DocumentKey) -> Result<Vec<GivenRow>, StoreError> {
         let db = self.0;
         let sql = format!(
@@ -338,7 +339,7 @@ impl Reader<'_> {
         db.all(&sql, params![key.kind.as_str(), key.row])
     }
 
-    /// The last prompt with a text in a session, up to a moment.
+    /// Returns the last prompt with a text in a session, up to a time.
     pub fn last_prompt(self, session: SessionRow, at: Timestamp) -> Result<Option<DocumentKey>, StoreError> {
         let db = self.0;
         let row = db.first(
@@ -417,7 +418,7 @@ pub struct GivenRow from "injections i JOIN sessions s ON s.id = i.session, json
     pub at: Timestamp = "i.at",
     pub moment: String = "i.moment",
     pub reason: String = "ifnull(json_extract(e.value, '$.reason'), '')",
-    /// What became of it, in words with commas between.
+    /// What became of it, as comma-separated words.
     pub uses: Option<String> = "(SELECT group_concat(u.use) FROM told_uses u WHERE u.injection = i.id
         AND u.kind = json_extract(e.value, '$.kind') AND u.row = json_extract(e.value, '$.id'))",
 }
@@ -426,7 +427,7 @@ pub struct GivenRow from "injections i JOIN sessions s ON s.id = i.session, json
 /// The turns before a prompt in its session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Turns {
-    /// How many prompts came before it.
+    /// The number of prompts before it.
     pub prompts: u32,
     /// The last answer before it.
     pub answer: Option<String>,
@@ -434,9 +435,9 @@ pub struct Turns {
     pub said: Vec<String>,
 }
 
-/// How many turns are read; older ones hardly matter to a prompt.
+/// The number of turns read; older ones hardly matter to a prompt.
 const TURNS_READ: u32 = 30;
-/// How many characters are read of each text.
+/// The number of characters read of each text.
 const LONGEST_SAID: u32 = 8_000;
 
 record! {

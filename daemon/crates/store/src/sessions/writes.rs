@@ -1,4 +1,4 @@
-//! Stores events: their acceptance, their effects, and what was injected for them.
+//! Stores events: their acceptance, their effects, and their injections.
 
 use crate::database::bind::params;
 use recall_protocol::wire::Flags;
@@ -29,7 +29,7 @@ pub struct Transaction {
     pub origin: SessionOrigin,
     pub delivery: Delivery,
     pub effects: Vec<Effect>,
-    /// Hashes of the files that the event's call has changed.
+    /// Hashes of the files that the event's call changed.
     pub changed_files: Vec<[u8; 8]>,
 }
 
@@ -45,7 +45,7 @@ pub struct Unparsed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnparsedOutcome {
     Stored,
-    /// It was stored before, so nothing changed.
+    /// It was already stored, so nothing changed.
     Duplicate,
 }
 
@@ -69,7 +69,7 @@ pub struct Injection {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventOutcome {
     Stored(StoredEvent),
-    /// It was stored before, so nothing changed.
+    /// It was already stored, so nothing changed.
     Duplicate,
     /// It was captured before its session was forgotten, so only its id is stored.
     Dropped,
@@ -98,7 +98,7 @@ fn store_event(db: &WriteContext<'_>, transaction: &Transaction) -> Result<Event
     let is_new = known.is_none();
     let mut stored = match known {
         Some(stored) => stored,
-        // The session was stored when this was decided, and has been forgotten since.
+        // The session was stored when this was decided, but has since been forgotten.
         None if transaction.origin.project.is_empty() => return Err(StoreError::NoSuchSession),
         None => create_session(db, transaction)?,
     };
@@ -137,7 +137,7 @@ fn store_event(db: &WriteContext<'_>, transaction: &Transaction) -> Result<Event
     Ok(EventOutcome::Stored(stored))
 }
 
-/// Stores where the session's conversation takes place. Another channel replaces the fields of the last one.
+/// Stores where the session's conversation takes place. Another channel replaces the fields of the previous one.
 fn keep_place(db: &Connection, session: SessionRow, place: &Place) -> Result<(), StoreError> {
     db.run(
         "UPDATE sessions SET place = json_patch(CASE
@@ -203,7 +203,7 @@ fn create_session(db: &Connection, transaction: &Transaction) -> Result<StoredEv
     Ok(StoredEvent { session: SessionRow(db.last_insert_rowid()), project })
 }
 
-/// Records the acceptance. Returns `false` if this event id or second key was recorded before.
+/// Records the acceptance. Returns `false` if this event id or second key was already recorded.
 fn deliver(
     db: &WriteContext<'_>,
     delivery: &Delivery,
@@ -259,7 +259,8 @@ impl Operation for Unparsed {
     }
 }
 
-/// A message in a conversation that has no session. It is no prompt yet and may never become one, so it is only published.
+/// A message in a conversation without a session. It is not a prompt yet and may never become one, so it is only
+/// published.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageApart {
     pub delivery: Delivery,

@@ -106,7 +106,7 @@ fn the_doctor_names_what_could_not_be_read() {
     let stage = is_kept(|_| b"Segmentation fault (core dumped)\n".to_vec(), 1);
     let said = stage.recall(["doctor"]);
     assert!(
-        said.stdout.contains("1 event could not be read; the last came from claude-code just now"),
+        said.stdout.contains("1 event could not be parsed; the last came from claude-code just now"),
         "{said:?}"
     );
 }
@@ -377,7 +377,7 @@ fn a_daemon_that_hangs_up() {
     let said = stage.recall(["ctl", "status"]);
     rude.join().unwrap();
     assert_eq!(said.code(), 3, "{said:?}");
-    assert!(said.stderr.contains("The daemon did not answer"), "{said:?}");
+    assert!(said.stderr.contains("The daemon did not respond"), "{said:?}");
 }
 
 #[test]

@@ -121,7 +121,7 @@ fn an_editor_gets_a_template_and_only_a_right_file_is_saved() {
         ),
         "{said:?}"
     );
-    let kept = said.stderr.split("What you wrote is in ").nth(1).unwrap().trim().trim_end_matches('.');
+    let kept = said.stderr.split("Your changes are in ").nth(1).unwrap().trim().trim_end_matches('.');
     assert_eq!(std::fs::read_to_string(kept).unwrap(), "start_token = 70\n");
     std::fs::remove_file(kept).unwrap();
 

@@ -25,7 +25,7 @@ fn the_demo_shows_what_it_remembered() {
     assert_eq!(stage.recall(install).code(), 0);
     let said = stage.recall(["demo"]);
     assert!(
-        said.stdout.ends_with("Your next session of Claude Code is remembered like this one.\n"),
+        said.stdout.ends_with("Your next session of Claude Code will be remembered like this one.\n"),
         "{said:?}"
     );
     assert_eq!(stage.recall(["sessions"]).stdout, "No sessions yet. Start one in this folder.\n");

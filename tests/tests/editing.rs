@@ -195,7 +195,7 @@ fn all_that_a_search_finds_is_resolved() {
     assert!(said.stdout.contains("#1 is resolved") && said.stdout.contains("#2 is resolved"), "{said:?}");
     assert_eq!(observation(&stage, "3")["status"], "active");
     let said = stage.recall(["resolve", "--query", "flag", "--yes"]);
-    assert_eq!(said.stdout, "No observation is found that would change.\n");
+    assert_eq!(said.stdout, "No observation found that would change.\n");
     assert_eq!(stage.json(["resolve", "--query", "flag", "--yes"]), json!({"items": []}));
     let said = stage.recall(["resolve", "--query", "flag", "--reopen", "--dry-run"]);
     assert!(said.code() == 0 && said.stdout.ends_with("Dry run; nothing was changed.\n"), "{said:?}");

@@ -395,7 +395,7 @@ fn a_test_of_the_configuration_asks_the_sentence_model() {
     let stage = Stage::new().config(&remote(&provider, ""));
     let said = stage.recall(["config", "test"]);
     assert_eq!((said.code(), provider.asked().len()), (0, 1), "{said:?}");
-    assert!(said.stdout.contains("openai:m made a vector of 2 dimensions"), "{said:?}");
+    assert!(said.stdout.contains("openai:m computed a vector of 2 dimensions"), "{said:?}");
     provider.change(|_, _| Behaviour::Status(401));
     let said = stage.recall(["config", "test"]);
     assert_eq!(said.code(), 1, "{said:?}");

@@ -48,13 +48,13 @@ fn guarded_calls_are_refused_and_others_are_not() {
     }
     stage.flush();
     assert!(!stage.log().contains("cd x"), "ids are logged, no content");
-    assert!(stage.log().contains("a guard refuses a call"));
+    assert!(stage.log().contains("a guard refused a call"));
     // A refused call is stored like any other.
     let status = stage.json(["ctl", "status"]);
     assert_eq!(status["events"]["stored"], json!(9), "{status}");
     assert_eq!(status["guards"], json!({"refused": 5, "advised": 0, "warned": 0}), "{status}");
     let told = stage.recall(["status"]).stdout;
-    assert!(told.contains("5 calls refused or asked about, 0 results warned of"), "{told}");
+    assert!(told.contains("5 calls refused or asked about, 0 results warned about"), "{told}");
 }
 
 #[test]
@@ -347,7 +347,7 @@ fn an_agent_that_does_not_ask_before_calls_is_promised_nothing() {
 
     let said = stage.recall(["config", "set", "guards.reads", "deny"]);
     let missing =
-        "Qwen Code: recall is not asked before calls yet, so nothing is refused there. Run `recall install`.";
+        "Qwen Code: recall is not asked before calls yet, so no call is refused there. Run `recall install`.";
     assert!(said.stdout.contains(missing), "{said:?}");
     let said = stage.recall(["guard", "list"]);
     assert!(said.stdout.contains(missing), "{said:?}");
@@ -366,7 +366,7 @@ fn an_agent_that_passes_no_advice_on_is_named() {
     assert_eq!(stage.recall(install).code(), 0);
     assert!(!stage.recall(["guard", "list"]).stdout.contains("does nothing"));
     let said = stage.recall(["config", "set", "guards.reads", "advise"]);
-    assert!(said.stdout.contains("Factory Droid: nobody can be told something before a call"), "{said:?}");
+    assert!(said.stdout.contains("Factory Droid: nobody can be notified before a call"), "{said:?}");
     assert!(stage.recall(["guard", "list"]).stdout.contains("`advise` does nothing there"));
 }
 

@@ -171,7 +171,7 @@ fn where_nothing_can_be_kept_the_next_command_says_so() {
     assert!(!doctor.stdout.contains("events wait in the spool"), "{doctor:?}");
     // The cause is told once, and not what follows from it. The two events are lost for good.
     assert_eq!(doctor.stdout.matches("cannot create").count(), 1, "{doctor:?}");
-    assert!(doctor.stdout.contains("Until then no event can be kept."), "{doctor:?}");
+    assert!(doctor.stdout.contains("Until then no event can be stored."), "{doctor:?}");
     let report = run("recall", &["doctor", "--json"], b"").json();
     let bad = report["findings"].as_array().unwrap().iter().filter(|finding| finding["health"] == "bad");
     let areas: Vec<_> = bad.map(|finding| finding["area"].clone()).collect();

@@ -410,7 +410,7 @@ fn what_is_forgotten_comes_back_by_no_copy() {
     assert_eq!(stage.json(["search", "wombat"])["total"], 0);
     let said = stage.recall(["ctl", "restore", backup.to_str().unwrap(), "--yes"]);
     assert!(
-        said.stdout.contains("Left out, because it was forgotten since: ")
+        said.stdout.contains("Left out because it has since been forgotten: ")
             && said.stdout.contains(", 1 prompt, "),
         "{said:?}"
     );

@@ -176,7 +176,7 @@ fn only_what_a_person_accepted_is_told_where_that_is_wanted() {
     let preview = stage.recall(["context", "--prompt", prompt]);
     let waiting = stage.json(["review"])["waiting"].clone();
     let said = format!(
-        "Nothing that was reviewed here would be told.\n{waiting} observations wait for a review, and \
+        "No reviewed note here would be injected.\n{waiting} observations wait for a review, and \
          `context.reviewed_only` is on: `recall review`\n"
     );
     assert_eq!(done(&preview), said);

@@ -104,7 +104,7 @@ fn the_units_let_the_daemon_and_what_it_starts_work() {
     assert_eq!(core.split_whitespace().skip(4).take(2).collect::<Vec<_>>(), ["0", "0"]);
     let session = said.stdout.lines().find_map(|line| line.strip_prefix("session ")).unwrap();
     let session: Value = serde_json::from_str(session).unwrap();
-    assert!(session.to_string().contains("claude-cli:haiku"), "its program did not answer: {}", said.stdout);
+    assert!(session.to_string().contains("claude-cli:haiku"), "its program did not respond: {}", said.stdout);
 }
 
 /// What systemd 252, the oldest that this is tried with, does not know yet and skips. The units say why each is there.

@@ -87,15 +87,15 @@ fn what_should_not_have_been_told_is_not_told_like_that_again() {
     assert!(told("s1"));
     let said = stage.recall(["wrong", "1"]);
     assert_eq!(said.code(), 0, "{said:?}");
-    assert!(said.stdout.contains("#1 is not told like that again: Invoices are never deleted"), "{said:?}");
-    assert!(said.stdout.contains("told to session s1 at prompt"), "{said:?}");
+    assert!(said.stdout.contains("#1 will not be injected like that again: Invoices are never deleted"), "{said:?}");
+    assert!(said.stdout.contains("injected into session s1 at prompt"), "{said:?}");
     assert_eq!(uses(&stage, "s1", "prompt"), ["wrong"]);
     assert!(!told("s2"));
     assert!(start(&stage, "s3").contains("Hedwig"), "a start is another occasion");
     assert_eq!(stage.json(["stats"])["told"]["wrong"], 1);
 
     let said = stage.recall(["wrong", "--undo", "1"]);
-    assert!(said.stdout.contains("#1 may be told again"), "{said:?}");
+    assert!(said.stdout.contains("#1 may be injected again"), "{said:?}");
     assert!(told("s4"));
     // Whoever rewrites it answers what was said against it.
     stage.recall(["wrong", "1", "--session", "s4"]);
@@ -117,7 +117,7 @@ fn only_what_was_told_can_have_been_told_wrongly() {
     let said = stage.recall(["wrong", "1"]);
     assert_eq!(said.code(), 1, "{said:?}");
     assert!(
-        said.stderr.contains("1 was not told to such a session") && said.stderr.contains("recall resolve 1"),
+        said.stderr.contains("1 was not injected into such a session") && said.stderr.contains("recall resolve 1"),
         "{said:?}"
     );
     let said = stage.recall(["wrong", "99"]);

@@ -161,7 +161,7 @@ fn of_a_backup_with_other_tables_only_the_rows_are_taken() {
     assert_eq!(triggers, Vec::<String>::new());
     let said = restore(&stage, &path);
     assert!(said.stdout.contains("Left behind:\n  ") && said.stdout.contains("  table hidden\n"), "{said:?}");
-    assert!(said.stdout.contains("it was forgotten since: 1 observation."), "{said:?}");
+    assert!(said.stdout.contains("it has since been forgotten: 1 observation."), "{said:?}");
     assert_eq!(holding(&stage, "quetzalcoatlus"), Vec::<PathBuf>::new());
 }
 
@@ -211,7 +211,7 @@ fn what_is_no_database_of_recall_is_not_restored() {
 fn a_check_finds_what_refers_to_nothing() {
     let stage = worked();
     let said = stage.recall(["ctl", "check"]);
-    assert!(said.code() == 0 && said.stdout.starts_with("Nothing is wrong: 1 session, "), "{said:?}");
+    assert!(said.code() == 0 && said.stdout.starts_with("No problems found: 1 session, "), "{said:?}");
     let db = Connection::open(stage.database()).unwrap();
     db.execute_batch(
         "PRAGMA foreign_keys = OFF; INSERT INTO observation_files VALUES (4711, 'a.rs', 'read')",
@@ -257,7 +257,7 @@ fn a_flush_tells_of_jobs_that_wait_run_or_were_given_up() {
     assert_eq!(flushed["jobs"], expected, "{flushed}");
     let said = stage.recall(["ctl", "flush"]);
     assert_eq!(said.code(), 0);
-    assert!(said.stdout.contains("1 job waits for another try, the next at 2100-01-01"), "{said:?}");
+    assert!(said.stdout.contains("1 job waits for a retry, the next at 2100-01-01"), "{said:?}");
     assert!(said.stdout.contains("1 job was given up; `recall ctl jobs --dead`"), "{said:?}");
 }
 

@@ -12,11 +12,11 @@ const WRONG: [(&[&str], i32, &str); 77] = [
     (&["serach", "cart"], 2, "a similar subcommand exists: 'search'"),
     (&["sesions"], 2, "a similar subcommand exists: 'sessions'"),
     (&["confg", "list"], 2, "'config'"),
-    (&["find", "cart"], 2, "You may mean `recall search`."),
-    (&["delete", "1"], 2, "You may mean `recall forget`."),
-    (&["restart"], 2, "You may mean `recall ctl stop`."),
+    (&["find", "cart"], 2, "Did you mean `recall search`?"),
+    (&["delete", "1"], 2, "Did you mean `recall forget`?"),
+    (&["restart"], 2, "Did you mean `recall ctl stop`?"),
     (&["frobnicate"], 2, "unrecognized subcommand 'frobnicate'"),
-    (&["help", "serch"], 2, "You may mean `recall search`."),
+    (&["help", "serch"], 2, "Did you mean `recall search`?"),
     (&["ctl", "statsu"], 2, "a similar subcommand exists: 'status'"),
     (&["config"], 2, "Usage: recall config"),
     (&["search"], 2, "For example: recall search rounding cents"),
@@ -29,7 +29,7 @@ const WRONG: [(&[&str], i32, &str); 77] = [
     (&["search", "cart", "-n", "0"], 2, "give a whole number from 1 on"),
     (&["search", "cart", "--limit", "many"], 2, "give a whole number from 1 on"),
     (&["search", "cart", "--all", "--project", "shop"], 2, "cannot be used with '--project <PROJECT>'"),
-    (&["search", "cart", "--project", "unheard-of"], 1, "`recall sessions --all` shows the projects"),
+    (&["search", "cart", "--project", "unheard-of"], 1, "`recall sessions --all` shows all projects"),
     (&["search", "cart", "--project", "shp"], 1, "Did you mean \"shop\"? `recall sessions --all`"),
     (&["search", "cart", "--project", "./nowhere"], 2, "Give a project's name or an existing folder."),
     (&["search", "cart", "--colour"], 2, "a similar argument exists: '--color'"),
@@ -48,7 +48,7 @@ const WRONG: [(&[&str], i32, &str); 77] = [
     (&["remember"], 2, "For example: recall remember 'Prices are in cents.'"),
     (&["remember", "-"], 2, "There is no text to remember."),
     (&["remember", "-", "more"], 2, "`-` must stand alone"),
-    (&["remember", "<private>x</private>"], 2, "All of the text is private"),
+    (&["remember", "<private>x</private>"], 2, "The whole text is private"),
     (&["remember", "note", "--importance", "11"], 2, "11 is not in 1..=10"),
     (&["remember", "note", "--type", "bugfx"], 2, "Did you mean bugfix? The types are bugfix, feature"),
     (&["remember", "note", "--project", "unheard-of"], 1, "Name its folder, or run this in it."),
@@ -78,7 +78,7 @@ const WRONG: [(&[&str], i32, &str); 77] = [
     (&["ctl", "retry", "banana"], 2, "give the number of a job"),
     (&["events", "--kinds", "session_over"], 2, "There are session_start, session_suspend"),
     (&["sql"], 2, "For example: recall sql"),
-    (&["export", "--project", "unheard-of"], 1, "`recall sessions --all` shows the projects"),
+    (&["export", "--project", "unheard-of"], 1, "`recall sessions --all` shows all projects"),
     (&["import", "claud-code"], 2, "a similar value exists: 'claude-code'"),
     (&["stats", "--days", "many"], 2, "give a whole number"),
     (&["config", "get", "timers.batch_idle"], 2, "Did you mean timers.batch_idle_s?"),
@@ -114,7 +114,7 @@ fn a_search_without_a_word_says_so() {
     stage.flush();
     for query in ["***", "\"\"", "-"] {
         let said = stage.recall(["search", query]);
-        assert_eq!(said.stdout, "Nothing found: the query has no words to search for.\n", "{said:?}");
+        assert_eq!(said.stdout, "Nothing found: the query contains no words to search for.\n", "{said:?}");
     }
     let said = stage.recall(["search", "-\"percentage discount\" cart"]);
     assert!(said.code() == 0 && said.stdout.contains("Edit src/cart.rs"), "{said:?}");

@@ -1,6 +1,6 @@
-//! Values that a shell offers at Tab: current ids, sessions, projects and models.
+//! Values that a shell offers for completion: current ids, sessions, projects and models.
 //!
-//! A person waits for them, so this starts nothing, never fails, and gives up soon.
+//! A person waits for them, so this starts nothing, never fails, and gives up quickly.
 
 use std::ffi::OsStr;
 
@@ -16,7 +16,7 @@ use recall_domain::document::DocumentKind;
 use recall_domain::observation::ObservationType;
 use recall_embedding::InstalledModels;
 
-/// The most values of one kind. More than a screenful is no help.
+/// The maximum number of values of one kind. More than a screenful is no help.
 const MOST: u32 = 40;
 /// The length of a title in a menu, in characters.
 const TITLE: usize = 60;
@@ -31,26 +31,26 @@ const ITEMS: [(&str, &str, &str); 6] = [
     ("a", "calls", "tool_name"),
 ];
 
-/// Ids of observations: the newest of this project, or those that begin with the typed text.
+/// Completes ids of observations: the newest of this project, or those that begin with the typed text.
 pub(in crate::cli) fn observations() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
         typed.to_str().map(|typed| numbered(typed, &ITEMS[..1])).unwrap_or_default()
     })
 }
 
-/// Ids of everything that can be shown.
+/// Completes ids of everything that can be shown.
 pub(in crate::cli) fn items() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
         typed.to_str().map(|typed| numbered(typed, &ITEMS)).unwrap_or_default()
     })
 }
 
-/// Ids of sessions, newest first.
+/// Completes ids of sessions, newest first.
 pub(in crate::cli) fn sessions() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| typed.to_str().map(sessions_from).unwrap_or_default())
 }
 
-/// Ids of everything that can be shown, and of sessions.
+/// Completes ids of sessions and of everything that can be shown.
 pub(in crate::cli) fn items_and_sessions() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
         let Some(typed) = typed.to_str() else { return Vec::new() };
@@ -60,24 +60,24 @@ pub(in crate::cli) fn items_and_sessions() -> ArgValueCompleter {
     })
 }
 
-/// Names of projects, those with the newest sessions first.
+/// Completes names of projects, those with the newest sessions first.
 pub(in crate::cli) fn projects() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| typed.to_str().map(projects_from).unwrap_or_default())
 }
 
-/// The names of those who wrote something that came from elsewhere.
+/// Completes the names of people who wrote something that came from another machine.
 pub(in crate::cli) fn authors() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| typed.to_str().map(authors_from).unwrap_or_default())
 }
 
-/// The types of observations.
+/// Completes the types of observations.
 pub(in crate::cli) fn types() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         ObservationType::ALL.into_iter().map(|(_, name)| CompletionCandidate::new(name)).collect()
     })
 }
 
-/// The filters of a search, and the known values for one: `type:` is completed to `type:bugfix`.
+/// Completes the filters of a search, and the known values of one: `type:` becomes `type:bugfix`.
 pub(in crate::cli) fn filters() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
         let Some(typed) = typed.to_str() else { return Vec::new() };
@@ -93,7 +93,7 @@ pub(in crate::cli) fn filters() -> ArgValueCompleter {
 /// The keys of a search's filters.
 const FILTERS: [&str; 8] = ["type", "kind", "file", "project", "agent", "session", "by", "since"];
 
-/// The values of a filter that begin with the typed text.
+/// Returns the values of a filter that begin with the typed text.
 pub(super) fn filter_values(key: &str, typed: &str) -> Vec<String> {
     let known = |names: &mut dyn Iterator<Item = &'static str>| -> Vec<String> {
         names.filter(|name| name.starts_with(typed)).map(str::to_owned).collect()
@@ -113,12 +113,12 @@ pub(super) fn filter_values(key: &str, typed: &str) -> Vec<String> {
     }
 }
 
-/// The keys of the settings.
+/// Completes the keys of the settings.
 pub(in crate::cli) fn keys() -> ArgValueCandidates {
     ArgValueCandidates::new(|| Key::all().map(|key| CompletionCandidate::new(key.name)).collect())
 }
 
-/// The installed sentence models.
+/// Completes the installed sentence models.
 pub(in crate::cli) fn models() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         let Ok(paths) = Paths::from_env() else { return Vec::new() };
@@ -127,15 +127,15 @@ pub(in crate::cli) fn models() -> ArgValueCandidates {
     })
 }
 
-/// Whether a value needs no quotes in a command line. Names come from repositories, which anybody may have written, and
-/// bash inserts completions unquoted.
+/// Whether a value needs no quotes in a command line. Names come from repositories, which anybody may have written,
+/// and bash inserts completions unquoted.
 fn is_plain(text: &str) -> bool {
     let is_plain = |character: char| character.is_alphanumeric() || "._-/@+".contains(character);
     !text.is_empty() && !text.starts_with('-') && text.chars().all(is_plain)
 }
 
-/// The items of these views whose id begins with the typed text. Without typed text: the newest observations of this
-/// project, or of all if it has none.
+/// Returns the items of these views whose id begins with the typed text. Without typed text: the newest observations
+/// of this project, or of all projects if it has none.
 fn numbered(typed: &str, items: &[(&str, &str, &str)]) -> Vec<CompletionCandidate> {
     let typed = typed.strip_prefix('#').unwrap_or(typed);
     let digits = typed.trim_start_matches(|character: char| character.is_ascii_alphabetic());
@@ -146,7 +146,7 @@ fn numbered(typed: &str, items: &[(&str, &str, &str)]) -> Vec<CompletionCandidat
     };
     let Ok(mut soon) = Soon::connect() else { return Vec::new() };
     let query = |condition: &str| {
-        // Long texts are cut before they are sent.
+        // Long texts are truncated before they are sent.
         format!("SELECT id, substr({told}, 1, 200) FROM {view} WHERE {condition} ORDER BY id DESC")
     };
     let mut rows = Vec::new();
@@ -195,7 +195,7 @@ fn authors_from(typed: &str) -> Vec<CompletionCandidate> {
     rows.map(|(name, count)| candidate(&name, &format!("notes: {count}"))).collect()
 }
 
-/// Two columns of each row, as text.
+/// Returns two columns of each row, as text.
 fn ask(soon: &mut Soon, text: String) -> Vec<(String, String)> {
     let Some(answer) = soon.ask(Sql { text, limit: MOST }) else { return Vec::new() };
     let cell = |value: Option<&Value>| match value {

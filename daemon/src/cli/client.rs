@@ -23,10 +23,10 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// The timeout of a flush, which waits for compressors. The daemon gives up earlier.
 pub const FLUSH_WITHIN: Duration = Duration::from_secs(330);
-/// The time limit for answers in passing: a status line, a completion.
+/// The time limit for quick answers: a status line, a completion.
 const SOON: Duration = Duration::from_millis(100);
 const START_WITHIN: Duration = Duration::from_secs(5);
-/// A daemon that is starting or ending has answered or gone after this long.
+/// A daemon that is starting or ending has responded or is gone after this long.
 const GIVES_WAY_WITHIN: Duration = Duration::from_millis(500);
 const START_POLL: Duration = Duration::from_millis(25);
 
@@ -65,7 +65,7 @@ impl<R: Request> Answer<R> {
 }
 
 impl Client {
-    /// Fails with exit code 3 if no daemon answers.
+    /// Connects to the daemon. Fails with exit code 3 if no daemon responds.
     pub fn connect(start: Start) -> anyhow::Result<Self> {
         let paths = Paths::from_env().context("finding recall's folders")?;
         Self::connect_at(&paths, start)
@@ -83,11 +83,11 @@ impl Client {
         self.ask_within(request, ANSWER_WITHIN)
     }
 
-    /// Sends an event. Every reply is an answer.
+    /// Sends an event. Every reply is a success.
     pub fn deliver(&mut self, deliver: &Deliver) -> anyhow::Result<Reply> {
         let request = Frame::Deliver(deliver.clone());
         self.connection.ask(&request, Deadline::after(ANSWER_WITHIN)).map_err(|error| {
-            Failure::unreachable(format!("The daemon did not answer: {error}"))
+            Failure::unreachable(format!("The daemon did not respond: {error}"))
                 .hint("Run the same command again: it continues where it stopped.")
                 .into()
         })
@@ -102,14 +102,14 @@ impl Client {
     pub fn ask_within<R: Request>(&mut self, request: R, within: Duration) -> anyhow::Result<Answer<R>> {
         let reply =
             self.connection.ask(&Frame::Query(request.into()), Deadline::after(within)).map_err(|error| {
-                Failure::unreachable(format!("The daemon did not answer: {error}"))
+                Failure::unreachable(format!("The daemon did not respond: {error}"))
                     .hint("Run `recall doctor`, or see the daemon's log.")
             })?;
         match reply {
             Reply::Json(bytes) => Ok(Answer { bytes, request: PhantomData }),
             Reply::Failed { kind, what, hint } => Err(Failure::refused(kind, what).hint(hint).into()),
             Reply::Version { min, max } => {
-                Err(Failure::unreachable(format!("The daemon has another version (protocol {min} to {max})"))
+                Err(Failure::unreachable(format!("The daemon is of a different version (protocol {min} to {max})"))
                     .hint("Restart the service, or stop the daemon with the `recall` that started it.")
                     .into())
             }
@@ -123,22 +123,21 @@ impl Client {
     }
 }
 
-/// A connection for questions in passing: it starts nothing, and all its answers together take at most a tenth of a
-/// second.
+/// A connection for quick questions: it starts nothing, and all its answers together take at most a tenth of a second.
 pub struct Soon {
     connection: Connection,
     deadline: Deadline,
 }
 
 impl Soon {
-    /// Fails if nobody accepts the connection in time.
+    /// Connects. Fails if nobody accepts the connection in time.
     pub fn connect() -> Result<Self, ConnectError> {
         let paths = Paths::from_env()?;
         let deadline = Deadline::after(SOON);
         Ok(Self { connection: Connection::open(&paths, deadline)?, deadline })
     }
 
-    /// `None` if there is no answer in time, or an unexpected one.
+    /// Sends a request. `None` if there is no answer in time, or an unexpected one.
     pub fn ask<R: Request>(&mut self, request: R) -> Option<R::Response> {
         let frame = Frame::Query(request.into());
         let Reply::Json(bytes) = self.connection.ask(&frame, self.deadline).ok()? else { return None };
@@ -169,7 +168,7 @@ fn unreachable(error: &ConnectError, paths: &Paths) -> anyhow::Error {
     failure.into()
 }
 
-/// Starts a daemon that outlives this command, and waits until it answers.
+/// Starts a daemon that outlives this command, and waits until it responds.
 fn start_daemon(paths: &Paths) -> anyhow::Result<Client> {
     let deadline = Instant::now() + START_WITHIN;
     let mut child = spawn_daemon()?;
@@ -185,7 +184,7 @@ fn start_daemon(paths: &Paths) -> anyhow::Result<Client> {
         }
         match child.try_wait()? {
             None => {}
-            // Another daemon was faster and will answer, or is about to end.
+            // Another daemon was faster and will respond, or is about to end.
             Some(status) if status.success() => {
                 let left = left_at.get_or_insert_with(Instant::now).elapsed();
                 if left >= GIVES_WAY_WITHIN {
@@ -209,7 +208,7 @@ fn spawn_daemon() -> anyhow::Result<Child> {
     let program = this_program()?;
     Command::new(&program)
         .arg("daemon")
-        // A shell may have keys, and an agent's commands have project folders in PATH.
+        // A shell may contain keys, and an agent's commands have project folders in their PATH.
         .env_clear()
         .envs(std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(stays)))
         .envs(DAEMON_SETTINGS)
@@ -223,7 +222,7 @@ fn spawn_daemon() -> anyhow::Result<Child> {
         .with_context(|| format!("starting {} daemon", program.display()))
 }
 
-/// Explains why a daemon ended at once.
+/// Explains why a daemon ended immediately.
 fn failed_start(status: ExitStatus, paths: &Paths) -> anyhow::Error {
     if let Some(error) = keeping::obstacle(paths) {
         return Failure::unreachable(format!("The daemon cannot start: {}", keeping::reason(&error)))
@@ -237,7 +236,7 @@ fn failed_start(status: ExitStatus, paths: &Paths) -> anyhow::Error {
     })
 }
 
-/// Explains that another process has the data folder.
+/// Explains that another process holds the data folder.
 fn not_started(paths: &Paths) -> Option<anyhow::Error> {
     let InTheWay { what, hint, .. } = in_the_way(paths)?;
     Some(Failure::unreachable(format!("The daemon cannot start: {what}")).hint(hint).into())
@@ -251,7 +250,7 @@ pub fn this_program() -> anyhow::Result<PathBuf> {
     std::env::current_exe().context("finding recall's own program")
 }
 
-/// The current folder, or "/" if it no longer exists.
+/// Returns the current folder, or "/" if it no longer exists.
 pub fn this_folder() -> String {
     std::env::current_dir().map_or_else(|_| "/".to_owned(), |folder| folder.to_string_lossy().into_owned())
 }

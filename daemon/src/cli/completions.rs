@@ -1,4 +1,4 @@
-//! `recall completions`: prints a completion script, which asks recall at each Tab.
+//! `recall completions`: prints a completion script, which runs recall at each Tab.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -10,9 +10,9 @@ use clap_complete::env::{CompleteEnv, Shells};
 
 use super::candidates;
 
-/// Set by the script for bash: the line up to the cursor.
+/// Set by the bash script: the line up to the cursor.
 const LINE: &str = "RECALL_COMPLETE_LINE";
-/// Set by the scripts: the shell that asks.
+/// Set by the scripts: the shell that requests completions.
 const ASKED_BY: &str = "RECALL_COMPLETE";
 
 #[derive(Debug, Args)]
@@ -23,9 +23,9 @@ pub struct CompletionsArgs {
 pub fn run(args: &CompletionsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     if let Some(shell) = Shells::builtins().completer(&args.shell.to_string()) {
         let mut script = Vec::new();
-        // By name, so that the script survives an update and a move.
+        // By name, so that the script survives updates and moves.
         shell.write_registration(ASKED_BY, "recall", "recall", "recall", &mut script)?;
-        // bash breaks words at colons without telling.
+        // bash breaks words at colons without saying so.
         let asks = format!("{ASKED_BY}=\"bash\"");
         let script = String::from_utf8(script)?;
         let with_line = format!("{LINE}=\"${{COMP_LINE:0:COMP_POINT}}\" {asks}");
@@ -34,7 +34,8 @@ pub fn run(args: &CompletionsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Answers a script; `None` if none asks. Errors are not printed, because this runs in the middle of a command line.
+/// Answers a script; `None` if no script is asking. Errors are not printed, because this runs in the middle of a
+/// command line.
 pub fn answer(arguments: &[OsString]) -> Option<ExitCode> {
     std::env::var_os(ASKED_BY)?;
     if let Some(values) = std::env::var(LINE).ok().and_then(|line| behind_a_colon(&line)) {
@@ -51,7 +52,7 @@ pub fn answer(arguments: &[OsString]) -> Option<ExitCode> {
     }
 }
 
-/// The completions after `type:` in a search; `None` if something else is being completed.
+/// Returns the completions after `type:` in a search; `None` if something else is being completed.
 fn behind_a_colon(line: &str) -> Option<Vec<String>> {
     let mut words = line.split_whitespace();
     words.next().filter(|_| words.next() == Some("search"))?;

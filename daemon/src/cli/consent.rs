@@ -1,4 +1,4 @@
-//! Decides whether changes may be made: dry run, `--yes`, a question at the terminal, or nobody to ask.
+//! Decides whether changes may be made: dry run, `--yes`, a question at the terminal, or no terminal to ask at.
 
 use std::io::{BufRead, IsTerminal, Write};
 
@@ -12,7 +12,7 @@ pub(crate) enum Consent<'a> {
     Given,
     /// Ask, and read the answer from this input.
     Ask(&'a mut dyn BufRead),
-    /// There is nobody to ask.
+    /// There is no terminal to ask at.
     Unavailable,
 }
 
@@ -24,7 +24,7 @@ pub(crate) enum Choice {
 }
 
 impl Choice {
-    /// Asks. Everything except a clear yes means no.
+    /// Asks. Anything except a clear yes means no.
     pub(crate) fn read(input: &mut dyn BufRead, question: &str, out: &mut dyn Write) -> anyhow::Result<Self> {
         write!(out, "{question} [y/N] ")?;
         out.flush()?;

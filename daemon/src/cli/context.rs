@@ -1,4 +1,4 @@
-//! `recall context`: shows the context that an agent would get.
+//! `recall context`: shows the context that an agent would receive.
 
 use std::io::Write;
 
@@ -46,10 +46,10 @@ pub fn run(args: &ContextArgs, out: &mut dyn Write) -> anyhow::Result<()> {
                 "No context: this project is excluded, by `capture.exclude` or its `.recall.toml`."
             }
             None if context.unreviewed.is_some_and(|waiting| waiting > 0) => {
-                "Nothing that was reviewed here would be told."
+                "No reviewed note here would be injected."
             }
             None if args.prompt.is_some() => "Nothing known here helps with this prompt.",
-            None => "Nothing is known of this folder yet: a session here would start without context.",
+            None => "Nothing is known about this folder yet: a session here would start without context.",
         };
         writeln!(out, "{why}")?;
         says_what_waits(context.unreviewed, out)?;
@@ -62,7 +62,7 @@ pub fn run(args: &ContextArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     says_why(context.decision.as_ref(), out)
 }
 
-/// Prints how many notes are left out until somebody looks at them.
+/// Prints how many notes are left out until somebody reviews them.
 fn says_what_waits(unreviewed: Option<u64>, out: &mut dyn Write) -> std::io::Result<()> {
     let Some(waiting) = unreviewed.filter(|waiting| *waiting > 0) else { return Ok(()) };
     let waiting = i64::try_from(waiting).unwrap_or(i64::MAX);

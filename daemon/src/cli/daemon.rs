@@ -21,13 +21,14 @@ use recall_system::holding::{self, TakeError};
 #[derive(Debug, Args)]
 pub struct DaemonArgs {}
 
-/// Worker threads for tasks that do not block. recall should leave the cores to the user.
+/// The number of worker threads for tasks that do not block. recall should leave the cores to the user.
 const WORKERS: usize = 2;
 /// The maximum number of threads for blocking work; idle ones end.
 const BLOCKING_THREADS: usize = 16;
 
-/// The allocator reads its settings when a process starts. Whoever starts a daemon gives it [`DAEMON_SETTINGS`]; one that was started by
-/// hand becomes the same program with them. If that fails, it runs without.
+/// Restarts the program with the allocator's settings, which are read only when a process starts. Everything that
+/// starts a daemon passes [`DAEMON_SETTINGS`]; a daemon started by hand executes itself again with them. If that
+/// fails, it runs without them.
 fn begin_again_with_settings() {
     use std::os::unix::process::CommandExt;
     let is_set = |(name, _): &(&str, &str)| std::env::var_os(name).is_some();
@@ -73,7 +74,7 @@ pub fn run(_args: &DaemonArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             let named = named.or_else(|| note.map(|note| format!("pid {}", note.pid)));
             let pid = named.map(|holder| format!(" ({holder})")).unwrap_or_default();
             if std::env::var_os("LISTEN_FDS").is_some() {
-                // The service manager holds a connection open and would restart us at once after a clean exit.
+                // The service manager holds a connection open, and would restart us immediately after a clean exit.
                 return Err(Failure::failed(format!("Another daemon is already running{pid}"))
                     .hint("Run `recall ctl stop`; the service then starts its own.")
                     .into());
@@ -82,7 +83,7 @@ pub fn run(_args: &DaemonArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             Ok(())
         }
         Err(error) => {
-            tracing::error!(error = %chain(&error), "the daemon does not run");
+            tracing::error!(error = %chain(&error), "the daemon could not run");
             Err(explain(error, &paths))
         }
     }
@@ -99,7 +100,7 @@ fn chain(error: &RunError) -> String {
     text
 }
 
-/// Adds what the user can do. Events go to the spool meanwhile, so nothing is lost.
+/// Adds what the user can do. Meanwhile events go to the spool, so nothing is lost.
 fn explain(error: RunError, paths: &Paths) -> anyhow::Error {
     let what = chain(&error);
     let hint = match &error {

@@ -35,7 +35,7 @@ pub struct DoctorArgs {
 #[serde(rename_all = "lowercase")]
 enum Health {
     Good,
-    /// Works, but could be better.
+    /// It works, but could be better.
     Note,
     Bad,
 }

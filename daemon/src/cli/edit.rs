@@ -73,7 +73,7 @@ pub fn run(args: &EditArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 /// The message if the editor changed nothing.
 pub(super) const NOTHING: &str = "Nothing was changed";
 
-/// Lets the user rewrite an observation in the editor. `None` if nothing was changed.
+/// Opens an observation in the user's editor. `None` if nothing was changed.
 pub(super) fn rewrite(client: &mut Client, id: &str) -> anyhow::Result<Option<Answer<Edit>>> {
     let before = observation(client, id)?;
     let Some((request, draft)) = in_editor(&before)? else { return Ok(None) };
@@ -108,19 +108,19 @@ fn given(args: &EditArgs, before: &ObservationAnswer) -> Edit {
         id: before.id.to_string(),
         kind: args.kind.clone().unwrap_or_else(|| before.observation_type.to_string()),
         title,
-        // A new text replaces the facts, too.
+        // A new text replaces the facts too.
         facts: if text.is_some() { Vec::new() } else { before.facts.clone() },
         narrative,
         files: before.files_read.iter().chain(&before.files_modified).cloned().collect(),
     }
 }
 
-/// Whether the user wrote the title. Any other title was made from the text, and follows a new one.
+/// Whether the user wrote the title. Any other title was derived from the text, and changes with it.
 fn has_own_title(before: &ObservationAnswer) -> bool {
     before.origin == "user" && !before.narrative.is_empty() && before.title != title_of(&before.narrative)
 }
 
-/// The user's text and its file; `None` if nothing was changed.
+/// Returns the user's text and its file; `None` if nothing was changed.
 fn in_editor(before: &ObservationAnswer) -> anyhow::Result<Option<(Edit, PathBuf)>> {
     if !std::io::stdin().is_terminal() && std::env::var_os("VISUAL").or(std::env::var_os("EDITOR")).is_none()
     {
@@ -133,7 +133,7 @@ fn in_editor(before: &ObservationAnswer) -> anyhow::Result<Option<(Edit, PathBuf
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
     let file = file.as_mut().map_err(|error| {
         Failure::failed(format!("Cannot write {}: {error}", path.display()))
-            .hint("Set TMPDIR to a folder that you may write.")
+            .hint("Set TMPDIR to a folder where you may write.")
     })?;
     file.write_all(text.as_bytes()).with_context(|| format!("writing {}", path.display()))?;
     if let Err(error) = open(&path) {
@@ -171,7 +171,7 @@ pub(super) fn open(path: &Path) -> anyhow::Result<()> {
 }
 
 /// Handles Ctrl-C, which is meant for the editor but reaches every process on the terminal. It must not end recall, so
-/// it is caught and dropped from now on.
+/// it is caught and ignored from now on.
 fn taken_interrupts() -> std::io::Result<Signal> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let _inside = runtime.enter();
@@ -183,8 +183,8 @@ const HELP: &str =
 # After the empty line: the text, then one fact per line, each with `- ` in front.
 ";
 
-/// Stored text for an editor: without control and invisible characters, and without lines that set the editor's
-/// options. A space disables those.
+/// Makes stored text safe for an editor: without control and invisible characters, and without lines that set the
+/// editor's options. A space disables those.
 fn harmless(text: &str) -> String {
     const NAMES: [&str; 5] = ["vi", "vim", "Vim", "ex", "Local Variables"];
     let mut out = String::with_capacity(text.len());

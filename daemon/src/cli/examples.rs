@@ -1,4 +1,4 @@
-//! Examples for each command, shown in its help and when an argument is missing; and other names for commands.
+//! Examples for each command, shown in its help and when an argument is missing; and synonyms of commands.
 
 use clap::Command;
 
@@ -81,7 +81,7 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     (
         "timeline",
         &[
-            ("recall timeline 12 --before 3", "what happened around it"),
+            ("recall timeline 12 --before 3", "the events around it"),
             ("recall timeline 52ab9f", "a session"),
         ],
     ),
@@ -95,7 +95,7 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     (
         "fix",
         &[
-            ("recall fix 'cannot find -lssl'", "what was done until it was gone"),
+            ("recall fix 'cannot find -lssl'", "what was done until it went away"),
             ("recall fix - < make.log", "the error in an output"),
         ],
     ),
@@ -116,15 +116,15 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     (
         "friction",
         &[
-            ("recall friction", "of the last 7 days, in this project"),
-            ("recall friction --since 30d --all", "of a month, in all projects"),
+            ("recall friction", "the last 7 days, in this project"),
+            ("recall friction --since 30d --all", "a month, in all projects"),
         ],
     ),
     (
         "handoff",
         &[
             ("recall handoff", "the latest session here"),
-            ("recall handoff 52ab9f --to codex", "told to the next session of that agent here"),
+            ("recall handoff 52ab9f --to codex", "injected into that agent's next session here"),
             ("recall handoff --file handoff.html", "one page, to share"),
         ],
     ),
@@ -138,8 +138,8 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     (
         "why",
         &[
-            ("recall why 52ab9f", "what a session was given"),
-            ("recall why 12", "who was given an observation"),
+            ("recall why 52ab9f", "what was injected into a session"),
+            ("recall why 12", "which sessions received an observation"),
         ],
     ),
     ("ui", &[("recall ui rounding", "begin with a search")]),
@@ -155,8 +155,8 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     (
         "export",
         &[
-            ("recall export memory.jsonl", "all of it"),
-            ("recall export --project . --since 90d > shop.jsonl", "a part of it"),
+            ("recall export memory.jsonl", "everything"),
+            ("recall export --project . --since 90d > shop.jsonl", "a part"),
             ("recall export --markdown ~/notes/memory", "pages to read"),
         ],
     ),
@@ -164,8 +164,8 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         "import",
         &[
             ("recall import", "everything that is found"),
-            ("recall import --dry-run", "only say what there is"),
-            ("recall import claude-code --since 30d", "of one agent"),
+            ("recall import --dry-run", "only show what was found"),
+            ("recall import claude-code --since 30d", "from one agent"),
             ("recall import codex ~/backup/sessions", "from another place"),
             ("recall import memories", "what agents keep as their own memory"),
             ("recall import recall memory.jsonl", "what `recall export` wrote"),
@@ -235,14 +235,14 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     (
         "wrong",
         &[
-            ("recall wrong 12", "not to be told again as it was told last"),
-            ("recall wrong --undo 12", "it may be told again"),
+            ("recall wrong 12", "do not inject it again as last time"),
+            ("recall wrong --undo 12", "allow injecting it again"),
         ],
     ),
     (
         "forget",
         &[
-            ("recall forget 12 p7 --dry-run", "show what would go"),
+            ("recall forget 12 p7 --dry-run", "show what would be removed"),
             ("recall forget --query quokka", "in this project; asks first"),
             ("recall forget --since 2d --all", "in all projects"),
         ],
@@ -278,11 +278,11 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
             ("recall review", "look through what is new in this project"),
             ("recall review --list --all -n 50", "print it, of all projects"),
             ("recall review --keep 12 13", "they are right"),
-            ("recall review --reject 14", "no session is told of it any more"),
+            ("recall review --reject 14", "it is no longer injected"),
         ],
     ),
     ("pin", &[("recall pin 12", "it stands first at every start"), ("recall pin 12 --off", "no longer")]),
-    ("undo", &[("recall undo --list", "what can be taken back"), ("recall undo", "the last of it")]),
+    ("undo", &[("recall undo --list", "what can be reverted"), ("recall undo", "revert the last change")]),
     ("ctl backup", &[("recall ctl backup memory.db", "")]),
     ("ctl restore", &[("recall ctl restore memory.db", "asks first")]),
     ("ctl check", &[("recall ctl check", "")]),
@@ -327,12 +327,12 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("version", "--version"),
 ];
 
-/// The command that has this name elsewhere.
+/// Returns the command that this synonym means.
 pub(super) fn meant_by(name: &str) -> Option<&'static str> {
     SYNONYMS.iter().find(|(synonym, _)| *synonym == name).map(|(_, command)| *command)
 }
 
-/// An example of the command that these arguments begin with.
+/// Returns an example of the command with which these arguments begin.
 pub(super) fn example_for(arguments: &[String]) -> Option<&'static str> {
     let words: Vec<&str> =
         arguments.iter().map(String::as_str).filter(|word| !word.starts_with('-')).collect();

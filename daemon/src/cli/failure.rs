@@ -1,4 +1,4 @@
-//! How a command fails: what happened, why, what to do next, and the exit code.
+//! Defines how a command fails: what happened, why, what to do next, and the exit code.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ pub enum ExitKind {
     Failed,
     /// 2: the command line is invalid.
     Usage,
-    /// 3: no daemon answers.
+    /// 3: no daemon responds.
     Unreachable,
 }
 
@@ -85,7 +85,7 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// The kind of the daemon's refusal, if this error is one.
+/// Returns the kind of the daemon's refusal, if this error is one.
 pub fn refused_as(error: &anyhow::Error) -> Option<ErrorKind> {
     error.downcast_ref::<Failure>().and_then(|failure| failure.refusal)
 }

@@ -32,7 +32,7 @@ impl FilterArgs {
     }
 }
 
-/// The same for what is of the current project unless another one is named.
+/// Filters of commands that default to the current project.
 #[derive(Debug, Args)]
 pub struct ScopeArgs {
     #[command(flatten)]
@@ -51,18 +51,18 @@ pub enum AskedProjects {
 }
 
 impl ScopeArgs {
-    /// The project that the user means: the named one, else the current folder's. `None` means all.
+    /// Returns the project that the user means: the named one, or else the current folder's. `None` means all.
     pub fn chosen(&self) -> anyhow::Result<Option<String>> {
         let named = self.filter.project.as_deref().map(project).transpose()?;
         Ok(named.or_else(|| (!self.all).then(this_folder)))
     }
 
-    /// Whether the user asked for a part only.
+    /// Whether the user asked only for a part.
     pub fn is_a_part(&self) -> bool {
         self.filter.since.is_some() || self.filter.limit.is_some()
     }
 
-    /// Asks in the current project if recall knows it and the user named no other; else as the user says.
+    /// Asks in the current project if recall knows it and the user named no other; otherwise as the user says.
     pub fn ask<R: Request>(
         &self,
         client: &mut Client,
@@ -80,7 +80,7 @@ impl ScopeArgs {
         Ok((client.ask(request(filter))?, AskedProjects::Chosen))
     }
 
-    /// Asks as the user says, without considering the current folder.
+    /// Asks as the user says, ignoring the current folder.
     pub fn ask_everywhere<R: Request>(
         &self,
         client: &mut Client,
@@ -99,7 +99,7 @@ pub fn count(text: &str) -> Result<u32, &'static str> {
     text.parse().ok().filter(|count| *count > 0).ok_or("give a whole number from 1 on")
 }
 
-/// Parses a time that a user typed, in milliseconds since 1970.
+/// Parses a time that the user typed, in milliseconds since 1970.
 pub(super) fn since(text: &str) -> anyhow::Result<i64> {
     let meant =
         Since::parse(text).and_then(|since| since.resolve(clock::now(), &jiff::tz::TimeZone::system()));
@@ -108,7 +108,7 @@ pub(super) fn since(text: &str) -> anyhow::Result<i64> {
         .ok_or_else(|| Failure::usage(format!("Invalid time {text:?}: try 2h, yesterday, 2026-11-01")).into())
 }
 
-/// Makes a folder absolute and leaves a name as it is. Fails when the folder does not exist.
+/// Makes a folder absolute and leaves a name as it is. Fails if the folder does not exist.
 pub(super) fn project(text: &str) -> anyhow::Result<String> {
     let is_folder = text.starts_with('.') || text.contains('/') && std::path::Path::new(text).exists();
     if !is_folder {

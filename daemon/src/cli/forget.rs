@@ -55,7 +55,7 @@ pub struct ForgetArgs {
     json: bool,
 }
 
-/// Fails if nothing or too much is selected, nobody can confirm, or something could not be removed everywhere.
+/// Fails if nothing or too much is selected, if nobody can confirm, or if something could not be removed everywhere.
 pub fn run(args: &ForgetArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let (what, scope) = args.what()?;
     let mut client = Client::connect(Start::IfNeeded)?;
@@ -139,17 +139,17 @@ impl ForgetArgs {
     }
 }
 
-/// Rewords the error if nothing is known of the current folder: other projects are never used instead.
+/// Rewords the error if nothing is known about the current folder: other projects are never used instead.
 fn unknown_here(error: anyhow::Error, scope: AskedProjects) -> anyhow::Error {
     if scope == AskedProjects::Chosen || refused_as(&error) != Some(ErrorKind::NotFound) {
         return error;
     }
-    Failure::refused(ErrorKind::NotFound, "Nothing is remembered about this folder's project")
+    Failure::refused(ErrorKind::NotFound, "Nothing is known about this folder's project")
         .hint("Name one with --project, or use --all for all projects.")
         .into()
 }
 
-/// Whether a search would read part of the text as a filter, or refuse it as a mistyped one.
+/// Whether a search would interpret part of the text as a filter, or reject it as a mistyped one.
 fn has_filter(query: &str) -> bool {
     let Query { filters, without, .. } = query::parse(query);
     !filters.is_empty() || !without.filters.is_empty() || query::mistake(query).is_some()

@@ -1,4 +1,4 @@
-//! `recall friction`: what goes wrong again and again, with its evidence.
+//! `recall friction`: recurring problems, with their evidence.
 
 use std::io::Write;
 
@@ -11,9 +11,9 @@ use super::terminal::{self, ACCENT, BOLD, DIM, counted};
 use recall_app::answers::friction::FrictionAnswer;
 use recall_app::clock;
 
-/// How far back is looked without `--since`, in milliseconds.
+/// How far back to look without `--since`, in milliseconds.
 const A_WEEK_MS: i64 = 7 * 86_400_000;
-/// Sessions that are named.
+/// The maximum number of sessions named.
 const MOST_NAMED: usize = 4;
 
 /// The kinds with their headings, in the order in which they are shown.
@@ -21,7 +21,7 @@ const HEADINGS: [(&str, &str); 5] = [
     ("failure", "The same failure in several sessions"),
     ("correction", "What you corrected"),
     ("stop", "Turns that ended without an answer"),
-    ("denial", "Calls that you denied again and again"),
+    ("denial", "Calls that you denied repeatedly"),
     ("workaround", "Workarounds"),
 ];
 
@@ -36,7 +36,7 @@ pub struct FrictionArgs {
 }
 
 /// # Errors
-/// When the daemon does not answer, or the project is unknown.
+/// When the daemon does not respond, or the project is unknown.
 pub fn run(args: &FrictionArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut client = Client::connect(Start::IfNeeded)?;
     let week = clock::now().0.saturating_sub(A_WEEK_MS);
@@ -50,7 +50,7 @@ pub fn run(args: &FrictionArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     if found.is_empty() {
         return Ok(writeln!(
             out,
-            "Nothing went wrong again and again here. `--since 30d` looks further back, `--all` in all projects."
+            "No recurring problems here. `--since 30d` looks further back, `--all` in all projects."
         )?);
     }
     let mut is_first = true;
@@ -88,11 +88,11 @@ fn tell(out: &mut dyn Write, friction: &FrictionAnswer) -> std::io::Result<()> {
     match (friction.note, &friction.remember) {
         (Some(id), _) => writeln!(
             out,
-            "  noted as #{0}; `recall pin {0}` tells it at every start",
+            "  noted as #{0}; `recall pin {0}` injects it at every start",
             terminal::id(id).trim_start_matches('#')
         ),
         (None, Some(suggestion)) => {
-            // Only a text with a zero byte cannot be quoted, and stored text has none that is shown.
+            // Only a text with a zero byte cannot be quoted, and displayed text contains none.
             let text = shlex::try_quote(&suggestion.text).unwrap_or_default();
             writeln!(out, "  recall remember {text} --type {}", &*suggestion.kind)
         }

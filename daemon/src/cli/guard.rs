@@ -137,8 +137,8 @@ pub(super) fn says_what_is_missing(
     let guarding = environment.map_or(Guarding::Off, guarding);
     let nothing = match guarding {
         Guarding::Off => return Ok(()),
-        Guarding::Calls => "nothing is refused",
-        Guarding::Commands => "no variable is taken away",
+        Guarding::Calls => "no call is refused",
+        Guarding::Commands => "no variable is removed",
     };
     let missing = without_guard_hook(AGENTS, guarding);
     if !missing.is_empty() {
@@ -153,7 +153,7 @@ pub(super) fn says_what_is_missing(
     says_what_is_impossible(out, &policy)
 }
 
-/// Names the connected agents that cannot do what the settings want.
+/// Names the connected agents that cannot do what the settings require.
 fn says_what_is_impossible(out: &mut dyn Write, policy: &GuardPolicy) -> std::io::Result<()> {
     let connected = connected_specs(AGENTS);
     let mut say = |unable: fn(&GuardAnswers) -> bool, why: &str| {
@@ -165,11 +165,11 @@ fn says_what_is_impossible(out: &mut dyn Write, policy: &GuardPolicy) -> std::io
         }
     };
     if policy.advises() {
-        let why = "nobody can be told something before a call, so `advise` does nothing";
+        let why = "nobody can be notified before a call, so `advise` does nothing";
         say(|guards| guards.advice.is_none(), why)?;
     }
     if !policy.unset_env.is_empty() {
-        let why = "a command cannot be changed before it runs, so `guards.unset_env` does nothing";
+        let why = "a command cannot be modified before it runs, so `guards.unset_env` does nothing";
         say(|guards| guards.command_change.is_none(), why)?;
     }
     Ok(())
@@ -220,7 +220,7 @@ fn told(spec: &AgentSpec) -> &'static str {
     }
 }
 
-/// What guards can make an agent do, in words that other programs rely on.
+/// What guards can make an agent do, in stable words for other programs.
 fn abilities(spec: &AgentSpec) -> Vec<&'static str> {
     let guards = &spec.guards;
     let asks = guards.refusal.is_some() && guards.asking == Asking::Asks;

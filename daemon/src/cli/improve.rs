@@ -1,7 +1,7 @@
-//! `recall improve`: has the configured model write anew what the built-in compressor wrote.
+//! `recall improve`: has the configured model rewrite the notes of the built-in compressor.
 //!
-//! The daemon does the work, and goes on with it when nobody watches. What is done is not asked for again, so the same
-//! command goes on where the last one stopped.
+//! The daemon does the work, and continues when nobody is watching. Finished work is not requested again, so the same
+//! command continues where the last one stopped.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -20,10 +20,10 @@ use recall_app::answers::improving::{ImprovableAnswer, ImprovingAnswer};
 use recall_app::clock;
 use recall_domain::ids::Timestamp;
 
-/// Sessions that the plan names.
+/// The maximum number of sessions named in the plan.
 const NAMED: usize = 5;
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// What waits for longer is not watched any more.
+/// Jobs that wait longer than this are not watched any more, in milliseconds.
 const WATCHED_MS: i64 = 60_000;
 
 #[derive(Debug, Args)]
@@ -42,7 +42,7 @@ pub struct ImproveArgs {
 }
 
 /// # Errors
-/// When no model is configured, nobody can be asked for consent, or the model gave no notes for some session.
+/// When no model is configured, nobody can be asked for consent, or the model returned no notes for a session.
 pub fn run(args: &ImproveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let request = Improvable { filter: args.filter.filter()? };
     let answer = Client::connect(Start::IfNeeded)?.ask_within(request, FLUSH_WITHIN)?;
@@ -63,7 +63,7 @@ pub fn run(args: &ImproveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     };
     let mut jobs = plan.under_way.clone();
     if !plan.sessions.is_empty() {
-        if consent.obtain("Have the model write these notes?", out)? == Choice::Leave {
+        if consent.obtain("Let the model rewrite these notes?", out)? == Choice::Leave {
             return Ok(());
         }
         let sessions = plan.sessions.iter().map(|session| session.row).collect();
@@ -82,7 +82,7 @@ pub fn run(args: &ImproveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         dead => {
             let why = became.error.unwrap_or_default();
             Err(Failure::failed(format!(
-                "The model gave no notes for {}: {why}",
+                "The model returned no notes for {}: {why}",
                 counted(dead, "session", "sessions")
             ))
             .hint(
@@ -131,7 +131,7 @@ fn tell_plan(out: &mut dyn Write, plan: &ImprovableAnswer) -> io::Result<()> {
     Ok(())
 }
 
-/// What the day's caps leave of it.
+/// Prints what the day's caps leave of the budget.
 fn tell_caps(out: &mut dyn Write, plan: &ImprovableAnswer) -> io::Result<()> {
     let today = &plan.today;
     if today.tokens_per_day > 0 {
@@ -145,7 +145,7 @@ fn tell_caps(out: &mut dyn Write, plan: &ImprovableAnswer) -> io::Result<()> {
     }
     let is_capped = today.tokens_per_day > 0 || today.usd_per_day > 0.0;
     match is_capped {
-        true => writeln!(out, "What goes beyond that waits for the next day."),
+        true => writeln!(out, "Whatever exceeds that waits for the next day."),
         false => {
             writeln!(out, "{WARNING}No cap is set (`compression.tokens_per_day`).{WARNING:#}")
         }
@@ -156,7 +156,7 @@ fn count(tokens: u64) -> String {
     thousands(usize::try_from(tokens).unwrap_or(usize::MAX))
 }
 
-/// Until nothing is done or due any more.
+/// Watches the jobs until none of them finishes or is due any more.
 fn watch(jobs: &[i64]) -> anyhow::Result<ImprovingAnswer> {
     let style = ProgressStyle::with_template("  {bar:32.cyan/dim} {pos} of {len} sessions, {eta} left");
     let bar = ProgressBar::new(jobs.len() as u64);
@@ -177,7 +177,7 @@ fn watch(jobs: &[i64]) -> anyhow::Result<ImprovingAnswer> {
 }
 
 fn tell_outcome(out: &mut dyn Write, became: &ImprovingAnswer) -> io::Result<()> {
-    writeln!(out, "The notes of {} are written anew.", counted(became.done, "session", "sessions"))?;
+    writeln!(out, "The notes of {} were rewritten.", counted(became.done, "session", "sessions"))?;
     if became.waiting > 0 {
         let left = became.next_try_in_ms.unwrap_or_default();
         let at = terminal::clock_time(Moment(Timestamp(clock::now().0.saturating_add(left))));
@@ -185,7 +185,7 @@ fn tell_outcome(out: &mut dyn Write, became: &ImprovingAnswer) -> io::Result<()>
         let waits = counted(became.waiting, "session waits", "sessions wait");
         writeln!(
             out,
-            "{WARNING}{waits}, not asked until {at}{why}.{WARNING:#} The daemon goes on by itself."
+            "{WARNING}{waits}, not asked until {at}{why}.{WARNING:#} The daemon continues by itself."
         )?;
     }
     Ok(())

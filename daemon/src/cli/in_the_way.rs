@@ -5,7 +5,7 @@ use recall_protocol::paths::{LockNote, Paths};
 use crate::server::instance::{Instance, InstanceError};
 use recall_system::holding::{self, Holder};
 
-/// The holder of the data folder if no daemon answers, and the user's next step.
+/// The holder of the data folder if no daemon responds, and the user's next step.
 pub struct InTheWay {
     pub what: String,
     pub hint: String,
@@ -20,7 +20,7 @@ pub enum Who {
     Other,
 }
 
-/// `None` if nobody holds it, or the system does not tell.
+/// Returns the holder. `None` if nobody holds it, or the system does not report it.
 pub fn in_the_way(paths: &Paths) -> Option<InTheWay> {
     let (folder, lock) = (paths.data_dir(), paths.lock_file());
     if !lock.exists() {
@@ -43,7 +43,7 @@ pub fn in_the_way(paths: &Paths) -> Option<InTheWay> {
             "Stop it there with `recall ctl stop`, or set RECALL_HOME to a folder of its own.".to_owned(),
         ),
         Some(Holder { pid, host: None }) if is_daemon => (
-            format!("a daemon (pid {pid}) holds {} and does not answer on its socket", lock.display()),
+            format!("a daemon (pid {pid}) holds {} and does not respond on its socket", lock.display()),
             format!(
                 "See the log, {}, or end it with `kill {pid}`; the next hook starts another.",
                 paths.log_file().display()

@@ -1,7 +1,7 @@
 //! Warns if events cannot be stored or were lost, or if an agent's hooks are gone.
 //!
-//! A hook that cannot store its event prints nothing, because the agent would show that to the model. The next
-//! command that a person runs prints the warning instead.
+//! A hook that cannot store its event prints nothing, because the agent would show that to the model. Instead, the
+//! next command that a person runs prints the warning.
 
 use std::io::{ErrorKind, Write};
 use std::time::{Duration, SystemTime};
@@ -36,7 +36,7 @@ pub fn reason(error: &FolderError) -> String {
     }
 }
 
-/// Why the spool accepts no events; `None` if it does.
+/// Returns why the spool accepts no events; `None` if it does.
 pub fn obstacle(paths: &Paths) -> Option<FolderError> {
     let mut folders = paths.state_folders();
     folders.extend([paths.spool_dir(), paths.spool_dir().join("tmp"), paths.spool_dir().join("new")]);
@@ -44,7 +44,7 @@ pub fn obstacle(paths: &Paths) -> Option<FolderError> {
     unwritable.or_else(|| folder::check_room(paths.state_dir()).err())
 }
 
-/// Whether this command runs in a sandbox that forbids writing, while a daemon lives outside of it.
+/// Whether this command runs in a sandbox that forbids writing, while a daemon is running outside of it.
 pub fn is_seen_from_a_sandbox(error: &FolderError, paths: &Paths) -> bool {
     let (FolderError::Create { source, .. }
     | FolderError::Write { source, .. }
@@ -89,7 +89,7 @@ pub fn warn() {
     let mut err = anstream::AutoStream::auto(std::io::stderr().lock());
     if let Some(error) = obstacle {
         let what = match error {
-            // A small event may still fit, and the database may be on another disk.
+            // A small event may still fit, and the database may be on a different disk.
             FolderError::DiskFull { .. } | FolderError::QuotaUsedUp { .. } => "events can be lost",
             _ => "events are being lost",
         };

@@ -1,4 +1,5 @@
-//! `recall man`: writes the manual pages, for packages and the installer. Each command's page is made from its help.
+//! `recall man`: writes the manual pages, for packages and the installer. Each command's page is generated from its
+//! help.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -62,7 +63,7 @@ fn page(command: &Command) -> std::io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// Today, or the day that a reproducible build sets.
+/// Returns today, or the day set for a reproducible build.
 fn day() -> String {
     let said = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|seconds| seconds.parse().ok());
     let now = said.and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());

@@ -75,7 +75,7 @@ use recall_system::faults::VERSION;
 #[derive(Debug, Parser)]
 #[command(name = "recall", version = VERSION, max_term_width = 100)]
 struct Arguments {
-    /// Whether to use colours; NO_COLOR switches them off, too
+    /// Whether to use colours; NO_COLOR also turns them off
     #[arg(
         long,
         global = true,
@@ -106,7 +106,7 @@ impl From<Colour> for anstream::ColorChoice {
     fn from(colour: Colour) -> Self {
         match colour {
             Colour::Auto => Self::Auto,
-            // As a pipe or a pager needs them.
+            // Unconditionally, as a pipe or a pager needs them.
             Colour::Always => Self::AlwaysAnsi,
             Colour::Never => Self::Never,
         }
@@ -126,7 +126,7 @@ enum Command {
     /// Have the configured model write older notes anew
     ///
     /// It writes what the built-in compressor wrote, newest sessions first, within the caps of `[compression]`. Notes that
-    /// you edited or pinned stay. The cost is told before, and the same command goes on where it stopped.
+    /// you edited or pinned stay. The cost is shown first, and the same command continues where it stopped.
     Improve(improve::ImproveArgs),
     /// Write the memory as lines of JSON, or as Markdown pages
     Export(export::ExportArgs),
@@ -140,11 +140,11 @@ enum Command {
     Timeline(timeline::TimelineArgs),
     /// Show how a command was run here, and what failed before
     How(past_work::HowArgs),
-    /// Show where an error was met, and what made it go away
+    /// Show where an error occurred, and what made it go away
     Fix(past_work::FixArgs),
     /// Show which sessions changed a file or a line, and why
     Blame(past_work::BlameArgs),
-    /// Show what goes wrong again and again
+    /// Show recurring problems
     Friction(friction::FrictionArgs),
     /// Show where the code declares a name
     Outline(outline::OutlineArgs),
@@ -158,7 +158,7 @@ enum Command {
     Ui(ui::UiArgs),
     /// Serve the memory to an agent's model over MCP
     Mcp(mcp::McpArgs),
-    /// Show the cost of models by day, and the use of what was told
+    /// Show the cost of models by day, and the use of injected notes
     Stats(stats::StatsArgs),
     /// Print one line for a shell's prompt or an agent's status line
     Statusline(statusline::StatuslineArgs),
@@ -186,7 +186,7 @@ enum Command {
     Review(review::ReviewArgs),
     /// Pin observations to the start of every session
     Pin(pin::PinArgs),
-    /// Say that something should not have been told where it was
+    /// Mark a note as wrongly injected
     ///
     /// It is not told any more on such an occasion (a start, a prompt, a file, a command), unless you rewrite it. Everything
     /// else stays: search finds it, and `recall resolve` says that it does not hold at all.
@@ -261,8 +261,8 @@ impl Command {
         }
     }
 
-    /// Whether the command reports line by line what it does. Output for scripts stays unchanged, and so does a
-    /// difference of settings.
+    /// Whether the command reports line by line what it does. Output for scripts stays unchanged, and so does a diff
+    /// of settings.
     fn is_told(&self) -> bool {
         match self {
             Self::Import(_)
@@ -305,8 +305,8 @@ impl Command {
 
     /// Whether the command also warns about events that cannot be stored or were lost.
     fn warns(&self) -> bool {
-        // The doctor reports it in detail, nobody reads the daemon's output, and a shell reads the completion script. A
-        // prompt line has no room for it.
+        // The doctor reports this in detail, nobody reads the daemon's output, a shell reads the completion script,
+        // and a prompt line has no room for it.
         !matches!(
             self,
             Self::Doctor(_)
@@ -396,7 +396,7 @@ fn hint_at(error: &clap::Error, words: &[String]) {
                 let is_suggested = error.get(clap::error::ContextKind::SuggestedSubcommand).is_some();
                 let nearest = || nearest_command(typed).filter(|_| !is_suggested);
                 let meant = examples::meant_by(typed).map(str::to_owned).or_else(nearest);
-                meant.map(|command| format!("You may mean `recall {command}`."))
+                meant.map(|command| format!("Did you mean `recall {command}`?"))
             }
             _ => None,
         },
@@ -410,7 +410,7 @@ fn hint_at(error: &clap::Error, words: &[String]) {
     }
 }
 
-/// The command with the nearest name, where clap does not look for one.
+/// Returns the command with the closest name, where clap does not search for one.
 fn nearest_command(typed: &str) -> Option<String> {
     let line = command_line();
     let names: Vec<&str> =
@@ -481,7 +481,7 @@ fn dispatch(command: Command, out: &mut dyn Write) -> anyhow::Result<()> {
     }
 }
 
-/// True if the reader of our output has closed it.
+/// Whether the reader of our output has closed it.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause.downcast_ref::<std::io::Error>().is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
@@ -505,7 +505,7 @@ fn report(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(failure.map_or(ExitKind::Failed, |failure| failure.kind).code())
 }
 
-/// Adds no full stop to a sentence that ends with its own punctuation.
+/// Returns a full stop, unless the sentence ends with its own punctuation.
 fn full_stop(sentence: &str) -> &'static str {
     if sentence.ends_with(['.', '?', '!']) { "" } else { "." }
 }

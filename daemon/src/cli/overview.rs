@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use clap::Command;
 use clap::builder::{StyledStr, Styles};
 
-/// Purposes and their commands, the most used first.
+/// Purposes and their commands, most used first.
 const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Look",

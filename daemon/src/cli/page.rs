@@ -13,7 +13,7 @@ use recall_domain::plain::is_invisible;
 
 /// Narrower screens are treated as this wide.
 const LEAST_WIDTH: usize = 40;
-/// A continued line keeps at least this part of the width: one part in four.
+/// The divisor for the minimum room of a continued line: a quarter of the width.
 const LEAST_ROOM: usize = 4;
 
 /// Whether a long output goes through a pager.
@@ -23,7 +23,7 @@ pub enum Paging {
     Off,
 }
 
-/// The width at which lines are broken, in columns; `None` in a pipe. `COLUMNS` overrides both.
+/// Returns the width at which lines are broken, in columns; `None` in a pipe. `COLUMNS` overrides both.
 pub fn width() -> Option<usize> {
     let set = std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok());
     let screen = || screen().map(|(columns, _)| columns);
@@ -39,7 +39,7 @@ fn screen() -> Option<(usize, usize)> {
     (columns > 0 && rows > 0).then(|| (columns.into(), rows.into()))
 }
 
-/// Prints a text that may have colours.
+/// Prints a text that may contain colours.
 ///
 /// # Errors
 /// When stdout cannot be written to. A pager that cannot be started, or is closed early, is not an error.
@@ -63,7 +63,7 @@ pub fn print(text: &str, paging: Paging) -> std::io::Result<()> {
 fn page(text: &[u8]) -> bool {
     let named = ["RECALL_PAGER", "PAGER"].iter().find_map(|name| std::env::var(name).ok());
     let pager = named.unwrap_or_else(|| "less".to_owned());
-    // An empty value or `cat` turns it off.
+    // An empty value or `cat` disables it.
     if matches!(pager.trim(), "" | "cat") {
         return false;
     }
@@ -106,7 +106,7 @@ impl<W: Write> Write for Fitted<W> {
         Ok(bytes.len())
     }
 
-    /// A question has no line end, so it is shown as it is.
+    /// A question has no line end, so it is written out as is.
     fn flush(&mut self) -> std::io::Result<()> {
         self.out.write_all(&self.begun)?;
         self.begun.clear();
@@ -114,8 +114,8 @@ impl<W: Write> Write for Fitted<W> {
     }
 }
 
-/// Passes on text that is safe to show: without control and invisible characters, or characters that change the
-/// direction. Colours stay.
+/// Passes on text that is safe to show: without control characters, invisible characters, and characters that change
+/// the direction. Colours are kept.
 pub struct Harmless<W> {
     out: W,
     escape: Escape,
@@ -145,7 +145,7 @@ impl Escape {
                         self.0.clear();
                         continue;
                     }
-                    // Not a colour. The rest is text.
+                    // This is not a colour. The rest is text.
                     _ => {
                         kept.push_str(self.0.trim_start_matches('\u{1b}'));
                         self.0.clear();
@@ -202,7 +202,8 @@ pub fn fit(text: &str, width: usize) -> String {
     fitted
 }
 
-/// The column where a line's text begins: after its indentation, its bullet, or its label with two or more spaces.
+/// Returns the column where a line's text begins: after its indentation, its bullet, or its label with two or more
+/// spaces.
 fn text_column(line: &str) -> usize {
     let plain = anstream::adapter::strip_str(line).to_string();
     let text = plain.trim_start_matches(' ');
@@ -250,13 +251,13 @@ pub fn hang(line: &str, start: usize, indent: usize, width: usize) -> String {
     out
 }
 
-/// The first lines of a text that begins at column `indent` and continues there; an ellipsis shows that there is more.
-/// In a pipe, with unbounded width, all of it.
+/// Returns the first lines of a text that begins at column `indent` and continues there; an ellipsis marks omitted
+/// text. In a pipe, with unbounded width, returns all of it.
 pub fn first_lines(text: &str, indent: usize, width: usize, most: usize) -> String {
     let lines = hang(text, indent, indent, width);
     let end = lines.match_indices('\n').nth(most - 1).map(|(end, _)| end);
     let Some(shown) = end.and_then(|end| lines.get(..end)) else { return lines };
-    // Room for the ellipsis, and no open colour.
+    // Leaves room for the ellipsis, and no open colour.
     let (start, last) = shown.rsplit_once('\n').map_or((indent, shown), |(_, last)| (0, last));
     let fits = start + columns(last) + 2 <= width;
     let shown = if fits { shown } else { shown.rsplit_once(' ').map_or(shown, |(before, _)| before) };

@@ -1,4 +1,4 @@
-//! `recall how`, `recall fix` and `recall blame`: what the stored calls of sessions tell.
+//! `recall how`, `recall fix` and `recall blame`: answers from the stored calls of sessions.
 
 use std::io::{IsTerminal, Read, Write};
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::filter::{ScopeArgs, count};
 use super::terminal::{self, ACCENT, BOLD, DIM, counted};
 use recall_app::answers::past_work::{CureStepAnswer, InvocationAnswer, MetAnswer, TouchAnswer};
 
-/// The most of an output that is read from stdin.
+/// The maximum size of an output read from stdin, in bytes.
 const MOST_BYTES: u64 = 1 << 20;
 
 #[derive(Debug, Args)]
@@ -54,7 +54,7 @@ pub struct BlameArgs {
 }
 
 /// # Errors
-/// When the daemon does not answer, or the project is unknown.
+/// When the daemon does not respond, or the project is unknown.
 pub fn how(args: &HowArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let command = args.command.join(" ");
     let mut client = Client::connect(Start::IfNeeded)?;
@@ -90,14 +90,14 @@ fn invocation(out: &mut dyn Write, run: &InvocationAnswer) -> std::io::Result<()
 }
 
 /// # Errors
-/// When the daemon does not answer, the project is unknown, or stdin cannot be read.
+/// When the daemon does not respond, the project is unknown, or stdin cannot be read.
 pub fn fix(args: &FixArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let error = match args.error.as_slice() {
         [dash] if dash == "-" => output_on_stdin()?,
         words => words.join(" "),
     };
     if error.trim().is_empty() {
-        return Err(Failure::usage("There is no error to look for")
+        return Err(Failure::usage("No error was given")
             .hint("Give the line that was printed, or pipe the output: `recall fix - < make.log`.")
             .into());
     }
@@ -109,7 +109,7 @@ pub fn fix(args: &FixArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     }
     let met = answer.read()?.items;
     if met.is_empty() {
-        return Ok(writeln!(out, "No session here met this error.")?);
+        return Ok(writeln!(out, "This error did not occur in any session here.")?);
     }
     met.iter().try_for_each(|one| meeting(out, one))?;
     Ok(())
@@ -156,7 +156,7 @@ fn meeting(out: &mut dyn Write, met: &MetAnswer) -> std::io::Result<()> {
 }
 
 /// # Errors
-/// When the daemon does not answer, the project is unknown, or the file has no such line.
+/// When the daemon does not respond, the project is unknown, or the file has no such line.
 pub fn blame(args: &BlameArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let (file, line) = file_and_line(&args.file)?;
     let request = Blame { file, line, limit: args.limit };
@@ -188,7 +188,7 @@ fn turn(out: &mut dyn Write, touch: &TouchAnswer) -> std::io::Result<()> {
     }
 }
 
-/// The absolute path, and the text of the line if a number follows the path.
+/// Returns the absolute path, and the text of the line if a number follows the path.
 fn file_and_line(given: &str) -> anyhow::Result<(String, Option<String>)> {
     let numbered = given.rsplit_once(':').and_then(|(file, line)| Some((file, line.parse::<usize>().ok()?)));
     let (file, number) = match numbered {
@@ -207,7 +207,7 @@ fn file_and_line(given: &str) -> anyhow::Result<(String, Option<String>)> {
     };
     if line.trim().is_empty() {
         return Err(Failure::usage(format!("Line {number} of {file} is empty"))
-            .hint("An empty line says nothing of who wrote it. Name one beside it.")
+            .hint("An empty line does not show who wrote it. Name a line next to it.")
             .into());
     }
     Ok((path.to_string_lossy().into_owned(), Some(line.to_owned())))

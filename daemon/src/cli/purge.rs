@@ -12,7 +12,7 @@ use recall_protocol::paths::Paths;
 use super::failure::Failure;
 use crate::server::instance::Instance;
 
-/// How the names of recall's own files begin.
+/// Prefixes of the names of recall's own files.
 const OWN: [&str; 17] = [
     "recall.",
     "device.json",
@@ -36,7 +36,7 @@ const OWN: [&str; 17] = [
 const STOPPED_WITHIN: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// The size of the memory in bytes, with its backups and waiting events.
+/// Returns the size of the memory in bytes, with its backups and waiting events.
 pub(super) fn size(paths: &Paths) -> u64 {
     folders(paths).iter().map(|folder| size_of(folder)).sum()
 }
@@ -44,7 +44,7 @@ pub(super) fn size(paths: &Paths) -> u64 {
 /// Deletes the memory. Returns the folders that stay because they contain other files.
 ///
 /// # Errors
-/// When a daemon uses the memory, or a file cannot be deleted.
+/// When a daemon is using the memory, or a file cannot be deleted.
 pub(super) fn delete(paths: &Paths) -> anyhow::Result<Vec<PathBuf>> {
     if !paths.data_dir().is_dir() && !paths.state_dir().is_dir() {
         return Ok(Vec::new());
@@ -54,7 +54,7 @@ pub(super) fn delete(paths: &Paths) -> anyhow::Result<Vec<PathBuf>> {
     for folder in folders(paths) {
         let emptied = empty(&folder);
         emptied.map_err(|error| {
-            Failure::failed(format!("Cannot delete all of {}: {error}", folder.display()))
+            Failure::failed(format!("Cannot completely delete {}: {error}", folder.display()))
                 .hint("Delete the rest of this folder yourself.")
         })?;
         if folder.is_dir() && fs::remove_dir(&folder).is_err() {
@@ -70,7 +70,7 @@ fn folders(paths: &Paths) -> Vec<PathBuf> {
     folders.into_iter().map(Path::to_owned).collect()
 }
 
-/// Takes the daemon's lock, so that none starts meanwhile.
+/// Takes the daemon's lock, so that none starts in the meantime.
 fn alone(paths: &Paths) -> anyhow::Result<Instance> {
     let deadline = Instant::now() + STOPPED_WITHIN;
     loop {
@@ -88,7 +88,7 @@ fn alone(paths: &Paths) -> anyhow::Result<Instance> {
     }
 }
 
-/// Deletes recall's files in a folder. A link is deleted, but not its target.
+/// Deletes recall's files in a folder. A symlink is deleted, but not its target.
 fn empty(folder: &Path) -> io::Result<()> {
     for entry in entries(folder)? {
         let name = entry.file_name();

@@ -50,12 +50,12 @@ pub fn run(args: &RememberArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         }
         words => words.join(" "),
     };
-    // Remove private parts before the text leaves this program.
+    // Removes private parts before the text leaves this program.
     let kept = strip_text(&said);
     if kept.text.trim().is_empty() {
         let failure = match said.trim().is_empty() {
             true => Failure::usage("There is no text to remember").hint("Write one or a few sentences."),
-            false => Failure::usage("All of the text is private, so nothing was stored")
+            false => Failure::usage("The whole text is private, so nothing was stored")
                 .hint("Put text that may be stored outside of <private>."),
         };
         return Err(failure.into());
@@ -93,7 +93,7 @@ pub fn run(args: &RememberArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A longer text is too long for a note; the daemon rejects it.
+/// The maximum size in bytes. A longer text is too long for a note anyway; the daemon rejects it.
 const MOST_BYTES: u64 = 64 << 10;
 
 fn read_all(input: impl Read) -> anyhow::Result<String> {

@@ -14,7 +14,7 @@ use super::search::refuse_slips;
 use super::terminal::{ACCENT, counted};
 use recall_app::answers::found::{Explanation, ShownItem};
 
-/// The most observations that one command marks.
+/// The maximum number of observations that one command marks.
 const MOST: u32 = 100;
 
 #[derive(Debug, Args)]
@@ -85,16 +85,16 @@ fn would_mark(client: &mut Client, args: &ResolveArgs, out: &mut dyn Write) -> a
     Consent::ShowOnly.obtain("", out).map(drop)
 }
 
-/// Whether a hit has a word of the query or is very close in meaning, because a search also shows loosely related hits.
-/// A hit for conditions alone has neither.
+/// Whether a hit has a word of the query or is very close in meaning, because a search also shows loosely related
+/// hits. A hit for conditions alone has neither.
 fn is_meant(why: &Explanation) -> bool {
-    /// Chosen by hand: too few marks cost another query, too many hide notes.
+    /// Chosen by hand: too few marks cost another query, while too many hide notes.
     const VERY_CLOSE: f32 = 0.6;
     let mut cosines = why.sources.iter().filter_map(|source| source.cosine).peekable();
     !why.matched.is_empty() || cosines.peek().is_none() || cosines.any(|cosine| cosine >= VERY_CLOSE)
 }
 
-/// The observations that a search finds and that are not marked yet, if the user agrees.
+/// Returns the observations that a search finds and that are not marked yet, if the user agrees.
 fn found(
     client: &mut Client,
     args: &ResolveArgs,
@@ -110,7 +110,7 @@ fn found(
     let wanted = found.results.iter().filter(|result| result.status.as_deref().is_some_and(is_wanted));
     let wanted: Vec<_> = wanted.filter(|result| result.why.as_ref().is_none_or(is_meant)).collect();
     if wanted.is_empty() && !args.json {
-        writeln!(out, "No observation is found that would change.")?;
+        writeln!(out, "No observation found that would change.")?;
     }
     if wanted.is_empty() {
         return Ok(Vec::new());

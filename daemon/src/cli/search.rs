@@ -19,7 +19,7 @@ use recall_search::snippet::matches;
 
 /// The indentation of a result's continued lines, in columns.
 const INDENT: usize = 3;
-/// The most lines of a snippet on a screen.
+/// The maximum number of lines of a snippet on a screen.
 const SNIPPET_LINES: usize = 2;
 
 #[derive(Debug, Args)]
@@ -45,9 +45,9 @@ pub struct SearchArgs {
 
 /// Lets `-word` reach the query at any position among the options.
 ///
-/// clap takes `-word` for an option. With `allow_hyphen_values`, it would take options after the first word for
-/// words. A leading space, which the query ignores, makes it a word and does not affect options. Arguments that may
-/// be a one-letter option (`-n 5`, `-n5`) stay unchanged.
+/// clap parses `-word` as an option. With `allow_hyphen_values`, it would parse options after the first word as words.
+/// A leading space, which the query ignores, makes it a word and does not affect options. Arguments that may be a
+/// one-letter option (`-n 5`, `-n5`) stay unchanged.
 pub fn shield(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = arguments.into_iter().collect();
     if arguments.get(1).is_some_and(|command| command == "search") {
@@ -97,7 +97,7 @@ pub fn run(args: &SearchArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(tell(out, &answer.read()?, &parsed, scope)?)
 }
 
-/// Reports parts of the query that are probably mistakes, so that the user can correct them.
+/// Rejects parts of the query that are probably mistakes, so that the user can correct them.
 pub(super) fn refuse_slips(query: &str) -> anyhow::Result<()> {
     if query.trim().is_empty() {
         return Err(Failure::usage("The query is empty: what should be found?")
@@ -133,7 +133,7 @@ fn tell(
     }
     if shown == 0 {
         let elsewhere = match scope {
-            _ if query.asks_for_nothing() => ": the query has no words to search for",
+            _ if query.asks_for_nothing() => ": the query contains no words to search for",
             // An unknown name matches in no project, so `--all` is not suggested.
             AskedProjects::Here if answer.unknown.is_empty() => " in this project; `--all` searches all",
             AskedProjects::Here | AskedProjects::Chosen => "",
@@ -194,7 +194,7 @@ fn entry(
         match result.said_by.as_deref() {
             Some("you") => writeln!(out, "   {DIM}you said so{DIM:#}")?,
             Some("agent") => writeln!(out, "   {DIM}an agent noted it{DIM:#}")?,
-            Some("member") => writeln!(out, "   {DIM}somebody who shares the project said so{DIM:#}")?,
+            Some("member") => writeln!(out, "   {DIM}another person who shares the project said so{DIM:#}")?,
             Some(_) => writeln!(out, "   {DIM}from an import, so its author is unknown{DIM:#}")?,
             None => {}
         }
@@ -202,7 +202,7 @@ fn entry(
     Ok(())
 }
 
-/// The part of a snippet after the title that it may begin with.
+/// Returns the part of a snippet after the title with which it may begin.
 fn beyond<'a>(snippet: &'a str, title: &str) -> &'a str {
     let title = title.trim_end_matches(['…', ' ']);
     let text = snippet.trim_start_matches(['#', '*', '-', '>', ' ']);
@@ -233,7 +233,7 @@ fn highlighted(text: &str, query: &Query, style: Style) -> String {
     shown
 }
 
-/// Prints the factors of a score, one a line, each with its meaning. Their product is the score.
+/// Prints the factors of a score, one per line, each with its meaning. Their product is the score.
 fn explain(out: &mut dyn Write, score: f32, why: &Explanation) -> std::io::Result<()> {
     writeln!(out, "   {DIM}score {score:.4} is the product of{DIM:#}")?;
     for (name, value) in &why.factors {
@@ -266,7 +266,7 @@ fn meaning(factor: &str) -> &'static str {
         "kind" => "conclusions count more than messages, and messages more than calls",
         "recency" => "up to 15 % more for the newest",
         "importance" => "3 % for each step above or below 5",
-        "status" => "less if it is resolved or replaced",
+        "status" => "less if it is resolved or superseded",
         "by_hand" => "4 if a person wrote or pinned it and it is still valid",
         _ => "",
     }

@@ -39,10 +39,10 @@ enum Asked {
     Session(Answer<Session>),
 }
 
-/// Prints several items as one line of JSON each.
+/// Prints several items as JSON, one per line.
 pub fn run(args: &ShowArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut client = Client::connect(Start::IfNeeded)?;
-    // All are looked up before one is shown, so that an error is not hidden above the others.
+    // All are looked up before any is shown, so that an error is not hidden above the others.
     let found: Vec<Asked> = args.id.iter().map(|id| find(&mut client, id)).collect::<Result<_, _>>()?;
     for (place, found) in found.iter().enumerate() {
         if place > 0 && !args.json {
@@ -61,7 +61,7 @@ pub fn run(args: &ShowArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Finds an item by its ID, else a session as `recall sessions` lists it.
+/// Finds an item by its ID, or else a session as `recall sessions` lists it.
 fn find(client: &mut Client, id: &str) -> anyhow::Result<Asked> {
     let item = client.ask(Show { id: id.to_owned(), folder: Some(this_folder()) });
     let refused = match item {
@@ -193,12 +193,12 @@ fn said_by(out: &mut dyn Write, said: &SaidAnswer) -> std::io::Result<()> {
         ("you", Some(prompt)) => writeln!(out, "You said so in {}{DIM}, {at}{DIM:#}", terminal::id(prompt)),
         ("you", None) => writeln!(out, "You said so{DIM}, {at}{DIM:#}"),
         (AGENT, _) => writeln!(out, "An agent noted it{DIM}, {at}{DIM:#}"),
-        ("member", _) => writeln!(out, "Somebody who shares the project said so{DIM}, {at}{DIM:#}"),
+        ("member", _) => writeln!(out, "Another person who shares the project said so{DIM}, {at}{DIM:#}"),
         _ => writeln!(out, "It came with an import, so its author is unknown{DIM}, {at}{DIM:#}"),
     }
 }
 
-/// Whose it is, if it came from another machine.
+/// Describes the author, if it came from another machine.
 fn by(author: &Option<String>, device: &Option<String>) -> String {
     match (author, device) {
         (Some(author), Some(device)) => format!("by {author}, {device}"),
@@ -221,7 +221,7 @@ fn made_by_maker(origin: &str) -> String {
     }
 }
 
-/// The branch and commit where it was made, if known.
+/// Describes the branch and commit where it was made, if known.
 fn checkout(
     out: &mut dyn Write,
     branch: &Option<String>,
@@ -238,7 +238,7 @@ fn checkout(
     writeln!(out, "{DIM}{made_on}{DIM:#}{}", terminal::elsewhere(elsewhere.as_deref()))
 }
 
-/// Prints one line about what replaced or settled it, or what it replaced.
+/// Prints a line about what superseded or settled it, or what it superseded.
 fn lineage(out: &mut dyn Write, entry: &LineageAnswer) -> std::io::Result<()> {
     if entry.reason == LineageAnswer::REJECTED {
         return writeln!(out, "Rejected in a review");

@@ -11,7 +11,7 @@ use super::page::{self, columns};
 use super::terminal::{WARNING, table};
 use recall_app::queries::sql_reader;
 
-/// The widest cell of a table on a terminal, in characters. Other output is not cut.
+/// The maximum width of a table cell on a terminal, in characters. Other output is not truncated.
 const WIDEST: usize = 60;
 
 #[derive(Debug, Args)]
@@ -65,7 +65,7 @@ pub fn run(args: &SqlArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A table with complete cells. A cell that is longer than usual shifts the rest of its own row only.
+/// Prints a table with complete cells. A longer cell shifts only the rest of its own row.
 fn whole(out: &mut dyn Write, head: &[&str], rows: &[Vec<String>]) -> std::io::Result<()> {
     let head: Vec<String> = head.iter().map(|cell| (*cell).to_owned()).collect();
     let all = || std::iter::once(&head).chain(rows);
@@ -89,7 +89,7 @@ fn whole(out: &mut dyn Write, head: &[&str], rows: &[Vec<String>]) -> std::io::R
 #[command(name = sql_reader::COMMAND)]
 pub struct SqlReaderArgs {}
 
-/// Takes its task from stdin. Whoever runs it by hand reads what that user may read.
+/// Takes its task from stdin. Run by hand, it can read only what that user may read.
 pub fn serve(out: &mut dyn Write) -> anyhow::Result<()> {
     sql_reader::serve(std::io::stdin().lock(), out)
 }
@@ -102,7 +102,7 @@ fn text(value: &Value) -> String {
     }
 }
 
-/// One line of at most this many characters.
+/// Formats a value as one line of at most this many characters.
 fn cell(value: &Value, widest: usize) -> String {
     let text = text(value);
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");

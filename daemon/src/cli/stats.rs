@@ -1,4 +1,4 @@
-//! `recall stats`: the cost of models per day, and what became of what agents were told.
+//! `recall stats`: the cost of models per day, and the use of injected items.
 
 use std::io::Write;
 
@@ -67,7 +67,7 @@ fn tell(out: &mut dyn Write, stats: &StatsAnswer, days: u32) -> std::io::Result<
     tell_told(out, &stats.told, days)
 }
 
-/// What sessions were told, and what is known to have become of it.
+/// Prints what was injected into sessions, and its known uses.
 fn tell_told(out: &mut dyn Write, told: &ToldTotal, days: u32) -> std::io::Result<()> {
     if told.told == 0 {
         return Ok(());
@@ -75,14 +75,14 @@ fn tell_told(out: &mut dyn Write, told: &ToldTotal, days: u32) -> std::io::Resul
     let uses = [
         (told.opened, "opened"),
         (told.followed, "followed"),
-        (told.repeated, "done all the same"),
+        (told.repeated, "done anyway"),
         (told.contradicted, "contradicted"),
-        (told.wrong, "said to be wrong there"),
+        (told.wrong, "marked as wrong there"),
     ];
     let seen: Vec<String> =
         uses.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
     let seen = if seen.is_empty() { "no use was seen".to_owned() } else { seen.join(", ") };
-    writeln!(out, "Told agents {} in the last {days} days: {seen}.", counted(told.told, "item", "items"))
+    writeln!(out, "Injected {} in the last {days} days: {seen}.", counted(told.told, "item", "items"))
 }
 
 fn tokens(total: &SpendingTotal) -> u64 {

@@ -1,6 +1,6 @@
 //! `recall statusline`: one line about the current project, for a shell's prompt or an agent's status line.
 //!
-//! Shells and agents run it often and wait for it. So it never fails, starts nothing, and gives up soon.
+//! Shells and agents run it often and wait for it, so it never fails, starts nothing, and gives up quickly.
 
 use std::io::{IsTerminal, Read, Write};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::terminal::counted;
 use recall_agents::AGENTS;
 use recall_app::answers::status::GlanceAnswer;
 
-/// How long an agent may take to name its folder.
+/// How long an agent may take to send its folder.
 const INPUT_WITHIN: Duration = Duration::from_millis(50);
 /// Longer input names the folder near its beginning or not at all.
 const MOST_BYTES: usize = 64 << 10;
@@ -33,7 +33,7 @@ pub struct StatuslineArgs {
     json: bool,
 }
 
-/// Fails only if stdout does.
+/// Fails only if stdout fails.
 pub fn run(args: &StatuslineArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let folder = args.cwd.clone().or_else(folder_of_agent).unwrap_or_else(this_folder);
     let folder = std::path::absolute(&folder).map_or(folder, |folder| folder.to_string_lossy().into_owned());
@@ -56,7 +56,7 @@ pub fn run(args: &StatuslineArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(writeln!(out, "{line}")?)
 }
 
-/// `vanished`: an agent whose hooks are gone.
+/// Builds the line. `vanished` is an agent whose hooks are gone.
 fn line(glance: &GlanceAnswer, vanished: Option<&str>) -> String {
     let GlanceAnswer { project, notes, open, paused, .. } = glance;
     let mut parts = vec![counted(*notes, "note", "notes")];
@@ -72,7 +72,7 @@ fn line(glance: &GlanceAnswer, vanished: Option<&str>) -> String {
     format!("recall {}", parts.join(" · "))
 }
 
-/// The folder that an agent names on stdin. A person's terminal is not read.
+/// Returns the folder that an agent names on stdin. A person's terminal is not read.
 fn folder_of_agent() -> Option<String> {
     let stdin = std::io::stdin();
     if stdin.is_terminal() {
@@ -90,7 +90,7 @@ fn folder_of_agent() -> Option<String> {
             0 => break,
             length => bytes.extend_from_slice(buffer.get(..length)?),
         }
-        // A writer that keeps the pipe open may have written everything already.
+        // A writer that keeps the pipe open may have already written everything.
         if let Some(folder) = folder_in(&bytes) {
             return Some(folder);
         }

@@ -49,9 +49,9 @@ pub fn id(id: PublicId) -> String {
     }
 }
 
-/// How many characters of a session's id are shown, if that is unambiguous.
+/// The number of characters shown of a session's id, if that is unambiguous.
 pub const SHORT_ID: usize = 8;
-/// An id of at most this length is shown completely.
+/// Ids up to this length are shown completely.
 pub const WHOLE_ID: usize = 16;
 
 /// A session's id, shortened. Commands accept it in place of the whole one.
@@ -121,7 +121,7 @@ pub fn ago(moment: Moment) -> String {
     }
 }
 
-/// Removes control and invisible characters from all texts, because stored text may be hostile. Line breaks stay.
+/// Removes control and invisible characters from all texts, because stored text may be hostile. Line breaks are kept.
 pub fn defuse(value: &mut Value) {
     match value {
         Value::String(text) => {
@@ -136,7 +136,7 @@ pub fn defuse(value: &mut Value) {
     }
 }
 
-/// The mark of an item that was made on another branch or in another folder; empty without one.
+/// Returns the mark of an item that was made on another branch or in another folder; empty without one.
 pub fn elsewhere(mark: Option<&str>) -> String {
     mark.map(|mark| format!(" {WARNING}({mark}){WARNING:#}")).unwrap_or_default()
 }
@@ -173,7 +173,7 @@ pub fn bytes(count: u64) -> String {
     if unit == 0 { format!("{count} B") } else { format!("{value:.1} {name}") }
 }
 
-/// The least width for a last column beside the others. With less room it goes below them.
+/// The minimum width of a last column beside the others. With less room it moves below them.
 const LEAST_COLUMN: usize = 28;
 
 /// Prints a table with aligned columns. The last column is not padded; if it is too long for the screen, it continues

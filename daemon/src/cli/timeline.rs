@@ -1,4 +1,4 @@
-//! `recall timeline`: the events around a moment.
+//! `recall timeline`: the events around an item.
 
 use std::io::Write;
 
@@ -28,7 +28,7 @@ pub struct TimelineArgs {
 }
 
 /// # Errors
-/// When the daemon does not answer or there is no such thing.
+/// When the daemon does not respond, or the item does not exist.
 pub fn run(args: &TimelineArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let (id, before, after) = (args.id.clone(), args.before, args.after);
     let query = Timeline { id, before, after, folder: Some(this_folder()) };
@@ -63,7 +63,7 @@ pub fn run(args: &TimelineArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         rows.push(vec![time, id, kind.to_owned(), format!("{title}{by}{mark}")]);
     }
     if items.is_empty() {
-        return Ok(writeln!(out, "There are no other events around it.")?);
+        return Ok(writeln!(out, "No other events happened around it.")?);
     }
     Ok(print(out, &mut rows)?)
 }

@@ -1,4 +1,4 @@
-//! `recall undo`: undoes the last change by hand.
+//! `recall undo`: reverts the last manual change.
 
 use std::io::Write;
 
@@ -9,13 +9,13 @@ use super::client::{Client, Start};
 use super::terminal::{ACCENT, ago, table};
 use recall_app::answers::by_hand::ChangeAnswer;
 
-/// How many changes `--list` shows.
+/// The number of changes that `--list` shows.
 const LISTED: u32 = 20;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Items deleted by `recall forget` cannot be restored.")]
 pub struct UndoArgs {
-    /// Show what can be taken back, the newest first, and change nothing
+    /// List the changes that can be reverted, newest first, and change nothing
     #[arg(long)]
     pub(super) list: bool,
     /// Print JSON

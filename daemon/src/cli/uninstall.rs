@@ -69,12 +69,12 @@ pub fn run(args: &UninstallArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         .run(consent, out)
 }
 
-/// The steps for the service and for a running daemon.
+/// What to do with the service and a running daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Daemon {
     Keep,
     Remove,
-    /// Stops it, and deletes the memory as well.
+    /// Stops it, and also deletes the memory.
     Purge,
 }
 
@@ -106,7 +106,7 @@ impl Uninstallation<'_> {
             }
         }
         if edits.is_empty() {
-            writeln!(out, "No agent has hooks of recall.")?;
+            writeln!(out, "No agent has recall's hooks.")?;
         }
         if edits.is_empty() && self.daemon == Daemon::Keep {
             if !matches!(consent, Consent::ShowOnly) {
@@ -120,7 +120,7 @@ impl Uninstallation<'_> {
             let (size, place) = (bytes(purge::size(paths)), paths.data_dir().display());
             writeln!(
                 out,
-                "Memory: delete {place} and all that waits to be stored ({size}). This cannot be undone."
+                "Memory: delete {place} and all events waiting to be stored ({size}). This cannot be undone."
             )?;
             question = "Uninstall recall and delete the memory?";
         }
@@ -149,21 +149,21 @@ impl Uninstallation<'_> {
         Ok(())
     }
 
-    /// Nobody is to miss these agents' hooks.
+    /// Forgets which agents were connected, so that nobody reports their hooks as missing.
     fn forget_connected(&self) {
         for spec in self.agents.iter().filter(|_| self.scope == SettingsOwner::User) {
             connected::forget(self.environment, spec.name);
         }
     }
 
-    /// Deletes the memory, or says where it stays.
+    /// Deletes the memory, or prints where it stays.
     fn leave(&self, paths: &Paths, out: &mut dyn Write) -> anyhow::Result<()> {
         let place = paths.data_dir().display();
         if self.daemon == Daemon::Purge {
             let left = purge::delete(paths).context("removed the hooks, but not the memory")?;
             writeln!(out, "Deleted the memory.")?;
             for folder in left {
-                writeln!(out, "{} stays: it holds files that are not recall's.", folder.display())?;
+                writeln!(out, "{} stays: it contains files that are not recall's.", folder.display())?;
             }
             if paths.config_file().exists() {
                 writeln!(out, "Your settings stay in {}.", paths.config_file().display())?;
@@ -275,7 +275,7 @@ mod tests {
         ");
         let text = fs::read_to_string(&home.settings).unwrap();
         assert!(text.contains("echo mine") && text.contains("total-recall-backup.sh"));
-        assert_snapshot!(home.run(Daemon::Keep, Consent::Unavailable).unwrap(), @"No agent has hooks of recall.");
+        assert_snapshot!(home.run(Daemon::Keep, Consent::Unavailable).unwrap(), @"No agent has recall's hooks.");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `recall why`: the context that a session got, when and why; or the sessions that got an item.
+//! `recall why`: what was injected into a session, when and why; or the sessions that received an item.
 
 use std::io::Write;
 
@@ -22,7 +22,7 @@ pub struct WhyArgs {
 }
 
 /// # Errors
-/// When the daemon does not answer or there is no such session.
+/// When the daemon does not respond, or the session does not exist.
 pub fn run(args: &WhyArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let answer = Client::connect(Start::IfNeeded)?.ask(Why { id: args.id.clone() })?;
     if args.json {
@@ -39,7 +39,7 @@ pub fn run(args: &WhyArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 /// Prints the injections of a session.
 fn injections(out: &mut dyn Write, answer: &WhyAnswer) -> std::io::Result<()> {
     if answer.injections.is_empty() {
-        return writeln!(out, "Session {} got no context.", terminal::session(&answer.session_id));
+        return writeln!(out, "Session {} received no context.", terminal::session(&answer.session_id));
     }
     for injection in &answer.injections {
         let (moment, tokens) = (&injection.moment, injection.tokens);
@@ -55,12 +55,12 @@ fn injections(out: &mut dyn Write, answer: &WhyAnswer) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Prints the sessions that got an item.
+/// Prints the sessions that received an item.
 fn given(out: &mut dyn Write, answer: &WhyGivenAnswer) -> std::io::Result<()> {
     let (id, title) = (terminal::id(answer.id), terminal::whole_words(&answer.title));
     writeln!(out, "{ACCENT}{id}{ACCENT:#} {BOLD}{title}{BOLD:#}")?;
     if answer.given.is_empty() {
-        return writeln!(out, "No session got it yet.");
+        return writeln!(out, "No session has received it yet.");
     }
     for one in &answer.given {
         let (at, session, moment) = (terminal::time(one.at), terminal::session(&one.session_id), &one.moment);
@@ -70,11 +70,11 @@ fn given(out: &mut dyn Write, answer: &WhyGivenAnswer) -> std::io::Result<()> {
     Ok(())
 }
 
-/// What became of something that was told, to follow its reason.
+/// Describes what became of an injected item, to append to its reason.
 fn became<'a>(uses: impl Iterator<Item = &'a str>) -> String {
     let words = uses.map(|name| match name {
-        "repeated" => "done all the same",
-        "wrong" => "you say that it should not have been told",
+        "repeated" => "done anyway",
+        "wrong" => "you marked it as wrong here",
         name => name,
     });
     words.map(|words| format!("; {words}")).collect()

@@ -1,4 +1,4 @@
-//! `recall wrong`: says that something should not have been told where it was told.
+//! `recall wrong`: records that something should not have been injected where it was.
 
 use std::io::Write;
 
@@ -11,13 +11,13 @@ use super::terminal::{self, ACCENT, DIM};
 
 #[derive(Debug, Args)]
 pub struct WrongArgs {
-    /// What was told: 12 or #12 an observation, or any other id that `recall why` shows
+    /// The injected item: 12 or #12 an observation, or any other id that `recall why` shows
     #[arg(required = true, add = candidates::items_and_sessions())]
     id: Vec<String>,
-    /// Where it was told to this session [default: where it was told last]
+    /// The session that received it [default: the last one]
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// Take back what was said against telling it
+    /// Allow injecting it again
     #[arg(long, conflicts_with = "session")]
     undo: bool,
     /// Print JSON
@@ -26,7 +26,7 @@ pub struct WrongArgs {
 }
 
 /// # Errors
-/// When there is no such item, or nobody was told it.
+/// When the item does not exist, or was never injected.
 pub fn run(args: &WrongArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let told = if args.undo { Told::Rightly } else { Told::Wrongly };
     let request = Wrong { ids: args.id.clone(), session: args.session.clone(), told };
@@ -40,13 +40,13 @@ pub fn run(args: &WrongArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         match item.told {
             Some(told) => {
                 let (session, when) = (terminal::session(&told.session_id), terminal::ago(told.at));
-                let told = format!("told to session {session} at {}, {when}", told.moment);
+                let told = format!("injected into session {session} at {}, {when}", told.moment);
                 writeln!(
                     out,
-                    "{ACCENT}{id}{ACCENT:#} is not told like that again: {title} {DIM}({told}){DIM:#}"
+                    "{ACCENT}{id}{ACCENT:#} will not be injected like that again: {title} {DIM}({told}){DIM:#}"
                 )?;
             }
-            None => writeln!(out, "{ACCENT}{id}{ACCENT:#} may be told again: {title}")?,
+            None => writeln!(out, "{ACCENT}{id}{ACCENT:#} may be injected again: {title}")?,
         }
     }
     Ok(())

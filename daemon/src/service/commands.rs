@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process_group};
 use thiserror::Error;
 
-/// The deadline, which is longer than a service may take to stop (`TimeoutStopSec` in the unit).
+/// The time limit, which is longer than a service may take to stop (`TimeoutStopSec` in the unit).
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// A program that failed; `line` is the whole command.

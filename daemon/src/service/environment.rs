@@ -1,6 +1,6 @@
 //! The part of the process's environment that installing needs: the home folder, variables, programs on the `PATH`.
 //!
-//! It is a value instead of calls to `std::env`, so tests can use their own home.
+//! It is a value instead of calls to `std::env`, so that tests can use their own home.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -30,17 +30,17 @@ impl Environment {
         &self.home
     }
 
-    /// A variable's value; an empty one counts as not set.
+    /// Returns a variable's value; an empty one counts as unset.
     pub fn variable(&self, name: &str) -> Option<&OsStr> {
         self.variables.get(OsStr::new(name)).map(OsString::as_os_str).filter(|value| !value.is_empty())
     }
 
-    /// The folder that a variable names.
+    /// Returns the folder that a variable names.
     pub fn folder(&self, variable: &str) -> Option<PathBuf> {
         self.variable(variable).map(PathBuf::from)
     }
 
-    /// The first executable file of that name on the `PATH`, without relative entries.
+    /// Returns the first executable file with this name on the `PATH`, ignoring relative entries.
     pub fn program(&self, name: &str) -> Option<PathBuf> {
         let path = self.variable("PATH")?;
         let folders = std::env::split_paths(path).filter(|folder| folder.is_absolute());

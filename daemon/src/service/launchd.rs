@@ -21,7 +21,7 @@ fn launchctl(commands: &dyn Commands, args: &[&str]) -> Result<String, CommandEr
     commands.run(OsStr::new("launchctl"), args)
 }
 
-/// The launchd domain of the user's agents while the user is logged in at the screen.
+/// The launchd domain of the user's agents while the user is logged in graphically.
 fn domain() -> String {
     format!("gui/{}", rustix::process::getuid().as_raw())
 }
@@ -58,7 +58,7 @@ fn agent_text(recall: &Path, environment: &Environment) -> Result<String, Servic
     Ok(agent.replacen(NO_VARIABLES, &variables, 1))
 }
 
-/// Recall's paths in the daemon's environment, which only has the variables that are passed on.
+/// Returns recall's paths in the daemon's environment, which contains only the variables that are passed on.
 fn places(environment: &Environment) -> Result<Paths, ServiceError> {
     let passed_on = passed_on(environment)?;
     Ok(Paths::from_variables(&|name| match name {
@@ -71,7 +71,7 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// The first of the program arguments.
+/// Returns the first of the program arguments.
 pub(super) fn program(text: &str) -> Option<PathBuf> {
     let (_, arguments) = text.split_once("<key>ProgramArguments</key>")?;
     let (_, first) = arguments.split_once("<string>")?;
@@ -85,7 +85,7 @@ pub(super) fn start(
     environment: &Environment,
     stop_daemon: impl FnOnce(),
 ) -> Result<(), ServiceError> {
-    // An agent must be unloaded before it is loaded again. Usually there is none yet.
+    // An agent must be unloaded before it is loaded again. Usually none is loaded yet.
     let _ = launchctl(commands, &["bootout", &target()]);
     stop_daemon();
     // launchd creates a socket, but not its folder.

@@ -53,7 +53,7 @@ impl Manager {
     }
 }
 
-/// A file for the service manager, with its wanted content.
+/// A file for the service manager, with its intended content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnitFile {
     pub path: PathBuf,
@@ -90,7 +90,7 @@ fn remove(path: &Path) -> Result<(), ServiceError> {
 /// The result of [`Service::plan`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Plan {
-    /// No service manager; the text is the reason, in one line.
+    /// No service manager is available; the text is the reason, in one line.
     Unavailable(String),
     /// Everything is set up already.
     Current,
@@ -152,7 +152,7 @@ impl<'a> Service<'a> {
         Self { manager: Manager::here(), environment, commands }
     }
 
-    /// The changes that [`Service::install`] would make for the daemon in the program `recall`.
+    /// Returns the changes that [`Service::install`] would make for the daemon in the program `recall`.
     pub fn plan(&self, recall: &Path) -> Result<Plan, ServiceError> {
         if let Some(why) = self.unavailable() {
             return Ok(Plan::Unavailable(why));
@@ -165,7 +165,7 @@ impl<'a> Service<'a> {
     }
 
     /// Writes the files and starts the service. Stops a daemon that was started by hand. Changes nothing if everything
-    /// is set up already.
+    /// is already set up.
     pub fn install(&self, recall: &Path) -> Result<ServiceChange, ServiceError> {
         let files = match self.plan(recall)? {
             Plan::Unavailable(why) => return Ok(ServiceChange::Unavailable(why)),
@@ -175,8 +175,8 @@ impl<'a> Service<'a> {
         for file in &files {
             file.write()?;
         }
-        // A running daemon holds the lock, so the manager's daemon would exit at once, again and again. If no daemon
-        // runs, the command fails, which is ignored.
+        // A running daemon holds the lock, so the manager's daemon would exit immediately, again and again. If no
+        // daemon is running, the command fails, which is ignored.
         let stop_daemon = || drop(self.commands.run(recall.as_os_str(), &["ctl", "stop"]));
         match self.manager {
             Manager::Systemd => systemd::start(self.commands, stop_daemon)?,
@@ -185,7 +185,7 @@ impl<'a> Service<'a> {
         Ok(ServiceChange::Installed(files.into_iter().map(|file| file.path).collect()))
     }
 
-    /// Stops the service and removes its files. Works without the manager too.
+    /// Stops the service and removes its files. Works even without the manager.
     pub fn uninstall(&self) -> Result<Removal, ServiceError> {
         let paths: Vec<_> = self.paths().into_iter().filter(|path| path.exists()).collect();
         if paths.is_empty() {
@@ -258,11 +258,11 @@ impl<'a> Service<'a> {
     }
 }
 
-/// The variables that locate recall's files. A service manager does not know the variables of a login shell, and
-/// without them the daemon would look for the spool in another place.
+/// The variables that locate recall's files. A service manager does not know the variables of a login shell; without
+/// them the daemon would look for the spool elsewhere.
 const PASSED_ON: [&str; 3] = ["XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"];
 
-/// Variables of [`PASSED_ON`] that are set to an absolute path, as text.
+/// Returns the variables of [`PASSED_ON`] that are set to an absolute path, as text.
 fn passed_on(environment: &Environment) -> Result<Vec<(&'static str, String)>, ServiceError> {
     let set = PASSED_ON.into_iter().filter_map(|name| Some((name, environment.folder(name)?)));
     set.filter(|(_, folder)| folder.is_absolute())
@@ -270,7 +270,7 @@ fn passed_on(environment: &Environment) -> Result<Vec<(&'static str, String)>, S
         .collect()
 }
 
-/// A path as one line of text.
+/// Returns a path as one line of text.
 fn line_of(path: &Path) -> Result<String, ServiceError> {
     let text = path.to_str().filter(|text| !text.chars().any(char::is_control));
     text.map(str::to_owned).ok_or_else(|| ServiceError::Path(path.to_path_buf()))
@@ -404,7 +404,7 @@ mod tests {
         let (folder, environment) = home(&[]);
         let commands = Recorded::failing(&["show-environment"]);
         let service = systemd(&environment, &commands);
-        let why = "the systemd user manager does not answer";
+        let why = "the systemd user manager does not respond";
         assert_eq!(service.install(Path::new(RECALL)).unwrap(), ServiceChange::Unavailable(why.into()));
         assert_eq!(service.status(), Status::Unavailable(why.into()));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);

@@ -1,5 +1,5 @@
-//! The systemd user units: `recall.socket`, which is enabled, and `recall.service`, which starts at a connection to the
-//! socket.
+//! The systemd user units: `recall.socket`, which is enabled, and `recall.service`, which starts on a connection to
+//! the socket.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -20,12 +20,12 @@ fn systemctl(commands: &dyn Commands, args: &[&str]) -> Result<String, CommandEr
     commands.run(OsStr::new("systemctl"), &args)
 }
 
-/// Why the user's manager cannot be used, in one line; `None` if it answers.
+/// Returns why the user's manager cannot be used, in one line; `None` if it responds.
 pub(super) fn unavailable(commands: &dyn Commands) -> Option<String> {
     match systemctl(commands, &["show-environment"]) {
         Ok(_) => None,
         Err(CommandError::NotStarted { .. }) => Some("systemd is not available".into()),
-        Err(_) => Some("the systemd user manager does not answer".into()),
+        Err(_) => Some("the systemd user manager does not respond".into()),
     }
 }
 
@@ -59,12 +59,12 @@ fn service_text(recall: &Path, environment: &Environment) -> Result<String, Serv
     Ok(lines.join("\n") + "\n")
 }
 
-/// A word in systemd's quoting: in double quotes, with `%` doubled (see "Quoting" in systemd.syntax(7)).
+/// Quotes a word for systemd: in double quotes, with `%` doubled (see "Quoting" in systemd.syntax(7)).
 fn quoted(word: &str) -> String {
     format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%"))
 }
 
-/// The program that a service's text starts; the reverse of [`quoted`].
+/// Returns the program that a service's text starts; the reverse of [`quoted`].
 pub(super) fn program(text: &str) -> Option<PathBuf> {
     let line = text.lines().find_map(|line| line.strip_prefix(EXEC_START))?;
     let Some(rest) = line.strip_prefix('"') else {
@@ -85,14 +85,14 @@ pub(super) fn program(text: &str) -> Option<PathBuf> {
 /// Makes the manager reload the files and start the socket.
 pub(super) fn start(commands: &dyn Commands, stop_daemon: impl FnOnce()) -> Result<(), ServiceError> {
     systemctl(commands, &["daemon-reload"])?;
-    // A socket cannot be restarted while its service runs. Usually neither is loaded yet.
+    // A socket cannot be restarted while its service is running. Usually neither is loaded yet.
     let _ = systemctl(commands, &["stop", SOCKET, SERVICE]);
     stop_daemon();
     systemctl(commands, &["enable", "--now", SOCKET])?;
     Ok(())
 }
 
-/// Stops both units. Without a manager none of them runs, so a failure is ignored.
+/// Stops both units. Without a manager neither runs, so a failure is ignored.
 pub(super) fn stop(commands: &dyn Commands) {
     let _ = systemctl(commands, &["disable", "--now", SOCKET]);
     let _ = systemctl(commands, &["stop", SERVICE]);
@@ -100,10 +100,10 @@ pub(super) fn stop(commands: &dyn Commands) {
 
 /// Removes leftovers after the files are gone.
 pub(super) fn forget(commands: &dyn Commands, environment: &Environment) -> Result<(), ServiceError> {
-    // `disable` removes this link unless no manager has answered.
+    // `disable` removes this link, unless no manager responded.
     remove(&folder(environment).join("sockets.target.wants").join(SOCKET))?;
     let _ = systemctl(commands, &["daemon-reload"]);
-    // These folders were made for the units and the socket. One with other files in it stays.
+    // These folders were created for the units and the socket. A folder with other files in it stays.
     let units = folder(environment);
     let of_socket = environment.folder("XDG_RUNTIME_DIR").map(|runtime| runtime.join("recall"));
     let above = units.parent().map(Path::to_path_buf);

@@ -80,7 +80,7 @@ fn the_newest_sessions_are_written_anew_and_nothing_is_asked_twice() {
 
     let said = improve(&stage, &["--yes", "--limit", "2"]);
     assert!(
-        said.code() == 0 && said.stdout.contains("The notes of 2 sessions are written anew."),
+        said.code() == 0 && said.stdout.contains("The notes of 2 sessions were rewritten."),
         "{said:?}"
     );
     assert_eq!(asked_about(&provider), ["s3", "s2"]);
@@ -89,7 +89,7 @@ fn the_newest_sessions_are_written_anew_and_nothing_is_asked_twice() {
     assert_eq!(next_steps, "Ask a real one.");
 
     let said = improve(&stage, &["--yes"]);
-    assert!(said.stdout.contains("The notes of 1 session are written anew."), "{said:?}");
+    assert!(said.stdout.contains("The notes of 1 session were rewritten."), "{said:?}");
     let said = improve(&stage, &["--yes"]);
     assert!(said.code() == 0 && said.stdout.contains("there is nothing to improve"), "{said:?}");
     assert_eq!(asked_about(&provider), ["s3", "s2", "s1"]);
@@ -155,7 +155,7 @@ fn what_a_person_edited_pinned_or_resolved_stays_as_it_is() {
     provider.change(move |_, _| Behaviour::Says(said.to_string()));
     configure(&stage, &provider, "");
     let said = improve(&stage, &["--yes"]);
-    assert!(said.stdout.contains("The notes of 3 sessions are written anew."), "{said:?}");
+    assert!(said.stdout.contains("The notes of 3 sessions were rewritten."), "{said:?}");
 
     let now = |of: &Value| stage.json(["show", &id(of)])["items"][0].clone();
     let [edited, now_pinned, now_resolved] = [now(&edited), now(&pinned), now(&resolved)];
@@ -252,7 +252,7 @@ fn a_model_that_refuses_leaves_the_notes_and_says_why() {
     let said = improve(&stage, &["--yes"]);
     assert_eq!(said.code(), 1, "{said:?}");
     assert!(
-        said.stderr.contains("The model gave no notes for 1 session") && said.stderr.contains("401"),
+        said.stderr.contains("The model returned no notes for 1 session") && said.stderr.contains("401"),
         "{said:?}"
     );
     assert_eq!(observations(&stage, "s1"), before);

@@ -87,7 +87,7 @@ fn flush_claims_no_more_than_is_done() {
     stage.hook(&stage.event("s1", "PreCompact", json!({"trigger": "auto"})));
     let said = stage.recall(["ctl", "flush"]).stdout;
     assert!(said.contains("Everything is stored and searchable (") && !said.contains("compressed"), "{said}");
-    assert!(said.contains("1 job waits for another try, the next at "), "{said}");
+    assert!(said.contains("1 job waits for a retry, the next at "), "{said}");
 }
 
 fn limited(_: &Asked, _: u64) -> Behaviour {

@@ -1,4 +1,4 @@
-//! `recall config edit`: the file in the user's editor.
+//! `recall config edit`: opens the file in the user's editor.
 //!
 //! The user edits a copy, so the daemon never reads half of a change, and a copy with mistakes is never used.
 
@@ -26,12 +26,12 @@ pub(super) fn run(EditArgs {}: &EditArgs, paths: &Paths, out: &mut dyn Write) ->
         .prefix("recall-config-")
         .suffix(".toml")
         .tempfile()
-        .context("making a file to edit")?;
+        .context("creating a file to edit")?;
     draft.write_all(before.as_bytes())?;
     draft.flush()?;
     loop {
         open(draft.path())?;
-        let after = std::fs::read_to_string(draft.path()).context("reading what was edited")?;
+        let after = std::fs::read_to_string(draft.path()).context("reading the edited file")?;
         if after == before {
             return Ok(writeln!(out, "Nothing was changed.")?);
         }
@@ -45,15 +45,15 @@ pub(super) fn run(EditArgs {}: &EditArgs, paths: &Paths, out: &mut dyn Write) ->
             writeln!(out, "{ERROR}error:{ERROR:#} {problem}")?;
         }
         if !again(out)? {
-            let (_, kept) = draft.keep().context("keeping what was edited")?;
+            let (_, kept) = draft.keep().context("keeping the edited file")?;
             return Err(Failure::failed("The settings have errors, so they were not saved")
-                .hint(format!("What you wrote is in {}.", kept.display()))
+                .hint(format!("Your changes are in {}.", kept.display()))
                 .into());
         }
     }
 }
 
-/// Whether the user wants to continue editing. Without a terminal, nobody can.
+/// Whether the user wants to continue editing. Without a terminal, nobody can be asked.
 fn again(out: &mut dyn Write) -> anyhow::Result<bool> {
     let stdin = std::io::stdin();
     if !stdin.is_terminal() {

@@ -30,11 +30,11 @@ pub enum ConfigCommand {
     Path(values::PathArgs),
     /// Print a JSON Schema of the file, with which an editor completes and checks it
     Schema,
-    /// Give each configured model a small session, and say whether its answer can be used
+    /// Test each configured model with a small session
     Test(probe::TestArgs),
 }
 
-/// Fails when a key is unknown, a value is not allowed, the settings are invalid or a model does not answer.
+/// Fails when a key is unknown, a value is invalid, the settings have errors, or a model does not respond.
 pub fn run(command: &ConfigCommand, out: &mut dyn Write) -> anyhow::Result<()> {
     let paths = Paths::from_env().context("finding recall's folders")?;
     match command {

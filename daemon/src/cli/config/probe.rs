@@ -35,14 +35,14 @@ pub struct TestArgs {
 struct Tried {
     model: String,
     works: bool,
-    /// How it went, or why it failed.
+    /// The result, or why it failed.
     said: String,
-    /// The variable that its key comes from.
+    /// The environment variable that contains its key.
     #[serde(skip_serializing_if = "Option::is_none")]
     key_from: Option<String>,
 }
 
-/// Fails if the settings are invalid, or a model does not answer properly.
+/// Fails if the settings are invalid, or a model does not respond properly.
 pub(super) fn run(args: &TestArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let paths = Paths::from_env().context("finding recall's folders")?;
     let file = paths.config_file();
@@ -94,21 +94,21 @@ pub(super) fn run(args: &TestArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     Err(Failure::failed(format!("{failed} of {} models cannot be used", tried.len())).hint(hint).into())
 }
 
-/// Has the local sentence model make a vector.
+/// Computes a vector with the local sentence model.
 fn run_here(model: &str, paths: &Paths) -> Tried {
     let made = InstalledModels::new(paths.models_dir())
         .open(model)
-        .map_err(|error| format!("made no vector: {error}. {}", error.hint()))
+        .map_err(|error| format!("computed no vector: {error}. {}", error.hint()))
         .and_then(|opened| {
             let started = Instant::now();
             let made = opened.embed(&[PROBE.to_owned()], Purpose::Question);
-            made.map(|_| format!("made a vector {}", took(started)))
-                .map_err(|error| format!("made no vector: {error}"))
+            made.map(|_| format!("computed a vector {}", took(started)))
+                .map_err(|error| format!("computed no vector: {error}"))
         });
     tried(model.to_owned(), made, None)
 }
 
-/// Has a server make a vector.
+/// Requests a vector from a server.
 fn embed(
     backend: &Backend,
     settings: &CallSettings,
@@ -119,13 +119,13 @@ fn embed(
     let made = provider.embed(&[PROBE.to_owned()], clock::now()).map(|reply| {
         let dimensions = reply.vectors.first().map_or(0, Vec::len);
         let cost = reply.tokens.map_or_else(String::new, |tokens| format!(", {tokens} tokens"));
-        format!("made a vector of {dimensions} dimensions {}{cost}", took(started))
+        format!("computed a vector of {dimensions} dimensions {}{cost}", took(started))
     });
-    let made = made.map_err(|error| format!("made no vector: {error}"));
+    let made = made.map_err(|error| format!("computed no vector: {error}"));
     Ok(tried(backend.origin(), made, Some(&backend.key)))
 }
 
-/// Has a model write notes on a small session. As after a real one, it may correct its answer once.
+/// Asks a model for notes on a small session. As after a real session, it may correct its answer once.
 fn ask(
     backend: &Backend,
     unit: Unit,
@@ -137,7 +137,7 @@ fn ask(
     let (mut into, mut out) = (0, 0);
     let mut said = |request: &ChatRequest| {
         let reply =
-            provider.ask(request, clock::now()).map_err(|error| format!("did not answer: {error}"))?;
+            provider.ask(request, clock::now()).map_err(|error| format!("did not respond: {error}"))?;
         let tokens = reply.tokens.unwrap_or_default();
         (into, out) = (into + tokens.into, out + tokens.out);
         Ok::<_, String>(reply.text)
@@ -185,7 +185,7 @@ fn report(tried: Tried, args: &TestArgs, out: &mut dyn Write) -> std::io::Result
     if let Some(variable) = key_from {
         writeln!(
             out,
-            "    Its key comes from {variable}: a daemon that a hook has started does not see it, one of a service \
+            "    Its key comes from {variable}: a daemon started by a hook does not see it, one of a service \
              manager only if it is set there."
         )?;
     }

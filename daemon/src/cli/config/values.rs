@@ -70,7 +70,7 @@ struct Listed<'a> {
     key: &'a str,
     value: &'a Value,
     default: Value,
-    /// `default`, `file`, or `ignored` for a mistake in the file.
+    /// `default`, `file`, or `ignored` for an invalid value in the file.
     origin: &'static str,
     line: Option<usize>,
     allowed: String,
@@ -156,14 +156,14 @@ pub(super) fn get(args: &GetArgs, paths: &Paths, out: &mut dyn Write) -> anyhow:
     let value = value.map(|setting| setting.value.clone()).unwrap_or_default();
     match &value {
         value if args.json => writeln!(out, "{value}")?,
-        // Without quotes, for scripts.
+        // Unquoted, for scripts.
         Value::String(text) => writeln!(out, "{text}")?,
         value => writeln!(out, "{}", as_toml(value))?,
     }
     Ok(())
 }
 
-/// All keys of a table.
+/// Prints all keys of a table.
 fn get_table(settings: &[&Setting], args: &GetArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     if args.json {
         let values: serde_json::Map<String, Value> =
@@ -205,7 +205,7 @@ pub(super) fn unset(args: &UnsetArgs, paths: &Paths, out: &mut dyn Write) -> any
     let text = text.unwrap_or_default();
     let changed = change::unset(&text, &key).map_err(|error| refused(error, &key))?;
     if changed == text {
-        return Ok(writeln!(out, "The file does not have {}.", key.name)?);
+        return Ok(writeln!(out, "The file does not contain {}.", key.name)?);
     }
     super::tell_recipients(&text, &changed, out)?;
     file.write(&changed)?;

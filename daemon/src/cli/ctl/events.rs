@@ -131,7 +131,7 @@ const LONGEST_NAME: usize = 20;
 /// The indentation of a continued line.
 const INDENT: usize = 10;
 
-/// The event's own fields on one line, without those that the session's id contains already.
+/// Formats the event's own fields on one line, without those that are already part of the session's id.
 fn fields(fields: &Map<String, Value>) -> String {
     let is_told = |key: &str, value: &Value| !value.is_null() && !matches!(key, "session_key" | "workspace");
     let told = fields.iter().filter(|(key, value)| is_told(key, value));
@@ -161,7 +161,7 @@ fn one_line(text: &str) -> String {
     text.replace(['\n', '\r', '\t'], " ")
 }
 
-/// Writes invisible and control characters in JSON as `\uXXXX`. JSON has such characters only in strings.
+/// Escapes invisible and control characters in JSON as `\uXXXX`. In JSON they occur only inside strings.
 fn escaped(json: &str) -> String {
     if !json.contains(is_invisible) {
         return json.to_owned();

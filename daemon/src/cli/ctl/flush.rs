@@ -34,7 +34,7 @@ pub fn run(args: &FlushArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     }
     let what = if left > 0 { "Everything else" } else { "Everything" };
     let OpenJobsAnswer { running, waiting, dead, .. } = flushed.jobs;
-    // What a model owes has a built-in result, which is no reason to claim that all is done.
+    // A job that waits for a model already has a built-in result, but not everything is done.
     let is = match running + waiting + dead {
         0 => "stored, compressed and searchable",
         _ => "stored and searchable",
@@ -43,7 +43,7 @@ pub fn run(args: &FlushArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(tell_open(out, &flushed.jobs)?)
 }
 
-/// Reports jobs whose better result is still to come.
+/// Reports jobs that still await a better result.
 fn tell_open(out: &mut dyn Write, jobs: &OpenJobsAnswer) -> std::io::Result<()> {
     if jobs.running > 0 {
         let running = counted(jobs.running, "job still runs", "jobs still run");
@@ -53,7 +53,7 @@ fn tell_open(out: &mut dyn Write, jobs: &OpenJobsAnswer) -> std::io::Result<()> 
         let next = jobs.next_try.map(|at| format!(", the next at {}", time(at))).unwrap_or_default();
         writeln!(
             out,
-            "{WARNING}{} for another try{next}.{WARNING:#} Built-in results are used until then; `recall ctl jobs` says why.",
+            "{WARNING}{} for a retry{next}.{WARNING:#} Built-in results are used until then; `recall ctl jobs` says why.",
             counted(jobs.waiting, "job waits", "jobs wait")
         )?;
     }

@@ -36,9 +36,9 @@ pub enum CtlCommand {
     Flush(flush::FlushArgs),
     /// Copy the database to a file
     Backup(upkeep::BackupArgs),
-    /// Replace the database with a backup; the present one is kept aside
+    /// Replace the database with a backup; the current one is kept aside
     Restore(upkeep::RestoreArgs),
-    /// Look for damage in the database and the index
+    /// Check the database and the index for damage
     Check(upkeep::CheckArgs),
     /// Forget old sessions
     Prune(upkeep::PruneArgs),

@@ -77,7 +77,8 @@ pub fn tell(out: &mut dyn Write, session: &SessionAnswer) -> std::io::Result<()>
     Ok(())
 }
 
-/// The host's own counts. They differ from recall's, because a host also counts messages that never became prompts.
+/// Prints the host's own counts. They differ from recall's, because a host also counts messages that never became
+/// prompts.
 fn tell_host_counts(out: &mut dyn Write, session: &SessionAnswer) -> std::io::Result<()> {
     let counts = [(session.host_message_count, "messages"), (session.host_compacted_count, "compacted")];
     let told: Vec<String> =

@@ -57,7 +57,7 @@ pub fn run(args: &SessionsArgs, start: Start, out: &mut dyn Write) -> anyhow::Re
     }
 }
 
-/// The shortest beginnings of these ids that are still unique. Commands accept them in place of the whole id.
+/// Returns the shortest unique prefixes of these ids. Commands accept them in place of the whole id.
 fn short_ids(ids: Vec<&str>) -> Vec<String> {
     let first = |id: &str, length: usize| id.chars().take(length).collect::<String>();
     ids.iter()

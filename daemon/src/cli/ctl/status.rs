@@ -41,7 +41,7 @@ pub fn run(args: &StatusArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(vanished(out)?)
 }
 
-/// Agents whose hooks are gone.
+/// Prints the agents whose hooks are gone.
 fn vanished(out: &mut dyn Write) -> std::io::Result<()> {
     let folder = this_folder();
     let glance = Client::connect(Start::Never).and_then(|mut client| client.ask(Glance { folder })?.read());
@@ -49,7 +49,7 @@ fn vanished(out: &mut dyn Write) -> std::io::Result<()> {
     for (spec, last) in inspection::vanished(AGENTS, &reported) {
         writeln!(
             out,
-            "  {WARNING}hooks        those of {} are gone; it last reported {}. Run `recall install --agent {}`{WARNING:#}",
+            "  {WARNING}hooks        the hooks of {} are gone; it last reported {}. Run `recall install --agent {}`{WARNING:#}",
             spec.title,
             ago(last),
             spec.name
@@ -58,11 +58,11 @@ fn vanished(out: &mut dyn Write) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Why sessions are kept that are old enough to be deleted.
+/// Explains why sessions old enough to be deleted are kept.
 pub fn no_deletion(jump: &ClockJump) -> String {
     let (from, to) = (terminal::time(jump.from), terminal::time(jump.to));
     format!(
-        "no session is deleted for its age yet: the clock jumped from {from} to {to}. It is trusted after another start, \
+        "no session is deleted by age yet: the clock jumped from {from} to {to}. It is trusted after another start, \
          or a day of running"
     )
 }
@@ -107,7 +107,7 @@ fn tell(out: &mut dyn Write, status: &StatusAnswer) -> std::io::Result<()> {
             0 => String::new(),
             advised => format!(", {advised} advised on"),
         };
-        writeln!(out, "  guards       {refused} refused or asked about{advised}, {warned} warned of")?;
+        writeln!(out, "  guards       {refused} refused or asked about{advised}, {warned} warned about")?;
     }
     if events.dropped > 0 {
         writeln!(
@@ -173,7 +173,7 @@ fn tell(out: &mut dyn Write, status: &StatusAnswer) -> std::io::Result<()> {
     )
 }
 
-/// What is shared with other machines, if anything.
+/// Prints what is shared with other machines, if anything.
 fn sharing(out: &mut dyn Write, remotes: &[RemoteState]) -> std::io::Result<()> {
     for state in remotes {
         let RemoteState { projects, waiting, held, parked, quarantined, error, synced_at, .. } = state;
@@ -224,7 +224,7 @@ fn config(out: &mut dyn Write, config: &ConfigAnswer) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Today's model costs, and problems with the models.
+/// Prints today's model costs, and problems with the models.
 fn budget(out: &mut dyn Write, compression: &CompressionState) -> std::io::Result<()> {
     let (spent, cap) = (compression.tokens_today, compression.tokens_per_day);
     if spent > 0 || cap > 0 || compression.usd_per_day > 0.0 {
@@ -242,7 +242,7 @@ fn budget(out: &mut dyn Write, compression: &CompressionState) -> std::io::Resul
         let when = match (circuit.as_ref(), until) {
             ("barred", _) => "not asked until you run `recall ctl retry`".to_owned(),
             (_, Some(until)) => format!("not asked until {}", terminal::clock_time(*until)),
-            (_, None) => "being tried again".to_owned(),
+            (_, None) => "being retried".to_owned(),
         };
         let why = why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
         writeln!(out, "  {WARNING}             {name} is {when}{why}{WARNING:#}")?;
@@ -260,7 +260,7 @@ fn budget(out: &mut dyn Write, compression: &CompressionState) -> std::io::Resul
     Ok(())
 }
 
-/// Which models were asked today, what waits until when, and what was given up.
+/// Prints which models were asked today, what is waiting until when, and what was given up.
 fn asked(out: &mut dyn Write, compression: &CompressionState) -> std::io::Result<()> {
     for line in &compression.asked_today {
         let tokens = line.total.tokens_in.saturating_add(line.total.tokens_out);
@@ -284,13 +284,13 @@ fn asked(out: &mut dyn Write, compression: &CompressionState) -> std::io::Result
         let why = error.as_deref().unwrap_or("no reason is known");
         writeln!(
             out,
-            "  {WARNING}             {jobs}: {why}. Once this is mended, run `recall ctl retry`.{WARNING:#}"
+            "  {WARNING}             {jobs}: {why}. Once this is fixed, run `recall ctl retry`.{WARNING:#}"
         )?;
     }
     Ok(())
 }
 
-/// The daemon's memory. Mapped files are listed separately, because the system can take them back.
+/// Describes the daemon's memory. Mapped files are listed separately, because the system can reclaim them.
 fn memory(status: &StatusAnswer) -> String {
     match status.own_bytes {
         0 => format!("{} resident", bytes(status.rss_bytes)),
@@ -322,7 +322,7 @@ fn embedding(out: &mut dyn Write, embedding: &EmbeddingState) -> std::io::Result
     }
 }
 
-/// How fast vectors are made, and how long the rest takes.
+/// Describes how fast vectors are computed, and how long the rest will take.
 fn left(embedding: &EmbeddingState) -> String {
     match (embedding.per_second, embedding.seconds_left.and_then(|left| u64::try_from(left).ok())) {
         (Some(rate), Some(left)) if embedding.waiting > 0 => {
@@ -332,7 +332,7 @@ fn left(embedding: &EmbeddingState) -> String {
     }
 }
 
-/// Problems of the user's subscribed commands.
+/// Prints problems of the user's subscribed commands.
 fn subscriptions(out: &mut dyn Write, subscribe: &SubscriberCounters) -> std::io::Result<()> {
     let (failures, dropped) = (subscribe.failures, subscribe.dropped);
     if failures + dropped > 0 {

@@ -22,13 +22,13 @@ pub struct StopArgs {
 const GONE_WITHIN: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Fails if no daemon answers, or it does not end in time.
+/// Fails if no daemon responds, or it does not end in time.
 pub fn run(args: &StopArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let paths = Paths::from_env().context("finding recall's folders")?;
     let pid = LockNote::read(&paths.lock_file()).map(|note| note.pid);
     let answer = Client::connect_at(&paths, Start::Never)?.ask(Stop)?;
     let deadline = Instant::now() + GONE_WITHIN;
-    // The system releases the lock when the process ends. Another pid means that the service manager started a new
+    // The system releases the lock when the process ends. A different pid means that the service manager started a new
     // daemon.
     while Instance::claim(&paths.lock_file()).is_err() {
         let holder = LockNote::read(&paths.lock_file()).map(|note| note.pid);

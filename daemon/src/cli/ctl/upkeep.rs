@@ -84,12 +84,12 @@ pub fn restore(args: &RestoreArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     writeln!(out, "Restored {}.", done.restored)?;
     let forgotten = items_in_words(&done.forgotten, 0);
     if !forgotten.is_empty() {
-        writeln!(out, "Left out, because it was forgotten since: {forgotten}.")?;
+        writeln!(out, "Left out because it has since been forgotten: {forgotten}.")?;
     }
     if !done.left_behind.is_empty() {
         writeln!(
             out,
-            "{WARNING}The backup contains parts that recall did not make.{WARNING:#} Only rows of its own tables were taken. Left behind:"
+            "{WARNING}The backup contains parts that recall did not make.{WARNING:#} Only rows of its own tables were restored. Left behind:"
         )?;
         for thing in &done.left_behind {
             writeln!(out, "  {}", one_line(thing))?;
@@ -119,14 +119,14 @@ pub fn check(args: &CheckArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         if found.healthy {
             let (sessions, documents) = (found.sessions, found.documents);
             let sessions = counted(sessions, "session", "sessions");
-            writeln!(out, "{GOOD}Nothing is wrong:{GOOD:#} {sessions}, {documents} documents in the index.")?;
+            writeln!(out, "{GOOD}No problems found:{GOOD:#} {sessions}, {documents} documents in the index.")?;
         }
     }
     if found.healthy {
         return Ok(());
     }
     out.flush()?;
-    let hint = "A damaged database is replaced by its newest backup; `recall ctl restore` takes another one.";
+    let hint = "A damaged database is replaced with its newest backup; `recall ctl restore` uses a different one.";
     Err(Failure::failed("The check found problems").hint(hint).into())
 }
 

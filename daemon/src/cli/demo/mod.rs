@@ -1,8 +1,8 @@
 //! `recall demo`: replays a recorded session through the real shim and a temporary daemon. Shows the context
 //! restored after compaction and the context of the next session.
 //!
-//! Everything happens in a temporary home that is removed afterwards. The user's memory and settings are not
-//! touched. The recording is a real session of an agent in a small shop project.
+//! Everything happens in a temporary home that is removed afterwards. The user's memory and settings are not touched.
+//! The recording is a real session of an agent in a small shop project.
 
 mod stage;
 
@@ -27,7 +27,7 @@ use stage::DemoStage;
 
 #[derive(Debug, Args)]
 pub struct DemoArgs {
-    /// Print JSON: what was recorded, and the context that the sessions were given
+    /// Print JSON: what was recorded, and the context that the sessions received
     #[arg(long)]
     json: bool,
 }
@@ -66,7 +66,7 @@ pub fn run(args: &DemoArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     stage.close();
 
     let context = (demo.context)(&answer.stdout).ok_or_else(|| {
-        Failure::failed("The next session got no context").hint("This is a bug; please report it.")
+        Failure::failed("The next session received no context").hint("This is a bug; please report it.")
     })?;
     if args.json {
         let mut session = serde_json::from_slice(&session.bytes).context("reading the session")?;
@@ -92,7 +92,7 @@ pub fn run(args: &DemoArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     }
     let next = match connected(AGENTS).as_slice() {
         [] => "Run `recall install` to connect your agents.".to_owned(),
-        agents => format!("Your next session of {} is remembered like this one.", agents.join(" or ")),
+        agents => format!("Your next session of {} will be remembered like this one.", agents.join(" or ")),
     };
     writeln!(out, "\n{GOOD}Done.{GOOD:#} {next}")?;
     Ok(())

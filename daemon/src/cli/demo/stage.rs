@@ -33,7 +33,7 @@ pub(super) struct Played {
 }
 
 impl DemoStage {
-    /// Starts the daemon and waits until it answers.
+    /// Starts the daemon and waits until it responds.
     pub(super) fn open(program: &Path, shim: &Path, spec: &'static AgentSpec) -> anyhow::Result<Self> {
         let home = tempfile::Builder::new()
             .prefix("recall-demo-")
@@ -71,8 +71,8 @@ impl DemoStage {
         Ok(())
     }
 
-    /// Runs one hook and waits for it, as an agent does. Fails if the shim cannot be run, or prints anything except one
-    /// JSON object or nothing.
+    /// Runs one hook and waits for it, as an agent does. Fails if the shim cannot be run, or prints anything except
+    /// one JSON object or nothing.
     pub(super) fn hook(&mut self, event: &Value) -> anyhow::Result<Played> {
         use std::io::Write as _;
         let begun = Instant::now();
@@ -120,7 +120,7 @@ impl DemoStage {
 
 impl Drop for DemoStage {
     fn drop(&mut self) {
-        // Only needed after a failure; an ended daemon cannot be killed.
+        // Only needed after a failure; a daemon that has ended cannot be killed.
         let _ = self.daemon.kill();
         let _ = self.daemon.wait();
     }

@@ -1,4 +1,4 @@
-//! The hooks of the agents.
+//! Checks the hooks of the agents.
 
 use std::path::PathBuf;
 
@@ -31,14 +31,14 @@ pub(super) fn agents(findings: &mut Vec<Finding>) {
     }
 }
 
-/// The agents that reported lately. The other checks say so if no daemon answers.
+/// Returns the agents that reported recently. Other checks report a daemon that does not respond.
 fn reported() -> Vec<ReportedAnswer> {
     let folder = this_folder();
     let glance = Client::connect(Start::Never).and_then(|mut client| client.ask(Glance { folder })?.read());
     glance.map(|glance| glance.reported).unwrap_or_default()
 }
 
-/// `vanished`: when it last reported, if its hooks are gone.
+/// Reports on an agent. `vanished` is when it last reported, if its hooks are gone.
 fn agent(area: &mut Area<'_>, report: &AgentReport, vanished: Option<Moment>) {
     let version = report.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
     let title = format!("{}{version}", report.title);
@@ -50,8 +50,8 @@ fn agent(area: &mut Area<'_>, report: &AgentReport, vanished: Option<Moment>) {
         return area.bad(what, &install);
     }
     if let Some(tried) = report.tried {
-        let what = format!("{title} is newer than {tried}, the newest version that recall was tried with");
-        area.note(what, "If it complains of hooks, or its sessions are missing, report that.");
+        let what = format!("{title} is newer than {tried}, the newest version tested with recall");
+        area.note(what, "If it complains about hooks, or its sessions are missing, please report it.");
     }
     let (events, switch, plugin) = match &report.state {
         SettingsState::Missing => return area.note(format!("{title}: not connected"), &install),
@@ -101,7 +101,7 @@ fn agent(area: &mut Area<'_>, report: &AgentReport, vanished: Option<Moment>) {
     }
 }
 
-/// Hooks that the project's settings register again.
+/// Reports hooks that the project's settings register again.
 fn registered_again(area: &mut Area<'_>, report: &AgentReport, title: &str) {
     for again in &report.again {
         let (first, path) = (again.first.display(), again.path.display());

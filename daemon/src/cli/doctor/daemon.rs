@@ -1,4 +1,4 @@
-//! The daemon and its database.
+//! Checks the daemon and its database.
 
 use recall_protocol::client::{ConnectError, Connection};
 use recall_protocol::frame::Deadline;
@@ -60,7 +60,7 @@ pub(super) fn daemon(paths: &Paths, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The daemon's identity and status; no status if a daemon of another version uses another format.
+/// Returns the daemon's identity and status; no status if a daemon of another version uses another format.
 fn status(client: &mut Client) -> anyhow::Result<(PingAnswer, Option<StatusAnswer>)> {
     let ping = client.ask_within(Ping, ANSWER_WITHIN)?.read()?;
     match client.ask_within(Status, ANSWER_WITHIN)?.read() {
@@ -70,7 +70,7 @@ fn status(client: &mut Client) -> anyhow::Result<(PingAnswer, Option<StatusAnswe
     }
 }
 
-/// Problems that a running daemon reports.
+/// Reports problems that a running daemon reports.
 fn trouble(area: &mut Area<'_>, status: &StatusAnswer) {
     if status.paused.is_some() {
         area.note(pause::sentence(status.paused.as_ref()), "Run `recall resume` to continue.");
@@ -86,8 +86,8 @@ fn trouble(area: &mut Area<'_>, status: &StatusAnswer) {
         let (count, from) = (counted(status.events.unparsed, "event", "events"), &last.agent);
         let event = if last.event.is_empty() { String::new() } else { format!(" ({})", last.event) };
         area.note(
-            format!("{count} could not be read; the last came from {from}{event} {}: {}", ago(last.at), last.why),
-            "They are kept as they came: `recall sql \"SELECT parse_error, CAST(payload AS TEXT) FROM unparsed\"`. \
+            format!("{count} could not be parsed; the last came from {from}{event} {}: {}", ago(last.at), last.why),
+            "They are stored as received: `recall sql \"SELECT parse_error, CAST(payload AS TEXT) FROM unparsed\"`. \
              `recall forget --unreadable` removes them.",
         );
     }
@@ -102,7 +102,7 @@ fn trouble(area: &mut Area<'_>, status: &StatusAnswer) {
     if status.traces_left {
         area.bad(
             "traces of what was forgotten may remain: something cannot be removed",
-            "The daemon's log names it. recall tries again every minute, as soon as nothing is in the way.",
+            "The daemon's log names it. recall retries every minute until nothing is in the way.",
         );
     }
     embedding(area, &status.embedding);
@@ -167,7 +167,7 @@ fn sharing(area: &mut Area<'_>, remotes: &[RemoteState]) {
     }
 }
 
-/// The sentence model, if one is configured.
+/// Reports on the sentence model, if one is configured.
 fn embedding(area: &mut Area<'_>, embedding: &EmbeddingState) {
     let EmbeddingState { backend, model, state, why, waiting, .. } = embedding;
     match (state.as_ref(), why) {
@@ -176,11 +176,11 @@ fn embedding(area: &mut Area<'_>, embedding: &EmbeddingState) {
         }
         ("ready", Some(why)) => area.note(
             format!("search by meaning: {backend}, {model}; {waiting} documents have no vectors: {why}"),
-            "The daemon tries again; `recall config test` asks the model at once.",
+            "The daemon retries; `recall config test` asks the model now.",
         ),
         ("ready", None) => area.note(
             format!("search by meaning: {backend}, {model}; {waiting} documents have no vectors yet"),
-            "They are made in the background; `recall ctl flush` waits for them.",
+            "They are computed in the background; `recall ctl flush` waits for them.",
         ),
         ("unusable", Some(why)) => {
             area.bad(format!("the sentence model {model} cannot be used; searches use words only"), why);
@@ -189,7 +189,7 @@ fn embedding(area: &mut Area<'_>, embedding: &EmbeddingState) {
     }
 }
 
-/// Failing commands of `[[subscribe]]`.
+/// Reports failing commands of `[[subscribe]]`.
 fn subscriptions(area: &mut Area<'_>, subscribe: &SubscriberCounters) {
     let SubscriberCounters { runs, failures, dropped, .. } = *subscribe;
     if failures > 0 {
@@ -201,13 +201,13 @@ fn subscriptions(area: &mut Area<'_>, subscribe: &SubscriberCounters) {
     }
     if dropped > 0 {
         area.note(
-            format!("{dropped} events dropped: a subscribed command is too slow"),
+            format!("{dropped} events were dropped: a subscribed command is too slow"),
             "Subscribe to fewer events, or make the command faster.",
         );
     }
 }
 
-/// Repairs that the daemon has recorded; needs no running daemon.
+/// Reports repairs that the daemon recorded; needs no running daemon.
 pub(super) fn database(paths: &Paths, findings: &mut Vec<Finding>) {
     let repairs = recent_repairs(&repair_note(paths), clock::now());
     if repairs.is_empty() && !paths.database().exists() {

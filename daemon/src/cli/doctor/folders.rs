@@ -1,4 +1,4 @@
-//! Recall's folders, and the events that wait in them or were lost.
+//! Checks recall's folders, and the events that are waiting in them or were lost.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use recall_system::holding::file_system::FileSystem;
 /// Older losses are only a note.
 const RECENTLY: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Checks recall's folders. Returns the cause of each failure, because several folders may fail for one cause.
+/// Checks recall's folders. Returns the cause of each failure, because several folders may fail for the same cause.
 pub(super) fn folders(paths: &Paths, findings: &mut Vec<Finding>) -> Vec<PathBuf> {
     let mut area = Area { name: "folders", findings };
     let keeping = keeping::obstacle(paths).map(|error| cause(&error));
@@ -39,7 +39,7 @@ pub(super) fn folders(paths: &Paths, findings: &mut Vec<Finding>) -> Vec<PathBuf
             (Err(error), _) if keeping::is_seen_from_a_sandbox(&error, paths) => {
                 area.note(
                     format!("{shown} cannot be written by this command, but the daemon runs"),
-                    "A sandbox around this command may be the reason; then nothing is wrong.",
+                    "A sandbox around this command may be the cause; in that case nothing is wrong.",
                 );
                 unusable.push(cause(&error));
             }
@@ -50,7 +50,7 @@ pub(super) fn folders(paths: &Paths, findings: &mut Vec<Finding>) -> Vec<PathBuf
                 }
                 let mut hint = folder_hint(&error).to_owned();
                 if keeping.as_ref() == Some(&cause) {
-                    hint.push_str(" Until then no event can be kept.");
+                    hint.push_str(" Until then no event can be stored.");
                 }
                 area.bad(keeping::reason(&error), &hint);
                 unusable.push(cause);
@@ -59,7 +59,7 @@ pub(super) fn folders(paths: &Paths, findings: &mut Vec<Finding>) -> Vec<PathBuf
     }
     if let Some(system) = FileSystem::of(paths.data_dir()).name() {
         area.note(
-            format!("the data folder lies on {system}, where other machines or containers may not see its lock"),
+            format!("the data folder is on {system}, where other machines or containers may not see its lock"),
             "A lease in the folder guards it too, and the database is written with a rollback journal instead of a \
              write-ahead log: slower, and a commit waits for searches. A local disk is better: set RECALL_HOME.",
         );
@@ -73,7 +73,7 @@ pub(super) fn folders(paths: &Paths, findings: &mut Vec<Finding>) -> Vec<PathBuf
     unusable
 }
 
-/// The place of the failure: the folder itself, or the parent in which it cannot be created.
+/// Returns where the failure is: the folder itself, or the parent in which it cannot be created.
 fn cause(error: &FolderError) -> PathBuf {
     match error {
         FolderError::Create { path, .. } => {
@@ -96,7 +96,7 @@ fn folder_hint(error: &FolderError) -> &'static str {
         FolderError::NotAFolder { .. } => "Move the file away.",
         FolderError::Foreign { .. } => "Change its owner to you, or move it away.",
         FolderError::DiskFull { .. } => "Free some space there; recall then continues by itself.",
-        FolderError::QuotaUsedUp { .. } => "Free some space of yours there; recall then continues by itself.",
+        FolderError::QuotaUsedUp { .. } => "Free some of your space there; recall then continues by itself.",
         FolderError::Create { .. } | FolderError::Write { .. } | FolderError::Restrict { .. } => {
             "Make its parent yours and writable, or set RECALL_HOME to another folder."
         }

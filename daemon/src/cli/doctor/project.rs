@@ -1,4 +1,4 @@
-//! Checks of the current folder: its project, and what its files say.
+//! Checks the current folder: its project, and what its files say.
 
 use std::path::Path;
 
@@ -86,7 +86,7 @@ fn proposal(area: &mut Area<'_>, folder: &Path, facts: &RepositoryFacts) {
 /// Reports why the current folder is not treated as part of the project that it names.
 pub(super) fn identity(paths: &Paths, findings: &mut Vec<Finding>) {
     let request = Identity { folder: this_folder() };
-    // The other checks report a missing daemon or one of another version.
+    // Other checks report a missing daemon or one of another version.
     let Ok(answer) = Client::connect_at(paths, Start::Never)
         .and_then(|mut client| client.ask_within(request, ANSWER_WITHIN)?.read())
     else {

@@ -58,12 +58,12 @@ pub fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         None => {}
     }
     let mut client = Client::connect(Start::IfNeeded)?;
-    // This request fails for an unknown project before a file is made.
+    // This request fails for an unknown project before a file is created.
     let first = client.ask(Export { filter: filter.clone(), from: None })?.unchanged()?;
     match args.path.as_deref().filter(|path| *path != Path::new("-")) {
         None => write(&mut client, &filter, first, out).map(drop),
         Some(path) => {
-            // The file contains the memory, so it is as private.
+            // The file contains the memory, so it is equally private.
             let file =
                 OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(|error| {
                     Failure::failed(format!("Cannot create {}: {error}", path.display()))
@@ -94,7 +94,7 @@ fn write(
             writeln!(out, "{line}")?;
         }
         let Some(next) = part.next else { return Ok(lines) };
-        // Not by `Answer::read`, which removes control characters.
+        // Bypasses `Answer::read`, which removes control characters.
         part = client.ask(Export { filter: filter.clone(), from: Some(next) })?.unchanged()?;
     }
 }

@@ -1,6 +1,6 @@
-//! The Markdown of a handoff as one HTML page: escaped, with its own style, without scripts and links.
+//! Renders the Markdown of a handoff as an HTML page: escaped, with its own style, without scripts and links.
 
-/// A page must not load anything, whatever slips through.
+/// The head forbids loading anything, in case something slips through.
 const HEAD: &str = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
 <meta name=\"viewport\" content=\"width=device-width\">\n\
 <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n";
@@ -10,7 +10,7 @@ p { margin: .3rem 0 } ul { margin: .3rem 0; padding-left: 1.4rem }\n\
 code { font: .9em ui-monospace, monospace; background: #f0f1f3; padding: .1em .3em; border-radius: .3em; overflow-wrap: anywhere }\n\
 @media (prefers-color-scheme: dark) { body { color: #e6e6e6; background: #16181c } code { background: #2a2d33 } }\n</style>\n";
 
-/// The whole page. Headings, entries and code are all that a handoff has.
+/// Renders the whole page. A handoff has only headings, entries and code.
 pub(super) fn page(markdown: &str) -> String {
     let title = markdown.lines().next().unwrap_or_default().trim_start_matches("# ");
     let mut page = format!("{HEAD}<title>{}</title>\n{STYLE}</head>\n<body>\n", escaped(title));
@@ -37,12 +37,12 @@ pub(super) fn page(markdown: &str) -> String {
     page + "</body>\n</html>\n"
 }
 
-/// Escaped text whose pairs of backticks are code.
+/// Escapes text and formats backtick pairs as code.
 fn with_code(text: &str) -> String {
     let parts: Vec<&str> = text.split('`').collect();
     let mut out = String::new();
     for (at, part) in parts.iter().enumerate() {
-        // The last part follows the last backtick, and one without a partner is a character.
+        // The last part follows the last backtick; a backtick without a partner is an ordinary character.
         match (at % 2 == 1, at + 1 < parts.len()) {
             (true, true) => out.push_str(&format!("<code>{}</code>", escaped(part))),
             (true, false) => out.push_str(&format!("`{}", escaped(part))),

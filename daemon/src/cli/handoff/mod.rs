@@ -1,4 +1,4 @@
-//! `recall handoff`: what another agent, or a person, needs to go on with a session.
+//! `recall handoff`: what another agent or a person needs to continue a session.
 
 mod html;
 
@@ -40,7 +40,7 @@ pub struct HandoffArgs {
 }
 
 /// # Errors
-/// When the daemon does not answer, there is no such session, or a file cannot be written.
+/// When the daemon does not respond, the session does not exist, or a file cannot be written.
 pub fn run(args: &HandoffArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let format = args.file.as_deref().map(Format::of).transpose()?;
     let project = args.project.as_deref().map_or_else(|| Ok(this_folder()), filter::project)?;
@@ -121,7 +121,7 @@ impl Format {
     }
 }
 
-/// Writes a file that does not exist yet. Only the user can read it: they decide who else may.
+/// Writes a new file that only the user can read: they decide who else may.
 fn write_new(path: &Path, text: &str) -> anyhow::Result<()> {
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let mut file = file.map_err(|error| {
@@ -131,7 +131,7 @@ fn write_new(path: &Path, text: &str) -> anyhow::Result<()> {
     file.write_all(text.as_bytes()).with_context(|| format!("writing {}", path.display()))
 }
 
-/// Sends the text to the terminal's clipboard, past a pipe.
+/// Sends the text to the terminal's clipboard, even if stdout is a pipe.
 fn to_clipboard(text: &str) -> anyhow::Result<()> {
     let mut terminal = OpenOptions::new().write(true).open("/dev/tty").map_err(|error| {
         Failure::failed(format!("There is no terminal with a clipboard: {error}"))

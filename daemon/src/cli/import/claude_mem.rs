@@ -22,11 +22,12 @@ use recall_domain::text::shortened_line;
 
 const ORIGIN: &str = "import:claude-mem";
 const TITLE_CHARS: usize = 100;
-/// Longer texts are cut, because old versions stored whole conversations in a prompt.
+/// Longer texts are truncated, because old versions stored whole conversations in a prompt.
 const MOST_CHARS: usize = 50_000;
 /// The project in which claude-mem's own agent worked.
 const OWN_PROJECT: &str = "observer-sessions";
-/// A longer column value, in bytes, is cut when it is read: a table of such rows would fill the memory.
+/// The size in bytes above which a column value is truncated while reading: a table of such rows would fill the
+/// memory.
 const MOST_BYTES: usize = 256 << 10;
 /// The longest value that SQLite reads, in bytes.
 const LONGEST_VALUE: i32 = 64 << 20;
@@ -62,8 +63,8 @@ fn fields(row: &Row<'_>) -> rusqlite::Result<Fields> {
     Ok(fields)
 }
 
-/// All rows of a table; none if there is no such table, or the name belongs to something else. Only stored columns are
-/// read, because a computed one may have any size.
+/// Returns all rows of a table; none if the table does not exist, or the name belongs to something else. Only stored
+/// columns are read, because a computed one may have any size.
 fn rows(db: &Connection, table: &str, lines: &mut Lines<'_>) -> rusqlite::Result<Vec<Fields>> {
     let mut find = db.prepare(
         "SELECT x.name FROM pragma_table_list(?1) t JOIN pragma_table_xinfo(?1) x
@@ -83,7 +84,7 @@ fn rows(db: &Connection, table: &str, lines: &mut Lines<'_>) -> rusqlite::Result
     for number in numbers {
         match find.query_row([number], fields) {
             Ok(row) => rows.push(row),
-            // The value is longer than any text of a person.
+            // The value is longer than any text by a person.
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::TooBig) => {
                 lines.leave_out(RestoreAnswer::TOO_LONG);
             }
@@ -129,9 +130,9 @@ struct Session {
     last_at: i64,
 }
 
-/// Passes every line to `lines`. Fails if the file is not a database, or the daemon does not answer.
+/// Passes every line to `lines`. Fails if the file is not a database, or the daemon does not respond.
 pub(super) fn read(path: &Path, lines: &mut Lines<'_>, wanted: &Wanted) -> anyhow::Result<()> {
-    // A library would wait for a FIFO.
+    // SQLite would block on a FIFO.
     open(path)?;
     let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     db.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST_VALUE)?;
@@ -213,7 +214,7 @@ pub(super) fn read(path: &Path, lines: &mut Lines<'_>, wanted: &Wanted) -> anyho
             lines.push(line.to_string())?;
         }
     }
-    // Recall keeps one summary per session: the last one.
+    // recall keeps one summary per session: the last one.
     let newest: BTreeMap<i64, &Fields> =
         summaries.into_iter().filter_map(|(key, row)| Some((key?, row))).collect();
     for (key, row) in newest {
@@ -223,7 +224,8 @@ pub(super) fn read(path: &Path, lines: &mut Lines<'_>, wanted: &Wanted) -> anyho
     lines.send()
 }
 
-/// The name of a row's project: the one that it was merged into, else its own, without the name of a work tree.
+/// Returns the name of a row's project: the one into which it was merged, or else its own, without the name of a work
+/// tree.
 fn project_of(row: &Fields) -> String {
     let name = text(row, &["merged_into_project", "project"]);
     name.split('/').next().unwrap_or(name).to_owned()
@@ -261,7 +263,7 @@ fn uuid_of(row: &Fields) -> String {
     uuid::Builder::from_custom_bytes(bytes).into_uuid().to_string()
 }
 
-/// The corresponding type of recall.
+/// Returns the corresponding type of recall.
 fn kind_of(written: &str) -> ObservationType {
     let known = ObservationType::parse(&written.replace('-', "_"));
     known.unwrap_or(match written {

@@ -1,5 +1,5 @@
-//! Finds what is missing in a session that hooks have captured: events before the first hook, and answers and prompts
-//! that no hook reported. Calls come from the hooks alone.
+//! Finds what is missing from a session that hooks captured: events before the first hook, and answers and prompts
+//! that no hook reported. Calls come only from hooks.
 
 use recall_agents::AgentSpec;
 use recall_agents::history::{RecordedEvent, RecordedSession};
@@ -16,7 +16,7 @@ pub(super) fn keep_missing(
     let turns = session.turns(spec);
     let wanted = wanted(&turns, &captured.prompts, since_ms);
     let until_ms = captured.until_ms.unwrap_or(since_ms);
-    // A record begins just before the first hook. That alone is nothing to add.
+    // A record begins just before the first hook, which alone is nothing to add.
     let is_older =
         |turn: &RecordedTurn| turn.at_ms < since_ms && !wanted.contains(&(turn.places.0, Wish::Leave));
     let had_begun = turns.iter().any(is_older);
@@ -35,7 +35,7 @@ pub(super) fn keep_missing(
     });
 }
 
-/// Moves an event to the time of the last hook if it is later, so that it begins no new life of the session.
+/// Moves an event to the time of the last hook if it is later, so that it does not begin a new life of the session.
 fn keep_within(event: &mut RecordedEvent, until_ms: i64) {
     event.at_ms = event.at_ms.min(until_ms.saturating_sub(1));
 }
@@ -68,7 +68,7 @@ fn wanted(turns: &[RecordedTurn], prompts: &[CapturedPrompt], since_ms: i64) -> 
                 let wish = if known.is_unanswered { Wish::Take } else { Wish::Leave };
                 wanted.extend(answer.map(|answer| (answer, wish)));
             }
-            // The hooks of the last turn may still be under way.
+            // The hooks of the last turn may still be in transit.
             None if turn.at_ms >= since_ms && turn.prompt.is_some() => {
                 if answer.is_some() || number + 1 < turns.len() {
                     wanted.extend(
@@ -76,7 +76,7 @@ fn wanted(turns: &[RecordedTurn], prompts: &[CapturedPrompt], since_ms: i64) -> 
                     );
                 }
             }
-            // It was before the hooks, so an import has it already or takes it now.
+            // It came before the hooks, so an import already has it or adds it now.
             Some(_) | None => {}
         }
     }

@@ -1,5 +1,5 @@
 //! Copies of one session: a fork, or a resumed session that began a new file with the old records. Each message is
-//! stored once, in its original session.
+//! stored only once, in its original session.
 
 use std::collections::{HashMap, HashSet};
 
@@ -43,7 +43,7 @@ pub(super) fn families(files: Vec<SessionFile>) -> Vec<Vec<SessionFile>> {
     sorted.collect()
 }
 
-/// What the sessions of a family have contained so far.
+/// The contents of a family's sessions so far.
 #[derive(Default)]
 pub(super) struct FamilyContent {
     events: HashSet<String>,
@@ -66,7 +66,7 @@ impl FamilyContent {
         self.sessions.push(turns);
     }
 
-    /// The positions of the turns that begin both sessions, if ids do not tell.
+    /// Returns the range of turns with which both sessions begin, if ids do not show it.
     fn repeated(&self, turns: &[RecordedTurn], events: usize) -> std::ops::Range<usize> {
         let is_same = |(a, b): &(&RecordedTurn, &RecordedTurn)| {
             let answers = a.answer.as_ref().zip(b.answer.as_ref());

@@ -14,19 +14,19 @@ const MOST_DEEP: usize = 8;
 pub(super) struct SessionFile {
     pub(super) spec: &'static AgentSpec,
     pub(super) path: PathBuf,
-    /// The session's id in a file with several.
+    /// The session's id in a file with several sessions.
     pub(super) inside: Option<String>,
     pub(super) modified: SystemTime,
 }
 
-/// The newest first, so that an interrupted import has the most useful part. Fails if a named path does not exist, or
-/// there is no home folder.
+/// Lists the newest first, so that an interrupted import has the most useful part. Fails if a named path does not
+/// exist, or there is no home folder.
 pub(super) fn find(source: Option<&str>, path: Option<&Path>) -> anyhow::Result<Vec<SessionFile>> {
     let mut files = Vec::new();
     let agents = AGENTS.iter().filter(|spec| source.is_none_or(|source| source == spec.name));
     for spec in agents {
         let Some(history) = spec.history else { continue };
-        // Other users' files are not opened, because a library might wait for them.
+        // Other users' files are not opened, because a library might block on them.
         let inside = |path: &Path| match (history.inside, history::open(path)) {
             (Some(inside), Ok(_)) => Some(inside(path)),
             (None, _) | (_, Err(_)) => None,
@@ -49,7 +49,7 @@ pub(super) fn find(source: Option<&str>, path: Option<&Path>) -> anyhow::Result<
                 })?;
                 match known.is_dir() {
                     true => walk(path, MOST_DEEP, &history.is_session, &mut add),
-                    // A file that the user names is a session whatever its name.
+                    // A file that the user names is a session, whatever its name.
                     false => add(path.to_owned(), known.modified().unwrap_or(SystemTime::UNIX_EPOCH)),
                 }
             }
@@ -86,7 +86,7 @@ pub(super) fn folders(spec: &AgentSpec, home: &Path) -> Vec<PathBuf> {
     }
 }
 
-/// Walks a folder without following symlinks. An unreadable folder has no files.
+/// Walks a folder without following symlinks. Unreadable folders are treated as empty.
 fn walk(
     folder: &Path,
     deep: usize,

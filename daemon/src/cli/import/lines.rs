@@ -1,4 +1,4 @@
-//! Sends lines of an export: recall's own, or one made from another tool's memory.
+//! Sends lines of an export: recall's own, or one converted from another tool's memory.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -13,17 +13,17 @@ use crate::cli::failure::Failure;
 use recall_agents::history::{each_line, open};
 use recall_app::answers::portable::RestoreAnswer;
 
-/// About how many bytes are sent at once.
+/// The approximate number of bytes sent at once.
 const PART: usize = 1 << 20;
-/// A longer line does not fit in a message to the daemon, and recall never writes one.
+/// The maximum length of a line. A longer one does not fit in a message to the daemon, and recall never writes one.
 const LONGEST: usize = 12 << 20;
-/// The first line of an export is short, in bytes.
+/// The maximum length of the first line of an export, in bytes.
 const LONGEST_HEAD: u64 = 64 << 10;
 
 /// Collects lines and sends them in parts. Without a client they are only counted.
 pub(super) struct Lines<'a> {
     line: Line<'a>,
-    /// `None` means an export from an unknown author.
+    /// `None` for an export from an unknown author.
     source: Option<RowSource>,
     waiting: Vec<String>,
     bytes: usize,
@@ -83,7 +83,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Claims of an export that a stranger must not make.
+/// Claims in an export that a stranger must not make.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Claims {
     pub(super) pins: usize,
@@ -95,7 +95,7 @@ pub(super) struct Claims {
 pub(super) fn claims(path: &Path) -> anyhow::Result<Claims> {
     let mut claims = Claims::default();
     each(path, |line| {
-        // Few lines can make a claim, and most lines are long.
+        // Few lines can contain a claim, and most lines are long.
         let has = |word: &[u8]| line.windows(word.len()).any(|part| part == word);
         if !(has(b"\"aliases\"") || has(b"\"pinned_at\"") || has(b"\"user\"")) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! `recall import memories`: takes in what agents keep as their own memory about the projects that recall knows.
+//! `recall import memories`: imports what agents keep as their own memory about the projects that recall knows.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -17,9 +17,10 @@ use crate::service::environment::Environment;
 use recall_agents::{AGENTS, AgentSpec, memories};
 use recall_app::answers::portable::MemoriesAnswer;
 
-/// About how many bytes of notes are sent at once. The daemon compares all notes of a project, so they are not divided.
+/// The approximate number of bytes of notes sent at once. The daemon compares all notes of a project, so they are not
+/// split.
 const MOST_BYTES: usize = 8 << 20;
-/// How many unreadable files are named.
+/// The maximum number of unreadable files that are named.
 const MOST_NAMED: usize = 10;
 
 pub(super) fn agents() -> PossibleValuesParser {
@@ -72,7 +73,7 @@ pub(super) fn run(args: &ImportArgs, out: &mut dyn Write) -> anyhow::Result<()> 
     tell(out, &found, args)
 }
 
-/// The folders of the meant projects: of all that are known and the one here, or of the named one.
+/// Returns the folders of the projects: all known ones and the one here, or the named one.
 fn folders(client: &mut Client, named: Option<&str>) -> anyhow::Result<Vec<PathBuf>> {
     let named = named.map(filter::project).transpose()?;
     if let Some(folder) = named.as_deref().map(Path::new).filter(|folder| folder.is_absolute()) {
@@ -94,7 +95,7 @@ fn folders(client: &mut Client, named: Option<&str>) -> anyhow::Result<Vec<PathB
     Ok(folders)
 }
 
-/// The repository around the current folder. Nothing need be known of it yet.
+/// Returns the repository around the current folder. It need not be known yet.
 fn repository_here() -> Option<PathBuf> {
     let folder = std::env::current_dir().ok()?;
     folder.ancestors().find(|folder| folder.join(".git").exists()).map(Path::to_owned)
@@ -151,8 +152,8 @@ fn tell(out: &mut dyn Write, found: &FoundMemories, args: &ImportArgs) -> anyhow
         let changes = &of_agent.changes;
         let parts = [
             (changes.added, "new"),
-            (changes.replaced, "replaced by a changed one"),
-            (changes.resolved, "resolved, because the file does not say it any more"),
+            (changes.replaced, "superseded by a changed version"),
+            (changes.resolved, "resolved, because the file no longer contains it"),
             (changes.kept, "unchanged"),
             (changes.forgotten, "forgotten before"),
             (changes.left_out, "left out"),

@@ -1,8 +1,8 @@
 //! `recall import`: imports the sessions that agents recorded before recall was installed.
 //!
 //! Each record becomes the hook event that would have reported it and is handled like any other, so the rules for
-//! excluded projects, private text, secrets and forgotten sessions apply. If hooks have captured a session, it is
-//! imported up to their first event. Stored events are recognised, so an import may be interrupted and repeated.
+//! excluded projects, private text, secrets and forgotten sessions apply. If hooks captured a session, it is imported
+//! up to their first event. Stored events are recognised, so an import may be interrupted and repeated.
 
 mod claude_mem;
 mod completion;
@@ -41,12 +41,12 @@ use recall_agents::AGENTS;
 use recall_app::answers::portable::RestoreAnswer;
 use sender::{Connect, Sender, Taken};
 
-/// The sources that are not agents.
+/// Sources other than agents.
 const CLAUDE_MEM: &str = "claude-mem";
 const EXPORT: &str = "recall";
-/// What agents keep as their own memory.
+/// The source for agents' own memories.
 const MEMORIES: &str = "memories";
-/// How many files are read and sent at the same time. The daemon also serves hooks meanwhile.
+/// The number of files read and sent concurrently. The daemon also serves hooks in the meantime.
 const MOST_AT_ONCE: usize = 4;
 /// How many unreadable files are named.
 const MOST_NAMED: usize = 10;
@@ -90,16 +90,16 @@ fn sources() -> PossibleValuesParser {
 /// The findings, and what happened to them.
 #[derive(Debug, Default, Serialize)]
 struct Counts {
-    /// Sessions that were stored, or with `--dry-run` could be.
+    /// Sessions that were stored or, with `--dry-run`, could be.
     sessions: usize,
     prompts: usize,
     /// The events of these sessions: prompts, calls, answers.
     events: usize,
     /// The folders of these sessions.
     projects: BTreeSet<String>,
-    /// Sessions that hooks have captured, and that lacked an answer.
+    /// Sessions that hooks captured and that lacked an answer.
     completed: usize,
-    /// Sessions that were stored before.
+    /// Sessions that were already stored.
     known: usize,
     /// Sessions of excluded projects, forgotten sessions, and sessions during a pause.
     left_out: usize,
@@ -159,7 +159,7 @@ fn take_in(args: &ImportArgs, out: &mut dyn Write) -> anyhow::Result<Counts> {
         source => files::find(source, args.path.as_deref())?,
     };
     if !args.dry_run {
-        // Starts one daemon, instead of one for each thread.
+        // Starts a single daemon instead of one per thread.
         Client::connect(Start::IfNeeded)?;
     }
     let connect = || (!args.dry_run).then(|| Client::connect(Start::Never)).transpose();
@@ -210,7 +210,7 @@ fn rows(
     Ok(Some(lines.answer))
 }
 
-/// Whether to believe all claims of an export. Asks the user if possible, and only if there are claims that a stranger
+/// Whether to accept all claims of an export. Asks the user if possible, and only if there are claims that a stranger
 /// must not make.
 fn is_own(args: &ImportArgs, path: &Path, out: &mut dyn Write) -> anyhow::Result<bool> {
     if args.own || args.dry_run || args.json || !std::io::stdin().is_terminal() {
@@ -269,7 +269,7 @@ fn each_file(files: Vec<SessionFile>, connect: &Connect<'_>, wanted: &Wanted) ->
     Ok(counts.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
 }
 
-/// The result of a file, and the session in which a part was unreadable.
+/// Imports one file. Also returns the session in which a part was unreadable.
 fn take_file(
     sender: &mut Sender<'_>,
     file: &SessionFile,
@@ -337,7 +337,7 @@ impl Counts {
     }
 }
 
-/// Says where it looked, and how to name another place.
+/// Reports where it looked, and how to name another place.
 fn nothing_found(args: &ImportArgs) -> String {
     let named = args.source.as_deref().and_then(|source| AGENTS.named(source));
     let Some(spec) = named else {
@@ -368,7 +368,7 @@ fn nothing_found(args: &ImportArgs) -> String {
     )
 }
 
-/// Reports what a file contains and recall did not import.
+/// Reports what a file contains that recall did not import.
 fn tell_what_stays_out(out: &mut dyn Write, rows: &RestoreAnswer) -> std::io::Result<()> {
     let (unpinned, aliases) = (rows.unpinned, rows.aliases);
     for (count, what) in [

@@ -1,4 +1,4 @@
-//! `recall install` offers to import the sessions that the agents have recorded.
+//! `recall install` offers to import the sessions that the agents recorded.
 
 use std::io::Write;
 
@@ -10,7 +10,7 @@ use crate::cli::terminal::counted;
 /// The speed of an import, for an estimate. `docs/import.md` has the measurement.
 const EVENTS_PER_SECOND: usize = 400;
 
-/// Imports everything found if the user agrees. If nobody can be asked, says how to import.
+/// Imports everything found if the user agrees. If nobody can be asked, prints how to import.
 ///
 /// Fails as `recall import` does.
 pub(crate) fn offer(consent: Consent<'_>, out: &mut dyn Write) -> anyhow::Result<()> {

@@ -17,7 +17,7 @@ use recall_agents::history::{RecordedEvent, RecordedSession, open};
 use recall_app::answers::session::{CapturedPause, CapturedSession};
 use recall_app::clock;
 
-/// A session with a later event may still be running, so its end is left to the agent, or to silence.
+/// A session with a later event may still be running, so its end is left to the agent, or to silence. In milliseconds.
 const RECENT_MS: i64 = 3_600_000;
 /// How often an event is offered to a busy daemon.
 const TRIES: u32 = 60;
@@ -25,7 +25,7 @@ const WAIT: Duration = Duration::from_millis(250);
 /// A larger file is not a session.
 const LARGEST: u64 = 4 << 30;
 
-/// The daemon closes silent connections. One that was silent for this long is replaced.
+/// The daemon closes silent connections. A connection that was silent for this long is replaced.
 const FRESH: Duration = Duration::from_secs(2);
 
 /// A connection that is replaced after a silence, because reading a large file takes longer than the daemon waits.
@@ -66,7 +66,7 @@ pub(super) enum Taken {
         cwd: String,
         unreadable: usize,
     },
-    /// Hooks have captured it, and a missing part was added.
+    /// Hooks captured it, and a missing part was added.
     Completed {
         events: usize,
         unreadable: usize,
@@ -84,7 +84,7 @@ impl<'a> Sender<'a> {
         Ok(Self { line: Line::new(connect)? })
     }
 
-    /// Why the file was not read.
+    /// Returns why the file was not read.
     pub(super) fn failed_at(&self, file: &SessionFile) -> Option<String> {
         match open(&file.path).and_then(|file| file.metadata()) {
             Ok(known) => (known.len() > LARGEST).then(|| "the file is too large".to_owned()),
@@ -92,7 +92,7 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Fails if the daemon does not answer.
+    /// Imports a session. Fails if the daemon does not respond.
     pub(super) fn take(
         &mut self,
         file: &SessionFile,
@@ -116,7 +116,7 @@ impl<'a> Sender<'a> {
             Taken::Stored { prompts, events, cwd: session.cwd.clone(), unreadable: session.unreadable };
         let Some(client) = self.line.client()? else { return Ok(stored) };
         let (before, pauses) = captured(client, spec, &session.id)?;
-        // Checked here and not only by the daemon, because an event may be sent with another time than its own.
+        // Checked here as well as by the daemon, because an event may be sent with a time other than its own.
         let is_paused = |at_ms| pauses.iter().any(|pause| pause.covers(at_ms));
         session.events.retain(|event| !is_paused(event.at_ms) && !is_paused(event.said_ms));
         if session.events.is_empty() {
@@ -154,7 +154,7 @@ impl<'a> Sender<'a> {
 }
 
 impl Sender<'_> {
-    /// Sends all events. If only an outline of the session is kept, the contents are read again, event by event.
+    /// Sends all events. If only an outline of the session is in memory, the contents are read again, event by event.
     fn send_all(&mut self, file: &SessionFile, session: &RecordedSession) -> anyhow::Result<()> {
         let mut is_sent = vec![false; session.events.len()];
         let each = file.spec.history.and_then(|history| history.each);

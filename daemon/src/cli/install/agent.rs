@@ -1,4 +1,4 @@
-//! An agent on this machine: its program, its settings and what recall wants in them.
+//! An agent on this machine: its program, its settings, and recall's part of them.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use recall_agents::settings::{
 };
 use recall_agents::{AgentSpec, EventSpec, Guarding};
 
-/// An agent and where to look for it.
+/// An agent, and where to look for it.
 #[derive(Clone, Copy, Debug)]
 pub struct LocalAgent<'a> {
     pub spec: &'static AgentSpec,
@@ -31,7 +31,7 @@ pub enum SettingsOwner<'a> {
 }
 
 impl LocalAgent<'_> {
-    /// The agent's folder. If it exists, the agent is in use.
+    /// Returns the agent's folder. If it exists, the agent is in use.
     fn folder(&self) -> PathBuf {
         self.moved_folder().unwrap_or_else(|| self.environment.home().join(self.spec.host.folder))
     }
@@ -40,7 +40,7 @@ impl LocalAgent<'_> {
         self.spec.host.folder_variable.and_then(|variable| self.environment.folder(variable))
     }
 
-    /// The file of a part. `None` if a project has none.
+    /// Returns the file of a part. `None` if a project has none.
     pub fn path(&self, place: &Place) -> Option<PathBuf> {
         let home = self.environment.home();
         let path = match (self.scope, place.base) {
@@ -61,7 +61,7 @@ impl LocalAgent<'_> {
         })
     }
 
-    /// The files of a part: one, or all that exist in a folder.
+    /// Returns the files of a part: one, or all that exist in a folder.
     fn paths(&self, place: &Place) -> Vec<PathBuf> {
         let Some(path) = self.path(place) else { return Vec::new() };
         if path.file_name().is_none_or(|name| name != "*.json") {
@@ -75,12 +75,12 @@ impl LocalAgent<'_> {
         files
     }
 
-    /// False if hooks can only go into files that the user has to create.
+    /// False if hooks can only be added to files that the user must create.
     pub(super) fn has_place_for_hooks(&self) -> bool {
         self.spec.install.hooks.iter().any(|part| !self.paths(&part.place).is_empty())
     }
 
-    /// The settings file with the hooks.
+    /// Returns the settings file that contains the hooks.
     pub fn settings(&self) -> PathBuf {
         let path = self.spec.install.hooks.first().and_then(|part| self.path(&part.place));
         path.unwrap_or_default()
@@ -105,12 +105,12 @@ impl LocalAgent<'_> {
         self.folder().is_dir() || self.program().is_some()
     }
 
-    /// Asks the program for its version within a few seconds. `None` if it is not found or does not answer.
+    /// Asks the program for its version within a few seconds. `None` if the program is not found or does not respond.
     pub fn version(&self) -> Option<AgentVersion> {
         version::ask(&self.program()?, version::DEADLINE)
     }
 
-    /// Whether the hooks go into the TOML file: it has others' hooks, and the JSON file has none.
+    /// Whether the hooks belong into the TOML file: it contains others' hooks, and the JSON file has none.
     pub(super) fn hooks_belong_into_toml(&self, json: &JsonHooks, json_file: &Path) -> bool {
         let Some(toml) = json.or_toml.as_ref().and_then(|toml| self.path(&toml.place)) else { return false };
         let read = |path: &Path| SettingsFile::at(path).and_then(|file| file.read()).ok().flatten();
@@ -118,7 +118,7 @@ impl LocalAgent<'_> {
         !has_json && read(&toml).is_some_and(|text| toml_settings::has_others_hooks(&text))
     }
 
-    /// The changes that recall wants in these parts, by file.
+    /// Returns recall's changes to these parts, by file.
     pub(crate) fn goals(
         &self,
         parts: &'static [Part],
@@ -164,7 +164,7 @@ impl LocalAgent<'_> {
     }
 }
 
-/// The change that recall wants in a file.
+/// recall's change to a file.
 #[derive(Clone, Debug)]
 pub(crate) struct Goal {
     pub(crate) wanted: Wanted,
@@ -201,7 +201,7 @@ impl Registration {
         self.hooks_by(spec, |filling, version| json.entry_of(version, filling))
     }
 
-    /// The same, with other entries.
+    /// Like [`Self::hooks`], with different entries.
     fn hooks_by(
         &self,
         spec: &'static AgentSpec,

@@ -1,5 +1,5 @@
-//! Remembers which agents were connected for the user, to notice when their hooks are gone. A file for each agent, which only
-//! `recall install` and `recall uninstall` write.
+//! Records which agents were connected for the user, to notice when their hooks are gone. One file per agent, written
+//! only by `recall install` and `recall uninstall`.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use super::paths;
 use crate::service::environment::Environment;
 
-/// The file that says that an agent was connected.
+/// Returns the file that records that an agent was connected.
 fn file(environment: &Environment, agent: &str) -> Option<PathBuf> {
     Some(paths(environment)?.state_dir().join(format!("connected-{agent}")))
 }
 
-/// If the file cannot be written, nobody notices that the hooks are gone, which is no reason to stop.
+/// Records the agent. If the file cannot be written, a loss of the hooks goes unnoticed, which is no reason to stop.
 pub(crate) fn remember(environment: &Environment, agent: &str) {
     let Some(paths) = paths(environment) else { return };
     if paths.create_state_folder().is_ok()
@@ -23,7 +23,7 @@ pub(crate) fn remember(environment: &Environment, agent: &str) {
 }
 
 pub(crate) fn forget(environment: &Environment, agent: &str) {
-    // The file seldom exists for all agents.
+    // Most agents have no such file.
     let _ = file(environment, agent).map(fs::remove_file);
 }
 

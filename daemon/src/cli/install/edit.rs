@@ -1,8 +1,8 @@
 //! Changes one settings file of an agent: plans the change, shows it, then writes it.
 //!
-//! **Guarantees.** The change is computed again from the file when it is written, because agents also write their
-//! settings. A copy is kept before the first change. Uninstalling restores its bytes if nothing else has changed,
-//! and deletes a file that only recall had created.
+//! **Guarantees.** The change is recomputed from the file when it is written, because agents also write their
+//! settings. A copy is kept before the first change. Uninstalling restores its bytes if nothing else has changed, and
+//! deletes a file that only recall created.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ use recall_agents::settings::{OwnKind, Part};
 pub(crate) enum EditAction {
     /// Install exactly this.
     Register(Registration),
-    /// Remove everything of recall's.
+    /// Remove everything that belongs to recall.
     Remove,
 }
 
@@ -41,17 +41,17 @@ pub(crate) struct Edit {
 #[derive(Debug, PartialEq, Eq)]
 enum After {
     Unchanged,
-    /// The user has a program with the name that the agent looks for.
+    /// The user has a program with the name that the agent searches for.
     LeftOut,
     Text(String),
     /// The content of the backup, which is then no longer needed.
     Restored(String),
-    /// No file, because recall had created it.
+    /// No file, because recall created it.
     Gone,
 }
 
 impl Edit {
-    /// Plans the changes of these parts, one for each file. Fails without changing anything if settings are unreadable or
+    /// Plans the changes of these parts, one per file. Fails without changing anything if settings are unreadable or
     /// have an unexpected structure.
     pub(crate) fn plan(
         agent: LocalAgent<'_>,
@@ -103,7 +103,7 @@ impl Edit {
         self.after == After::LeftOut
     }
 
-    /// The future text of the settings; `None` if there is no file.
+    /// Returns the future text of the settings; `None` if there will be no file.
     pub(crate) fn text(&self) -> Option<&str> {
         match &self.after {
             After::Unchanged | After::LeftOut => self.before.as_deref(),
@@ -136,7 +136,8 @@ impl Edit {
         self.goals.iter().any(|goal| matches!(goal.wanted, Wanted::OwnFile(_, OwnKind::Program)))
     }
 
-    /// Backs up the newest text without anything of recall's. A text with it is used only if there is no better one.
+    /// Backs up the latest text that contains nothing of recall's. A text that does is used only if there is no better
+    /// one.
     fn keep_backup(&self) -> Result<(), FileError> {
         let Some(before) = &self.before else { return Ok(()) };
         let has_own_file = self.goals.iter().any(|goal| matches!(goal.wanted, Wanted::OwnFile(..)));
@@ -182,7 +183,7 @@ fn removed(before: Option<&str>, goals: &[Goal], file: &SettingsFile) -> Result<
     let wanted: Vec<Wanted> = goals.iter().map(|goal| goal.wanted.clone()).collect();
     let meaning = |text: &str| meaning_without_traces(&wanted, text);
     let left = meaning(&text);
-    // Remove the hooks even if the backup is unreadable.
+    // The hooks are removed even if the backup is unreadable.
     let backup = file.read_backup().ok().flatten().filter(|backup| is_without_us(goals, backup));
     Ok(match backup {
         Some(backup) if left.is_some() && meaning(&backup) == left => After::Restored(backup),
@@ -196,7 +197,7 @@ fn is_without_us(goals: &[Goal], text: &str) -> bool {
         && goals.iter().all(|goal| !goal.wanted.is_in(text))
 }
 
-/// The setting that turns off all hooks.
+/// Returns the setting that disables all hooks.
 fn switched_off(goals: &[Goal], text: Option<&str>) -> Option<&'static str> {
     goals.iter().find_map(|goal| {
         let Wanted::JsonHooks(json, _) = &goal.wanted else { return None };
@@ -222,7 +223,7 @@ fn refusal(
             ))
         }
         SettingsError::Foreign => Failure::failed(format!("{path}: {error}; nothing was changed"))
-            .hint("recall needs a file of that name. Move yours away and try again"),
+            .hint("recall needs a file with that name. Move yours away and try again"),
         SettingsError::Shape(_) => {
             let off = off.map(|setting| format!(" ({setting} is set there too, so {title} runs no hooks)"));
             Failure::failed(format!("{path}: {error}; nothing was changed")).hint(format!(

@@ -1,6 +1,6 @@
-//! A hook entry in an agent's settings: how recall writes and recognises its own.
+//! A hook entry in an agent's settings: how recall writes its own entries and recognises them.
 //!
-//! An entry is recall's when the *file name* of its program is `recall-shim` or `recall-shim.exe`, in any folder
+//! An entry belongs to recall if the *file name* of its program is `recall-shim` or `recall-shim.exe`, in any folder
 //! and form. A partial match does not count: `total-recall-backup.sh` belongs to somebody else.
 
 use jsonc_parser::cst::CstInputValue;
@@ -21,7 +21,8 @@ pub struct Hook {
 }
 
 impl Hook {
-    /// The entry as an element of its event. A group has a matcher only if the agent needs one for every event.
+    /// Returns the entry as an element of its event. A group has a matcher only if the agent needs one for every
+    /// event.
     pub fn to_element(&self, json: &JsonHooks) -> CstInputValue {
         let entry = input(Value::Object(self.entry.clone()));
         match json.groups_of(self.event) {
@@ -34,13 +35,13 @@ impl Hook {
         }
     }
 
-    /// True when `entry` is exactly what recall would write.
+    /// Whether `entry` is exactly what recall would write.
     pub fn is_written_as(&self, entry: &Value) -> bool {
         entry.as_object().is_some_and(|entry| *entry == self.entry)
     }
 }
 
-/// A value for the settings editor.
+/// Converts a value for the settings editor.
 pub fn input(value: Value) -> CstInputValue {
     match value {
         Value::Null => CstInputValue::Null,
@@ -54,7 +55,7 @@ pub fn input(value: Value) -> CstInputValue {
     }
 }
 
-/// The path of recall's shim as written in a hook entry, or `None` for another program.
+/// Returns the path of recall's shim as written in a hook entry, or `None` for another program.
 pub fn shim_of(entry: &Value) -> Option<String> {
     let entry = entry.as_object()?;
     // The agent would not run an entry without a type, but if it names our program we clean it up.
@@ -72,7 +73,7 @@ pub fn shim_of(entry: &Value) -> Option<String> {
     posix.into_iter().chain(blank).find(|program| is_shim(program))
 }
 
-/// True for `NAME=value`, which may precede the program in a shell line.
+/// Whether the word is `NAME=value`, which may precede the program in a shell line.
 fn is_assignment(word: &str) -> bool {
     word.split_once('=').is_some_and(|(name, _)| {
         !name.is_empty() && name.bytes().all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())

@@ -3,9 +3,9 @@
 //! The structure is that of [`JsonHooks`]. These functions turn text into text; `settings_file` reads and writes the
 //! file.
 //!
-//! **Guarantees.** Foreign entries keep their bytes and positions. After [`install`] each wanted event has exactly
-//! one entry of recall's and no other event has any. [`uninstall`] removes only these entries and whatever they
-//! leave empty. Another structure is rejected with a message and never repaired.
+//! **Guarantees.** Others' entries keep their bytes and positions. After [`install`], each wanted event has exactly
+//! one entry of recall's, and no other event has any. [`uninstall`] removes only these entries and whatever they leave
+//! empty. Unexpected structures are rejected with a message and never repaired.
 
 use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstArray, CstNode, CstObject, CstObjectProp, CstRootNode};
@@ -21,10 +21,10 @@ pub enum SettingsError {
     /// Invalid JSON; line and column count from 1. The agent ignores the whole file.
     #[error("line {line}, column {column}: {what}")]
     Json { line: usize, column: usize, what: String },
-    /// Valid JSON with another structure; each text names the place and what is there.
+    /// Valid JSON with an unexpected structure; each text names the place and what is there.
     #[error("{}", .0.join("; "))]
     Shape(Vec<String>),
-    /// The place of a file that recall would write is taken by another file.
+    /// Another file exists where recall would write.
     #[error("the file is not recall's")]
     Foreign,
 }
@@ -41,7 +41,7 @@ pub struct Removal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HookSwitch {
     On,
-    /// This setting is true, so registered hooks never run.
+    /// Off: this setting is true, so registered hooks never run.
     Off(&'static str),
 }
 
@@ -153,7 +153,7 @@ pub(super) fn has_others_hooks(json: &JsonHooks, text: &str) -> bool {
     })
 }
 
-/// Removes what installing may have added besides entries: empty hook lists, the frame.
+/// Removes what installing may have added besides entries: empty hook lists and the surrounding objects.
 pub fn without_traces(json: &JsonHooks, settings: &mut Value) {
     if let Some(hooks) = settings.get_mut(json.key).and_then(Value::as_object_mut) {
         hooks.retain(|_, groups| groups.as_array().is_none_or(|groups| !groups.is_empty()));
@@ -182,7 +182,7 @@ impl Parsed {
             Some(body) => ("\u{feff}", body),
             None => ("", text),
         };
-        // An empty file, as made by `touch`, has no settings to lose.
+        // An empty file, as created by `touch`, has no settings to lose.
         let body = if body.trim().is_empty() { "{}\n" } else { body };
         if syntax == Syntax::Json {
             // The error message uses the terms of the standard.
@@ -210,7 +210,7 @@ impl Parsed {
         self.tree.object_value()?.object_value(json.key)
     }
 
-    /// Rejects text that an edit could not keep intact, in one message.
+    /// Rejects text that an edit could not keep intact, reporting all problems at once.
     fn check_shapes(&self, json: &JsonHooks) -> Result<(), SettingsError> {
         let settings = self.settings()?;
         let mut problems = Vec::new();
@@ -259,7 +259,7 @@ enum Level {
     Events,
 }
 
-/// A duplicate key. Parsers disagree about which one counts, so an edit might change the wrong one.
+/// Reports duplicate keys. Parsers disagree about which one counts, so an edit might change the wrong one.
 fn repeated_names(object: &CstObject, (key, level): (&str, Level), problems: &mut Vec<String>) {
     let mut names: Vec<String> = object.properties().iter().map(name_of).collect();
     names.sort_unstable();
@@ -271,7 +271,7 @@ fn repeated_names(object: &CstObject, (key, level): (&str, Level), problems: &mu
             Level::Events => Some(format!("{key}.{name}")),
         };
         if let Some(place) = place.filter(|_| previous == Some(name)) {
-            problems.push(format!("{place} is there more than once"));
+            problems.push(format!("{place} occurs more than once"));
         }
         previous = Some(name);
     }
@@ -361,7 +361,7 @@ enum KeptEntry {
     At((usize, usize)),
 }
 
-/// Chooses the entry to keep and updates it. Only an entry without a matcher can be kept.
+/// Selects the entry to keep and updates it. Only an entry without a matcher can be kept.
 fn keep_one(json: &JsonHooks, event: &CstObjectProp, hook: &Hook) -> KeptEntry {
     let ours: Vec<_> =
         our_entries(json, event).into_iter().filter(|entry| entry.reach == MatcherScope::Every).collect();
@@ -392,8 +392,8 @@ fn update(entry: &CstObject, hook: &Hook) {
     }
 }
 
-/// Removes recall's entries of one event except the kept one, and everything that becomes empty. Returns how many
-/// entries were removed.
+/// Removes recall's entries of one event except the kept one, and everything that becomes empty. Returns the number of
+/// removed entries.
 fn sweep(json: &JsonHooks, event: &CstObjectProp, kept: KeptEntry) -> usize {
     let mut removed = 0;
     let shape = json.groups_of(&name_of(event));
@@ -711,8 +711,8 @@ mod tests {
         check(r#"{"hooks": []}"#, "hooks is an array");
         check(r#"{"hooks": {"Stop": [null]}}"#, "hooks.Stop[0] is null");
         check(r#"{"hooks": {"Stop": [{"hooks": {}}]}}"#, "hooks.Stop[0].hooks is an object");
-        check(r#"{"hooks": {"Stop": [], "Stop": []}}"#, "hooks.Stop is there more than once");
-        check(r#"{"hooks": {}, "hooks": {}}"#, "hooks is there more than once");
+        check(r#"{"hooks": {"Stop": [], "Stop": []}}"#, "hooks.Stop occurs more than once");
+        check(r#"{"hooks": {}, "hooks": {}}"#, "hooks occurs more than once");
     }
 
     #[test]

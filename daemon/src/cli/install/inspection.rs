@@ -1,4 +1,4 @@
-//! Finds which hooks each agent has registered and whether they can work, for `recall doctor`.
+//! Determines which hooks each agent has registered and whether they can work, for `recall doctor`.
 //!
 //! Only reads. Unreadable settings are a finding, never an error.
 
@@ -32,12 +32,12 @@ pub struct AgentReport {
     pub presence: Presence,
     /// The path of the agent's program, if it was found.
     pub program: Option<PathBuf>,
-    /// `None` when the program was not found or did not answer in time.
+    /// `None` if the program was not found or did not respond in time.
     pub version: Option<AgentVersion>,
     pub connected_by: ConnectedBy,
-    /// The newest version that was run with recall, if this one is newer.
+    /// The newest version tested with recall, if this one is newer.
     pub tried: Option<AgentVersion>,
-    /// When the agent can get context, as a phrase.
+    /// A phrase that says when the agent can receive context.
     pub given: String,
     pub settings: PathBuf,
     pub state: SettingsState,
@@ -67,9 +67,9 @@ pub enum SettingsState {
     /// The file is invalid, with the reason. The agent ignores it too.
     Unreadable(String),
     Read {
-        /// One entry for each event that is wanted or registered, the wanted ones first.
+        /// One entry for each event that is wanted or registered, wanted ones first.
         events: Vec<EventReport>,
-        /// If off, no hook runs at all.
+        /// If off, no hook runs.
         switch: HookSwitch,
         /// An enabled plugin with the same hooks, which reports every event a second time.
         plugin: Option<String>,
@@ -83,7 +83,7 @@ pub struct EventReport {
     pub state: EventState,
 }
 
-/// How an event is registered; of several problems the most important one.
+/// How an event is registered. If there are several problems, the most important one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EventState {
     Installed,
@@ -92,20 +92,20 @@ pub enum EventState {
     /// The hook's program does not exist, so the agent reports an error for every event.
     ShimMissing(PathBuf),
     ShimNotExecutable(PathBuf),
-    /// Registered this many times, so that every event is reported as often.
+    /// Registered this many times, so every event is reported as often.
     Duplicate(usize),
     /// A matcher hides some events.
     Partial,
-    /// Uses another `recall-shim` than the one beside this `recall`.
+    /// Uses a different `recall-shim` from the one next to this `recall`.
     OtherShim(PathBuf),
-    /// The right program, but in another format or with another timeout than this version writes.
+    /// The right program, but in a different format or with a different timeout than this version writes.
     Outdated,
     /// Registered but not wanted for this version of the agent.
     Unwanted,
 }
 
 impl AgentReport {
-    /// True when every wanted event is registered correctly and hooks are enabled.
+    /// Whether every wanted event is registered correctly and hooks are enabled.
     pub fn is_healthy(&self) -> bool {
         match &self.state {
             SettingsState::Read { events, switch: HookSwitch::On, plugin: None } => {
@@ -163,7 +163,7 @@ pub(crate) enum GuardHook {
     Installed,
 }
 
-/// Starts no program.
+/// Determines the state of the hook. Starts no program.
 pub(crate) fn guard_hook(agent: LocalAgent<'_>) -> GuardHook {
     let registration = Registration { guarding: Guarding::Calls, ..Registration::default() };
     let SettingsState::Read { events, .. } = state(agent, &registration, None) else {
@@ -178,7 +178,7 @@ pub(crate) fn guard_hook(agent: LocalAgent<'_>) -> GuardHook {
     if events.iter().any(is_missing) { GuardHook::Missing } else { GuardHook::Installed }
 }
 
-/// The agents of this user that report to recall. Starts no program.
+/// Returns the agents of this user that report to recall. Starts no program.
 pub(crate) fn connected(agents: Agents) -> Vec<&'static str> {
     connected_specs(agents).iter().map(|spec| spec.title).collect()
 }
@@ -197,7 +197,8 @@ pub(crate) fn has_connected(agents: Agents) -> bool {
     environment.is_some_and(|environment| specs.any(|spec| connected::was_connected(&environment, spec.name)))
 }
 
-/// The agents that `recall install` connected for the user and that reported lately, but whose hooks are gone. Starts no program.
+/// Returns the agents that `recall install` connected for the user and that reported recently, but whose hooks are
+/// gone. Starts no program.
 pub(crate) fn vanished(agents: Agents, reported: &[ReportedAnswer]) -> Vec<(&'static AgentSpec, Moment)> {
     if reported.is_empty() {
         return Vec::new();
@@ -223,7 +224,7 @@ pub(crate) fn vanished(agents: Agents, reported: &[ReportedAnswer]) -> Vec<(&'st
     known.filter(|(spec, one)| !runs_hooks(spec, one)).map(|(spec, one)| (spec, one.at)).collect()
 }
 
-/// The agents of this user that are connected but do not ask before a call.
+/// Returns the agents of this user that are connected but do not ask before a call.
 pub(crate) fn without_guard_hook(agents: Agents, guarding: Guarding) -> Vec<&'static str> {
     let Some(environment) = Environment::of_process() else { return Vec::new() };
     let local = agents.iter().filter(|spec| spec.guards.are_for(guarding)).map(|spec| LocalAgent {
@@ -234,7 +235,7 @@ pub(crate) fn without_guard_hook(agents: Agents, guarding: Guarding) -> Vec<&'st
     local.filter(|agent| guard_hook(*agent) == GuardHook::Missing).map(|agent| agent.spec.title).collect()
 }
 
-/// The file that contains, or should contain, the agent's hooks.
+/// Returns the file that contains, or should contain, the agent's hooks.
 pub(super) fn hooks_file(agent: LocalAgent<'_>) -> Option<PathBuf> {
     let part = agent.spec.install.hooks.first()?;
     let path = agent.path(&part.place)?;
@@ -248,7 +249,7 @@ pub(super) fn hooks_file(agent: LocalAgent<'_>) -> Option<PathBuf> {
     }
 }
 
-/// Settings that still keep the hooks from working after these changes, such as a disabled plugin.
+/// Returns settings that will keep the hooks from working even after these changes, such as a disabled plugin.
 pub(super) fn obstacles(agent: LocalAgent<'_>, edits: &[Edit]) -> (HookSwitch, Option<String>) {
     let text_at = |path: &Path| {
         let planned = edits.iter().find(|edit| edit.file.path() == path);
@@ -281,7 +282,7 @@ fn read(path: &Path) -> Result<Option<String>, FileError> {
     SettingsFile::at(path)?.read()
 }
 
-/// The state of all files with hooks.
+/// Determines the state of all files with hooks.
 fn state(agent: LocalAgent<'_>, registration: &Registration, shim: Option<&Path>) -> SettingsState {
     let mut reports = Vec::new();
     let mut files = 0;
@@ -319,13 +320,13 @@ fn state(agent: LocalAgent<'_>, registration: &Registration, shim: Option<&Path>
     SettingsState::Read { events: reports, switch, plugin }
 }
 
-/// The state of a plugin's file, or of a permission for it.
+/// Determines the state of a plugin's file, or of a permission for it.
 fn file_report(path: &Path, text: Option<&str>, wanted: &Wanted, shim: Option<&Path>) -> EventReport {
     let event = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let is_there = text.is_some_and(|text| wanted.is_in(text));
     let state = match wanted.put(text) {
         _ if !is_there => EventState::Missing,
-        // Without a shim of our own there is nothing to compare.
+        // Without our own shim there is nothing to compare.
         Ok(wanted) if shim.is_some() && text != Some(wanted.as_str()) => EventState::Outdated,
         Ok(_) => EventState::Installed,
         Err(_) => EventState::Missing,
@@ -378,14 +379,14 @@ fn event_state(
     }
     match (found, shim) {
         (Some(found), Some(shim)) if found != shim => EventState::OtherShim(found),
-        // Without a shim of our own there is nothing to compare.
+        // Without our own shim there is nothing to compare.
         (_, Some(_)) if !hook.is_written_as(&entry.entry) => EventState::Outdated,
         _ => EventState::Installed,
     }
 }
 
-/// The file that a hook runs: an absolute path, relative to the home folder, or from `PATH`. Only the agent can
-/// expand other variables.
+/// Returns the file that a hook runs: an absolute path, a path relative to the home folder, or a program from `PATH`.
+/// Only the agent can expand other variables.
 fn shim_path(spelled: &str, environment: &Environment) -> Option<PathBuf> {
     let home = environment.home();
     for prefix in ["~/", "$HOME/", "${HOME}/"] {

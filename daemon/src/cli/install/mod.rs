@@ -108,7 +108,7 @@ pub fn run(args: &InstallArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let folder = args.project.then(this_project).transpose()?;
     let scope = folder.as_deref().map_or(SettingsOwner::User, SettingsOwner::Project);
     let access = if args.mcp { Access::HooksAndServer } else { Access::Hooks };
-    // A user with a memory has been asked before.
+    // A user who has a memory was asked before.
     let is_first = paths(&environment).is_some_and(|paths| !paths.database().exists());
     let installed = agents.clone();
     let installation = Installation {
@@ -164,14 +164,14 @@ pub(in crate::cli) fn guarding(environment: &Environment) -> Guarding {
     }
 }
 
-/// The folder of the project that the current folder is in.
+/// Returns the folder of the project that contains the current folder.
 pub(super) fn this_project() -> anyhow::Result<PathBuf> {
     let here = std::env::current_dir().context("finding the current folder")?;
     let root = PathBuf::from(recall_repository::facts(&here).folder);
     Ok(if root.as_os_str().is_empty() { here } else { root })
 }
 
-/// The environment of this process, or advice for the user if it has none.
+/// Returns the environment of this process, or advice for the user if it has none.
 pub(super) fn environment() -> anyhow::Result<Environment> {
     let failure = || Failure::failed("Cannot find the home folder").hint("Set HOME to an absolute path.");
     Environment::of_process().ok_or_else(|| failure().into())
@@ -187,7 +187,7 @@ fn no_program(error: ProgramsError) -> anyhow::Error {
     }
 }
 
-/// The named agents, else those that seem to be in use.
+/// Returns the named agents, or else those that seem to be in use.
 fn selected(known: Agents, names: &[String], environment: &Environment) -> Vec<&'static AgentSpec> {
     if names.is_empty() {
         return known
@@ -198,7 +198,7 @@ fn selected(known: Agents, names: &[String], environment: &Environment) -> Vec<&
     names.iter().filter_map(|name| known.named(name)).collect()
 }
 
-/// The access that agents get.
+/// What agents get access to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Hooks,
@@ -249,7 +249,7 @@ impl Installation<'_> {
         if self.agents.is_empty() {
             let titles: Vec<_> = self.known.iter().map(|spec| spec.title).collect();
             writeln!(out, "No coding agent was found (looked for {}).", titles.join(", "))?;
-            writeln!(out, "Run `recall install` again once there is one.")?;
+            writeln!(out, "Run `recall install` again once you have installed one.")?;
         }
         let mut edits = Vec::new();
         for &spec in &self.agents {
@@ -300,7 +300,7 @@ impl Installation<'_> {
             let path = edit.file.path().display();
             writeln!(
                 out,
-                "  {WARNING}Other users may write to {path} (mode {mode:o}) and change what your agent runs.{WARNING:#}"
+                "  {WARNING}Other users can write to {path} (mode {mode:o}) and change what your agent runs.{WARNING:#}"
             )?;
             writeln!(out, "  recall keeps the mode. To close the file: chmod go-w '{path}'")?;
         }
@@ -352,7 +352,7 @@ impl Installation<'_> {
         Ok(())
     }
 
-    /// Makes the first session greet the user. If there is a memory already, no greeting is needed.
+    /// Makes the first session greet the user. If there is already a memory, no greeting is needed.
     fn announce(&self) {
         let Some(paths) = paths(self.environment) else { return };
         if self.scope == SettingsOwner::User
@@ -364,7 +364,7 @@ impl Installation<'_> {
         }
     }
 
-    /// The service to set up; `None` if there is nothing to do.
+    /// Returns the service to set up; `None` if there is nothing to do.
     fn plan_service(&self, out: &mut dyn Write) -> anyhow::Result<Option<Service<'_>>> {
         let Some(service) = self.service else { return Ok(None) };
         match service.plan(&self.programs.recall)? {
@@ -373,7 +373,7 @@ impl Installation<'_> {
                 Ok(None)
             }
             Plan::Current => {
-                writeln!(out, "Service: set up already.")?;
+                writeln!(out, "Service: already set up.")?;
                 Ok(None)
             }
             Plan::Write(files) => {
@@ -412,7 +412,7 @@ fn skipped_hooks(spec: &AgentSpec, out: &mut dyn Write) -> std::io::Result<()> {
     )
 }
 
-/// `A, B or C`.
+/// Formats a list as `A, B or C`.
 fn list(agents: &[&'static AgentSpec]) -> String {
     let titles: Vec<_> = agents.iter().map(|spec| spec.title).collect();
     match titles.split_last() {
@@ -422,7 +422,7 @@ fn list(agents: &[&'static AgentSpec]) -> String {
     }
 }
 
-/// Settings are text, so the path must be valid UTF-8.
+/// Returns the path as text. Settings are text, so it must be valid UTF-8.
 fn text_of(program: &Path) -> anyhow::Result<&str> {
     let failure = || Failure::failed(format!("the path of {} is not valid UTF-8", program.display()));
     program.to_str().ok_or_else(|| failure().hint("move recall to another folder").into())

@@ -1,4 +1,4 @@
-//! Asks which program writes the notes: once, in `recall install`, at a terminal. Nothing is turned on without a yes.
+//! Asks which program writes the notes: once, in `recall install`, at a terminal. Nothing is enabled without a yes.
 
 use std::io::{BufRead, Write};
 
@@ -12,10 +12,10 @@ use recall_config::Config;
 use recall_config::change::{self, Origin};
 use recall_config::keys::Key;
 
-/// The daily limit after a yes.
+/// The daily limit set by a yes.
 const TOKENS_PER_DAY: &str = "100000";
 
-/// Asks about the first agent whose own program can write notes, unless the user has decided already.
+/// Asks about the first agent whose own program can write notes, unless the user has already decided.
 pub(super) fn offer(
     agents: &[&'static AgentSpec],
     paths: &Paths,
@@ -38,7 +38,7 @@ pub(super) fn offer(
     let answer = Choice::read(input, &question, out)?;
     let decided: &[(&str, &str)] = match answer {
         Choice::Go => &[("compression.backend", backend), ("compression.tokens_per_day", TOKENS_PER_DAY)],
-        // Recorded, so that nobody is asked again.
+        // Recorded, so that the user is not asked again.
         Choice::Leave => &[("compression.backend", "extractive")],
     };
     let file = SettingsFile::at(paths.config_file())?;
@@ -51,7 +51,7 @@ pub(super) fn offer(
     match answer {
         Choice::Go => writeln!(
             out,
-            "`recall config test` tries it; `recall config unset compression.backend` ends it."
+            "`recall config test` tries it; `recall config unset compression.backend` turns it off."
         )?,
         Choice::Leave => writeln!(
             out,

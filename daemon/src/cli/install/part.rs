@@ -1,4 +1,4 @@
-//! Recall's part of one settings file of any kind: adds it, removes it, and checks whether it is there.
+//! recall's part of one settings file of any kind: adds it, removes it, and checks whether it is there.
 
 use serde_json::{Map, Value};
 
@@ -7,7 +7,7 @@ use super::hook_settings::{self, Parsed, Removal, SettingsError};
 use super::{json_values, toml_settings};
 use recall_agents::settings::{JsonHooks, JsonValues, KeyPath, OwnFile, OwnKind, PlacedValue, TomlList};
 
-/// Recall's part of a file, ready to write.
+/// recall's part of a file, ready to write.
 #[derive(Clone, Debug)]
 pub(crate) enum Wanted {
     JsonHooks(&'static JsonHooks, Vec<Hook>),
@@ -15,12 +15,12 @@ pub(crate) enum Wanted {
     JsonValues(&'static JsonValues, Vec<PlacedValue>),
     TomlList(&'static TomlList, Vec<Hook>),
     TomlTable(KeyPath, Map<String, Value>),
-    /// The whole text.
+    /// The whole text of a file.
     OwnFile(String, OwnKind),
 }
 
 impl Wanted {
-    /// The text with recall's part. Equal text if nothing changes.
+    /// Returns the text with recall's part. Equal text if nothing changes.
     pub(super) fn put(&self, before: Option<&str>) -> Result<String, SettingsError> {
         let text = before.unwrap_or_default();
         match self {
@@ -36,7 +36,7 @@ impl Wanted {
         }
     }
 
-    /// The text without recall's part. A file of recall's own becomes empty.
+    /// Returns the text without recall's part. A file of recall's own becomes empty.
     pub(super) fn take(&self, text: &str) -> Result<Removal, SettingsError> {
         match self {
             Self::JsonHooks(json, _) => hook_settings::uninstall(json, text),
@@ -54,7 +54,7 @@ impl Wanted {
         self.take(text).is_ok_and(|removal| removal.entries > 0)
     }
 
-    /// The parsed settings; `None` if they cannot be read.
+    /// Parses the settings; `None` if they cannot be parsed.
     fn meaning(&self, text: &str) -> Option<Value> {
         match self {
             Self::JsonHooks(json, _) => Some(Parsed::of(json.syntax, text).ok()?.value),
@@ -73,7 +73,7 @@ impl Wanted {
     }
 }
 
-/// The parsed text without possible leftovers of these parts. After an uninstall this recognises the settings from
+/// Parses the text without possible leftovers of these parts. After an uninstall, this recognises the settings from
 /// before the installation.
 pub(super) fn meaning_without_traces(parts: &[Wanted], text: &str) -> Option<Value> {
     let mut meaning = parts.first()?.meaning(text)?;

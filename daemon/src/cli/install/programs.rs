@@ -1,7 +1,7 @@
 //! The paths of recall's programs for settings and service units.
 //!
 //! The path must stay valid after an upgrade. So a program that was started through a symlink, as package managers
-//! install it, is named by the symlink. If the shim is not beside the symlink, the real folder is used.
+//! install it, is named by the symlink. If the shim is not next to the symlink, the real folder is used.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -19,22 +19,22 @@ pub(crate) struct Programs {
     pub(crate) shim: PathBuf,
 }
 
-/// Why the paths cannot be determined.
+/// Why the paths could not be determined.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub(crate) enum ProgramsError {
-    #[error("cannot tell where recall itself is")]
+    #[error("cannot determine the path of recall itself")]
     NoRecall,
     #[error("there is no executable recall-shim in {}", .0.display())]
     NoShim(PathBuf),
     #[error("{} is not an executable file", .0.display())]
     NotExecutable(PathBuf),
-    /// The name by which hooks call the shim and are recognized.
+    /// Hooks call the shim by this name, and it is how they are recognised.
     #[error("{} is not named recall-shim", .0.display())]
     OtherName(PathBuf),
 }
 
 impl Programs {
-    /// The running `recall` and the shim beside it, or the shim at `wish`.
+    /// Finds the running `recall`, and the shim next to it or at `wish`.
     pub(crate) fn find(environment: &Environment, wish: Option<&Path>) -> Result<Self, ProgramsError> {
         let real = std::env::current_exe().map_err(|_| ProgramsError::NoRecall)?;
         let called = std::env::args_os().next();
@@ -72,7 +72,7 @@ fn checked(shim: &Path) -> Result<PathBuf, ProgramsError> {
     Ok(shim)
 }
 
-/// The path that started recall, if it leads to the running program.
+/// Returns the path by which recall was started, if it leads to the running program.
 fn as_called(environment: &Environment, called: &OsStr, real: &Path) -> Option<PathBuf> {
     let called = Path::new(called);
     let path = match called.parent() {

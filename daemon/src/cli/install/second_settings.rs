@@ -26,8 +26,7 @@ pub enum SecondCommands {
     Different,
 }
 
-/// Finds the project files that register events of an earlier file again. Skips unreadable files, as the agent
-/// does.
+/// Finds project files that register events of an earlier file again. Skips unreadable files, as the agent does.
 pub(super) fn find(json: &JsonHooks, place: &Place, user: &Path, folders: &[PathBuf]) -> Vec<SecondSettings> {
     let of_project = folders.iter().flat_map(|folder| place.project.iter().map(|file| folder.join(file)));
     let mut known: Vec<(PathBuf, Vec<FoundEntry>)> = Vec::new();

@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// The suffix of the single backup of the settings before recall.
+/// The suffix of the only backup, which contains the settings before recall.
 const BACKUP_SUFFIX: &str = ".recall-backup";
 /// A larger file is not a settings file.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
-/// The kernel follows the same number of symlinks.
+/// The number of symlinks that the kernel follows.
 const MAX_LINKS: usize = 40;
 
 /// Why a settings file could not be read or replaced.
@@ -40,14 +40,14 @@ pub(crate) struct SettingsFile {
 }
 
 impl SettingsFile {
-    /// Follows the symlinks of `path`, also dangling ones.
+    /// Follows the symlinks of `path`, even dangling ones.
     pub(crate) fn at(path: &Path) -> Result<Self, FileError> {
         let mut target = path.to_path_buf();
         for _ in 0..MAX_LINKS {
             let Ok(next) = fs::read_link(&target) else {
                 return Ok(Self { path: path.to_path_buf(), target });
             };
-            // `join` keeps an absolute link as it is.
+            // `join` keeps an absolute link target unchanged.
             target = target.parent().unwrap_or(Path::new("")).join(next);
         }
         Err(io_error("follow the symlinks of", path)(io::Error::from(ErrorKind::InvalidInput)))
@@ -57,7 +57,7 @@ impl SettingsFile {
         &self.path
     }
 
-    /// The mode of the file, if other users may write to it.
+    /// Returns the mode of the file if other users may write to it.
     pub(crate) fn open_mode(&self) -> Option<u32> {
         let mode = fs::metadata(&self.target).ok()?.mode() & 0o7777;
         (mode & 0o022 != 0).then_some(mode)
@@ -70,12 +70,12 @@ impl SettingsFile {
         self.path.with_file_name(name)
     }
 
-    /// The text, or `None` if the file does not exist.
+    /// Returns the text, or `None` if the file does not exist.
     pub(crate) fn read(&self) -> Result<Option<String>, FileError> {
         read(&self.target)
     }
 
-    /// The text of the backup, if there is one.
+    /// Returns the text of the backup, if there is one.
     pub(crate) fn read_backup(&self) -> Result<Option<String>, FileError> {
         read(&self.backup_path())
     }
@@ -100,7 +100,7 @@ impl SettingsFile {
         replace(&self.backup_path(), &self.target, text)
     }
 
-    /// Deletes a file that recall created. Through a symlink the target is deleted and the link stays.
+    /// Deletes a file that recall created. If it is a symlink, the target is deleted and the link stays.
     pub(crate) fn remove(&self) -> Result<(), FileError> {
         remove(&self.target)
     }
@@ -147,18 +147,18 @@ fn read(path: &Path) -> Result<Option<String>, FileError> {
     Ok(Some(text))
 }
 
-/// Writes `text` to `path`, with mode and owner of `like` if that exists.
+/// Writes `text` to `path`, with the mode and owner of `like` if that exists.
 fn replace(path: &Path, like: &Path, text: &str) -> Result<(), FileError> {
     let folder = folder_of(path);
     let failed = |action| io_error(action, path);
     let mut temporary = tempfile::Builder::new()
         .prefix(".recall-")
         .tempfile_in(folder)
-        .map_err(io_error("make a temporary file in", folder))?;
+        .map_err(io_error("create a temporary file in", folder))?;
     temporary.write_all(text.as_bytes()).map_err(failed("write"))?;
     if let Ok(metadata) = fs::metadata(like) {
         let file = temporary.as_file();
-        // Only root can change owners; for other users the owner is right already.
+        // Only root can change owners; for other users the owner is already right.
         let ours = file.metadata().map_err(failed("write"))?;
         if (ours.uid(), ours.gid()) != (metadata.uid(), metadata.gid()) {
             let _ = fchown(file, Some(metadata.uid()), Some(metadata.gid()));
@@ -168,7 +168,7 @@ fn replace(path: &Path, like: &Path, text: &str) -> Result<(), FileError> {
     }
     temporary.as_file().sync_all().map_err(failed("write"))?;
     temporary.persist(path).map_err(|error| failed("replace")(error.error))?;
-    // Sync the folder, or a power failure may restore the old file.
+    // Syncs the folder; otherwise a power failure may restore the old file.
     let _ = File::open(folder).and_then(|folder| folder.sync_all());
     Ok(())
 }

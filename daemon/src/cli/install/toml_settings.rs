@@ -8,7 +8,7 @@ use toml_edit::{ArrayOfTables, DocumentMut, Item, Table};
 use super::hook_entry::{Hook, shim_of};
 use super::hook_settings::{FoundEntry, MatcherScope, Removal, SettingsError};
 
-/// The agent's own records among the events.
+/// The key under which the agent keeps its own records among the events.
 const STATE: &str = "state";
 
 fn parse(text: &str) -> Result<DocumentMut, SettingsError> {
@@ -20,7 +20,7 @@ fn parse(text: &str) -> Result<DocumentMut, SettingsError> {
     })
 }
 
-/// The whole file as a value; `None` if it is not TOML.
+/// Parses the whole file; `None` if it is not TOML.
 pub(super) fn value(text: &str) -> Option<Value> {
     toml::from_str(text).ok()
 }
@@ -40,7 +40,7 @@ pub(super) fn has_others_hooks(text: &str) -> bool {
     })
 }
 
-/// Recall's entries.
+/// Returns recall's entries.
 pub(super) fn survey(text: &str) -> Vec<FoundEntry> {
     let value = value(text).unwrap_or_default();
     let mut found = Vec::new();
@@ -115,7 +115,7 @@ pub(super) fn uninstall_hooks(text: &str) -> Result<Removal, SettingsError> {
     Ok(Removal { text: file.to_string(), entries })
 }
 
-/// Recall's entries in a list of tables.
+/// Returns recall's entries in a list of tables.
 pub(super) fn survey_list(text: &str, key: &str) -> Vec<FoundEntry> {
     let value = value(text).unwrap_or_default();
     let entries = value.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -127,7 +127,7 @@ pub(super) fn survey_list(text: &str, key: &str) -> Vec<FoundEntry> {
     found.collect()
 }
 
-/// Registers exactly these hooks, behind the user's. Returns equal text if nothing changes.
+/// Registers exactly these hooks, after the user's. Returns equal text if nothing changes.
 pub(super) fn install_list(text: &str, key: &str, hooks: &[Hook]) -> Result<String, SettingsError> {
     let present = survey_list(text, key);
     let is_there = |hook: &Hook| present.iter().any(|entry| hook.is_written_as(&entry.entry));
@@ -157,7 +157,7 @@ pub(super) fn uninstall_list(text: &str, key: &str) -> Result<Removal, SettingsE
     Ok(Removal { text: file.to_string(), entries })
 }
 
-/// Sets the values of the table at this path and keeps its other keys.
+/// Sets the values of the table at this path, keeping its other keys.
 pub(super) fn install_table(
     text: &str,
     path: &[&str],

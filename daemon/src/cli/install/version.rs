@@ -1,8 +1,8 @@
 //! Asks an agent for its version, with a deadline.
 //!
-//! The version decides which events may be registered, and how. An agent is a large program: it may start slowly,
-//! ask for an update, or leave a child that keeps its output open. The rest of its process group is killed at the
-//! deadline.
+//! The version decides which events may be registered, and how. An agent is a large program: it may start slowly, ask
+//! for an update, or leave behind a child that keeps its output open. At the deadline the rest of its process group is
+//! killed.
 
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -18,7 +18,7 @@ use recall_agents::settings::AgentVersion;
 
 /// Agents answered within one second on a small machine, and within two under load.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(5);
-/// A version is a short line.
+/// The maximum number of bytes read, because a version is a short line.
 const MAX_ANSWER: u64 = 4096;
 
 /// Runs `program --version`. Returns `None` if it cannot be started, prints no version, or takes longer than

@@ -1,5 +1,5 @@
-//! The tools. Each answers with a text: from a structured answer, Claude Code gives its model the structure instead of
-//! the text, which costs about three times as many tokens.
+//! The tools. Each answers with text: from a structured answer, Claude Code passes the structure to its model instead
+//! of the text, which costs about three times as many tokens.
 
 use std::path::Path;
 
@@ -25,12 +25,12 @@ use recall_app::requests::Request;
 use recall_config::{Code, McpWriting};
 use recall_domain::plain::plain;
 
-/// The most results of a search.
+/// The maximum number of results of a search.
 const MOST: u32 = 100;
 const NEWEST: &str = "kind:observation";
 const NOTHING: &str = "Nothing found.";
 const NEW: &str =
-    "Nothing is remembered of this project yet. With all = true, search looks in every project.";
+    "Nothing is known about this project yet. With all = true, search covers all projects.";
 
 /// An id as models write it: a number or a text.
 #[derive(Debug, Deserialize)]
@@ -49,7 +49,7 @@ impl Id {
     }
 }
 
-/// One name or several, as models write them. Of several, only the first is used.
+/// One name or several, as models write them. If there are several, only the first is used.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Names {
@@ -140,7 +140,7 @@ pub(super) struct OutlineCall {
     asked: String,
 }
 
-/// A tool with its arguments.
+/// A tool call with its arguments.
 #[derive(Debug)]
 pub(super) enum Call {
     Search(SearchCall),
@@ -157,7 +157,7 @@ pub(super) enum Call {
 }
 
 impl Call {
-    /// `None` if there is no such tool, or the user does not allow it.
+    /// Parses a call. `None` if there is no such tool, or the user does not allow it.
     pub(super) fn parse(name: &str, arguments: Value, offer: Offer) -> Option<serde_json::Result<Self>> {
         use serde_json::from_value;
         let writes = offer.writing == McpWriting::On;
@@ -211,7 +211,7 @@ impl Call {
 fn search(call: SearchCall, folder: &str) -> anyhow::Result<String> {
     let mut text = call.query;
     let kind = call.kind.as_deref().map(|name| match name {
-        // Another memory's tools use this name for the kind.
+        // Other memory tools use this name for the kind.
         "observations" => ("kind", "observation"),
         "sessions" => ("kind", "summary"),
         "prompts" => ("kind", "prompt"),
@@ -243,7 +243,7 @@ fn here(folder: &str) -> Filter {
     Filter { project: Some(folder.to_owned()), since_ms: None, limit: None }
 }
 
-/// The lines that answer a question about the calls of earlier sessions.
+/// Returns the lines that answer a question about the calls of earlier sessions.
 fn told<T, R: Request<Response = TextAnswer<T>>>(folder: &str, question: R) -> anyhow::Result<String> {
     let answer = match ask(question) {
         Err(_) if is_new(folder) => return Ok(NEW.to_owned()),
@@ -310,7 +310,7 @@ fn get(call: IdsCall, folder: &str) -> anyhow::Result<String> {
             Err(error) => missing.push(error),
         }
     }
-    // One wrong id must not cost the other results.
+    // One wrong id must not prevent the other results.
     if items.is_empty() {
         return Err(missing
             .into_iter()
@@ -327,7 +327,7 @@ fn get(call: IdsCall, folder: &str) -> anyhow::Result<String> {
     Ok(fenced(&told.join("\n\n")) + &notes)
 }
 
-/// An overview of a session.
+/// Returns an overview of a session.
 pub(super) fn session(id: &str) -> anyhow::Result<String> {
     let mut text = Vec::new();
     session_text::tell(&mut text, &ask(Session { id: id.to_owned() })?)?;

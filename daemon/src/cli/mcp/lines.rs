@@ -1,5 +1,5 @@
-//! Reads the client's lines. Each line that expects an answer gets one, even if it cannot be read, because a client
-//! waits for its answer for ever. The library's own transport drops such lines.
+//! Reads the client's lines. Each line that expects an answer gets one, even if it cannot be parsed, because a client
+//! waits for its answer forever. The library's own transport drops such lines.
 
 use std::sync::Arc;
 
@@ -12,15 +12,15 @@ use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::{Mutex, mpsc};
 
-/// The longest line that is read. Of a longer one, only both ends are kept.
+/// The maximum length of a line. Of a longer one, only both ends are kept.
 const LONGEST: usize = 16 * 1024 * 1024;
-/// How many bytes of each end are kept, to find the id of the request.
+/// The number of bytes kept of each end, to find the id of the request.
 const END: usize = 4 * 1024;
-/// How many messages wait for the server before reading stops.
+/// The number of messages that may wait for the server before reading stops.
 const WAITING: usize = 8;
-/// The most requests of a batch that are refused one by one.
+/// The maximum number of requests of a batch that are refused individually.
 const REFUSED: usize = 100;
-/// The requests that this server answers. The library treats one with wrong parameters as an unknown request.
+/// The methods that this server supports. The library treats a request with invalid parameters as unknown.
 const METHODS: [&str; 7] = [
     "initialize",
     "tools/list",
@@ -194,11 +194,11 @@ fn message(object: Map<String, Value>) -> Read {
     let method = object.get("method").and_then(Value::as_str).map(str::to_owned);
     let (given, id) = (object.get("id").cloned(), object.get("id").and_then(usable));
     let is_current = object.get("jsonrpc").is_some_and(|version| version == "2.0");
-    // Answering an error with an error could go on for ever.
+    // Answering an error with an error could go on forever.
     let is_error = method.is_none() && object.contains_key("error");
     let wrong_parameters = || {
         let why =
-            format!("The parameters of {:?} are not what it takes.", method.as_deref().unwrap_or_default());
+            format!("The parameters of {:?} are invalid.", method.as_deref().unwrap_or_default());
         refused(ErrorCode::INVALID_PARAMS, &why, id.clone())
     };
     match serde_json::from_value::<ClientJsonRpcMessage>(Value::Object(object)) {
@@ -217,11 +217,11 @@ fn message(object: Map<String, Value>) -> Read {
     }
 }
 
-/// Refuses each request in a batch, because each expects an answer. The protocol has no batches any more.
+/// Refuses each request in a batch, because each expects an answer. The protocol no longer has batches.
 fn batch(items: &[Value]) -> Read {
     let ids = items.iter().filter_map(|item| usable(item.get("id")?)).take(REFUSED);
     let refuse = |id| {
-        refusal(ErrorCode::INVALID_REQUEST, "Send each message on a line of its own, not in an array.", id)
+        refusal(ErrorCode::INVALID_REQUEST, "Send each message on its own line, not in an array.", id)
     };
     let mut refusals: Vec<Value> = ids.map(|id| refuse(Some(id))).collect();
     if refusals.is_empty() || refusals.len() == REFUSED {
@@ -230,12 +230,12 @@ fn batch(items: &[Value]) -> Read {
     Read::Refused(refusals)
 }
 
-/// An id that is valid in an answer.
+/// Returns an id that is valid in an answer.
 fn usable(id: &Value) -> Option<Value> {
     (id.is_string() || id.is_i64() || id.is_u64()).then(|| id.clone())
 }
 
-/// The id of a message that is damaged or cut off after it.
+/// Returns the id of a message that is damaged or truncated after it.
 fn id_at_start(line: &[u8]) -> Option<Value> {
     struct Id<'a>(&'a mut Option<Value>);
 
@@ -264,7 +264,7 @@ fn id_at_start(line: &[u8]) -> Option<Value> {
     id
 }
 
-/// The id at the end of a message, where most clients write it.
+/// Returns the id at the end of a message, where most clients write it.
 fn id_at_end(line: &[u8]) -> Option<Value> {
     const KEY: &[u8] = b"\"id\":";
     let at = line.windows(KEY.len()).rposition(|part| part == KEY)?;

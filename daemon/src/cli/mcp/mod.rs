@@ -1,7 +1,7 @@
 //! `recall mcp`: lets an agent's model query the memory, over the Model Context Protocol on stdin and stdout.
 //!
-//! It is an adapter over the same typed requests as the other commands. Each call uses its own connection, so a
-//! restarted daemon does not matter. Only the protocol is written to stdout.
+//! An adapter over the same typed requests as the other commands. Each call uses its own connection, so a restarted
+//! daemon does not matter. Only the protocol is written to stdout.
 
 mod notes;
 mod lines;
@@ -35,16 +35,16 @@ use recall_config::Config;
 use recall_domain::plain::plain;
 use tools::Offer;
 
-/// How long a client may take to name its roots. After that the process's folder is used.
+/// How long a client may take to name its roots. After that, the process's folder is used.
 const ROOTS_WITHIN: Duration = Duration::from_secs(1);
-/// The most summaries in the list of resources.
+/// The maximum number of summaries in the list of resources.
 const SUMMARIES: u32 = 20;
 
 #[derive(Debug, Args)]
 pub struct McpArgs {}
 
 /// # Errors
-/// When the client's first message is not of the protocol, or stdin or stdout fail.
+/// When the client's first message does not follow the protocol, or stdin or stdout fail.
 pub fn run() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -59,17 +59,17 @@ pub fn run() -> anyhow::Result<()> {
 /// One client's server.
 #[derive(Default)]
 struct Server {
-    /// The folder whose project is used, once it is known.
+    /// The folder whose project is used, once known.
     folder: OnceCell<String>,
 }
 
-/// Asks the daemon.
+/// Sends a request to the daemon.
 fn ask<R: Request>(request: R) -> anyhow::Result<R::Response> {
     Client::connect(Start::IfNeeded)?.ask(request)?.read()
 }
 
 impl Server {
-    /// The first root of the client, else the folder of this process.
+    /// Returns the first root of the client, or else the folder of this process.
     async fn folder(&self, context: &RequestContext<RoleServer>) -> String {
         let folder = self.folder.get_or_init(|| async {
             let has_roots =
@@ -83,7 +83,8 @@ impl Server {
     }
 }
 
-/// The client's first root. Newer versions of the protocol have no roots, but clients of older ones still name them.
+/// Returns the client's first root. Newer versions of the protocol have no roots, but clients of older ones still name
+/// them.
 #[allow(deprecated)]
 async fn first_root(context: &RequestContext<RoleServer>) -> Option<String> {
     let roots = tokio::time::timeout(ROOTS_WITHIN, context.peer.list_roots()).await.ok()?.ok()?;
@@ -118,7 +119,7 @@ fn offer() -> Offer {
     )
 }
 
-/// Converts one of our errors. A wrong argument is the caller's error; the others are internal.
+/// Converts one of our errors. A wrong argument is the caller's error; all others are internal.
 fn protocol_error(error: &anyhow::Error) -> ErrorData {
     let failure = error.chain().find_map(|cause| cause.downcast_ref::<Failure>());
     let hint = failure.and_then(|failure| failure.hint.as_deref()).unwrap_or_default();
@@ -224,7 +225,7 @@ impl ServerHandler for Server {
     ) -> Result<ListPromptsResult, ErrorData> {
         let about = PromptArgument::new("subject").with_description("What it is about").with_required(true);
         let prompt =
-            Prompt::new("what-do-you-know", Some("What the memory has about a subject"), Some(vec![about]));
+            Prompt::new("what-do-you-know", Some("What the memory contains about a subject"), Some(vec![about]));
         Ok(ListPromptsResult { prompts: vec![prompt], ..ListPromptsResult::default() })
     }
 
@@ -249,7 +250,7 @@ impl ServerHandler for Server {
     }
 }
 
-/// The text of one item, as `recall show` prints it.
+/// Returns the text of one item, as `recall show` prints it.
 fn shown(id: &str, folder: &str) -> anyhow::Result<Vec<recall_app::answers::found::ShownItem>> {
     Ok(ask(Show { id: id.to_owned(), folder: Some(folder.to_owned()) })?.items)
 }

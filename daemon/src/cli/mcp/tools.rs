@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use recall_config::{Code, McpWriting};
 
-/// The tools that the user allows beside those that read the memory.
+/// The tools that the user allows besides those that read the memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Offer {
     pub(super) writing: McpWriting,
@@ -27,7 +27,7 @@ fn tool(name: &'static str, description: &'static str, properties: Value, requir
     Tool::new(name, description, schema(properties, required))
 }
 
-/// The tools that read the calls of earlier sessions.
+/// Returns the tools that read the calls of earlier sessions.
 fn questions_about_calls() -> [Tool; 3] {
     [
         tool(
@@ -38,7 +38,7 @@ fn questions_about_calls() -> [Tool; 3] {
         ),
         tool(
             "fix",
-            "Where an error was met before, and what was done until the same call passed.",
+            "Where an error occurred before, and what was done until the same call passed.",
             json!({"error": {"type": "string", "description": "The line of the error"}}),
             &["error"],
         ),
@@ -51,7 +51,7 @@ fn questions_about_calls() -> [Tool; 3] {
     ]
 }
 
-/// The tools for a client, with those that write only if the user allows it.
+/// Returns the tools for a client. Those that write are included only if the user allows it.
 pub(super) fn list(offer: Offer) -> Vec<Tool> {
     // Some clients that translate schemas for a model do not support a list of types.
     let id = json!({"anyOf": [{"type": "integer"}, {"type": "string"}]});
@@ -119,7 +119,7 @@ pub(super) fn list(offer: Offer) -> Vec<Tool> {
     if offer.writing == McpWriting::On {
         tools.push(tool(
             "remember",
-            "Keep something the user asks you to remember, in one or two whole sentences.",
+            "Store something the user asks you to remember, in one or two complete sentences.",
             json!({
                 "text": {"type": "string"},
                 "type": {"type": "string", "description": "Such as decision, preference, gotcha"},

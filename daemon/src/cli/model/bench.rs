@@ -21,9 +21,9 @@ use recall_embedding::{Embedder, InstalledModels, Model, Purpose};
 
 /// How often each time is measured.
 const TIMES: usize = 20;
-/// In how many results an answer is looked for.
+/// The number of results in which an answer is searched.
 const RESULTS: u32 = 50;
-/// The largest file of questions.
+/// The maximum size of the file of questions, in bytes.
 const MOST_BYTES: u64 = 1 << 20;
 
 #[derive(Debug, Args)]
@@ -41,7 +41,7 @@ pub struct BenchArgs {
 #[derive(Serialize)]
 struct Measured {
     model: String,
-    /// Milliseconds of one thread: the median.
+    /// The median, in milliseconds of one thread.
     passage_ms: f64,
     question_ms: f64,
     /// Absent if no daemon uses the model.
@@ -105,7 +105,7 @@ pub(super) fn run(
     table(out, &[&told, "first", "first 5", "first 10", "MRR"], &rows)?;
     writeln!(
         out,
-        "{DIM}Of the questions, in percent: their answer is first, or among the first 5 or 10 results.{DIM:#}"
+        "{DIM}Percentage of questions whose answer is the first result, or among the first 5 or 10.{DIM:#}"
     )?;
     Ok(())
 }
@@ -114,7 +114,7 @@ fn questions(args: &BenchArgs) -> anyhow::Result<Vec<(String, String)>> {
     let file = &args.questions;
     let is_small = std::fs::metadata(file).is_ok_and(|found| found.is_file() && found.len() <= MOST_BYTES);
     let text = if is_small { std::fs::read_to_string(file).ok() } else { None };
-    let lines = text.with_context(|| format!("reading {} as a text of at most 1 MiB", file.display()))?;
+    let lines = text.with_context(|| format!("reading {} as text of at most 1 MiB", file.display()))?;
     let lines: Vec<&str> = lines.lines().filter(|line| !line.trim().is_empty()).collect();
     let read = lines.iter().zip(1..).map(|(line, number)| {
         let (question, id) = line.rsplit_once('\t').ok_or_else(|| {
@@ -163,13 +163,13 @@ fn ranking(name: &str, questions: &[(String, String)], paths: &Paths) -> anyhow:
     Ok(Some(Ranking { questions, words: Ranks::of(&words), words_and_meaning: Ranks::of(&both) }))
 }
 
-/// The rank of a question's answer, from 1.
+/// Returns the rank of a question's answer, from 1.
 fn rank(results: &[SearchResult], id: &str) -> Option<usize> {
     let is_it = |result: &SearchResult| terminal::id(result.id).trim_start_matches('#') == id;
     results.iter().position(is_it).map(|place| place + 1)
 }
 
-/// The score of a result without its part for meaning. Fits are added, and everything else is multiplied.
+/// Returns the score of a result without its part for meaning. Fits are added, and everything else is multiplied.
 fn by_words(result: &SearchResult) -> f32 {
     let sources = result.why.as_ref().map(|why| why.sources.as_slice()).unwrap_or_default();
     let all: f32 = sources.iter().map(|source| source.fit).sum();

@@ -1,7 +1,7 @@
-//! Downloads files by HTTP. It continues where an earlier download stopped, follows redirects only to known hosts, and
+//! Downloads files over HTTP. Continues where an earlier download stopped, follows redirects only to known hosts, and
 //! reads no more than was announced.
 //!
-//! An incomplete file is kept beside its target as `NAME.part`. A complete file with wrong contents is deleted.
+//! An incomplete file is kept next to its target as `NAME.part`. A complete file with wrong contents is deleted.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -16,7 +16,7 @@ use super::progress::DownloadProgress;
 use recall_embedding::{Published, PublishedFile};
 use recall_providers::client;
 
-/// The most redirects in a row.
+/// The maximum number of consecutive redirects.
 const MOST_REDIRECTS: usize = 5;
 
 /// How long a download may be silent, and how often it is restarted.
@@ -25,11 +25,11 @@ pub(super) struct Patience {
     pub connect: Duration,
     /// How long a connection may be silent.
     pub silence: Duration,
-    /// The most connections for one file. A new one continues where the last one broke.
+    /// The maximum number of connections for one file. A new one continues where the last one broke.
     pub connections: u32,
     /// The pause between two connections.
     pub pause: Duration,
-    /// The time for one file.
+    /// The time limit for one file.
     pub all: Duration,
 }
 
@@ -41,7 +41,7 @@ impl Patience {
         pause: Duration::from_millis(200),
         all: Duration::from_secs(12 * 3_600),
     };
-    /// For a download on the side, while the user waits for something else.
+    /// For a download that accompanies another command, while the user waits for that.
     pub(super) const IN_PASSING: Self = Self {
         connect: Duration::from_secs(5),
         silence: Duration::from_secs(10),
@@ -51,12 +51,12 @@ impl Patience {
     };
 }
 
-/// Why a file was not downloaded.
+/// Why a file could not be downloaded.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FetchError {
     #[error("{address} is not the address of a file")]
     Address { address: String },
-    #[error("no connection can be made here: {0}")]
+    #[error("cannot create a connection: {0}")]
     Setup(String),
     #[error("{host} cannot be reached ({why})")]
     Unreachable { host: String, why: String },
@@ -72,7 +72,7 @@ pub(super) enum FetchError {
     Circle { host: String },
     #[error("the connection to {host} broke after {got} of {size} bytes of {file} ({why})")]
     Broken { host: String, file: String, got: u64, size: String, why: String },
-    #[error("{file} did not come within {} minutes; {got} bytes of it are here", within.as_secs() / 60)]
+    #[error("{file} did not arrive within {} minutes; {got} bytes of it were received", within.as_secs() / 60)]
     TooLong { file: String, within: Duration, got: u64 },
     #[error("{file} is not the published file: {what}")]
     Wrong { file: String, what: String },
@@ -91,10 +91,10 @@ impl FetchError {
     }
 }
 
-/// Conditions for a file.
+/// What a download must look like.
 pub(super) enum Wanted<'a> {
     Published(&'a PublishedFile),
-    /// An archive. Only the files in it are known.
+    /// An archive, of which only the files inside are known.
     Archive {
         name: &'a str,
         most: u64,
@@ -129,7 +129,7 @@ pub(super) struct Fetcher<'a> {
     runtime: tokio::runtime::Runtime,
     client: reqwest::Client,
     patience: Patience,
-    /// Decides where a redirect may lead.
+    /// The published model, which determines the allowed redirects.
     model: &'a Published,
 }
 
@@ -141,7 +141,7 @@ struct Part {
 }
 
 impl<'a> Fetcher<'a> {
-    /// `address` is that of any of the files, to choose the certificates.
+    /// Creates a fetcher. `address` is that of any of the files, and determines the certificates.
     pub(super) fn new(
         address: &str,
         proxy: Option<reqwest::Proxy>,
@@ -215,7 +215,7 @@ impl<'a> Fetcher<'a> {
         Ok(())
     }
 
-    /// One connection.
+    /// Reads over one connection.
     async fn read(
         &self,
         url: &Url,
@@ -263,7 +263,7 @@ impl<'a> Fetcher<'a> {
         }
     }
 
-    /// The answer of the server that has the file, after redirects.
+    /// Returns the response of the server that has the file, after redirects.
     async fn answer(
         &self,
         url: &Url,
@@ -280,11 +280,11 @@ impl<'a> Fetcher<'a> {
             let (outcome, is_reached) = match sent {
                 Ok(Ok(response)) => (Ok(response), true),
                 Ok(Err(error)) => (Err(reason(&error)), !error.is_connect()),
-                Err(_) => (Err("it does not answer".to_owned()), false),
+                Err(_) => (Err("it does not respond".to_owned()), false),
             };
             let response = match outcome {
                 Ok(response) => response,
-                // The server has sent something before.
+                // The server responded before.
                 Err(why) if from > 0 || is_reached => return Err(broken(&url, wanted, from, why)),
                 Err(why) => return Err(FetchError::Unreachable { host: host(&url), why }),
             };
@@ -298,7 +298,7 @@ impl<'a> Fetcher<'a> {
         Err(FetchError::Circle { host: host(&url) })
     }
 
-    /// The target of a redirect, if it is allowed.
+    /// Returns the target of a redirect, if it is allowed.
     fn next(&self, from: &Url, to: &str) -> Result<Url, FetchError> {
         let elsewhere = |to: &str| FetchError::Elsewhere { host: host(from), to: to.to_owned() };
         let to = from.join(to).map_err(|_| elsewhere(to))?;
@@ -333,7 +333,7 @@ fn broken(url: &Url, wanted: &Wanted<'_>, got: u64, why: String) -> FetchError {
     FetchError::Broken { host: host(url), file: wanted.name().to_owned(), got, size, why }
 }
 
-/// The position in the file at which an answer begins.
+/// Returns the position in the file at which a response begins.
 fn begins_at(response: &reqwest::Response) -> u64 {
     if response.status() != StatusCode::PARTIAL_CONTENT {
         return 0;
@@ -355,7 +355,7 @@ fn host(url: &Url) -> String {
     url.host_str().unwrap_or_default().to_owned()
 }
 
-/// The innermost cause, which tells a person what to do.
+/// Returns the innermost cause, which tells a person what to do.
 fn reason(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(inner) = cause.source() {

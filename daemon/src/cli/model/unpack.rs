@@ -12,12 +12,12 @@ use sha2::{Digest, Sha256};
 use super::fetch::{hex, is_published};
 use recall_embedding::{Published, PublishedFile};
 
-/// The most entries of an archive that are examined.
+/// The maximum number of archive entries that are examined.
 const MOST_ENTRIES: usize = 10_000;
-/// The most bytes of a tar that are read, compressed or not.
+/// The maximum number of bytes read from a tar, compressed or not.
 const MOST_BYTES: u64 = 2 << 30;
 
-/// Why the source contains no model.
+/// Why the source does not contain the model.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum UnpackError {
     #[error("cannot read {}: {source}", path.display())]

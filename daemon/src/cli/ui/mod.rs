@@ -1,8 +1,8 @@
 //! `recall ui`: a terminal interface to the memory.
 //!
 //! `state.rs` is a pure function from a state and an event to the next state and the requests to send. `view.rs` draws
-//! a state. `worker.rs` asks the daemon on its own thread, so a slow answer never delays a key. This file connects the
-//! three to the terminal.
+//! a state. `worker.rs` queries the daemon on its own thread, so a slow answer never delays a key. This file connects
+//! the three to the terminal.
 
 mod row;
 mod state;
@@ -47,7 +47,7 @@ pub struct UiArgs {
 
 /// The events that the main thread waits for.
 enum Arrival {
-    /// Everything that has come from the terminal since the last reading.
+    /// Everything that arrived from the terminal since the last reading.
     Terminal(Vec<Event>),
     Answer(WorkerAnswer),
     /// The terminal cannot be read any more.
@@ -68,10 +68,10 @@ pub fn run(args: &UiArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     show(Ui::new(scope, &args.query.join(" ")))
 }
 
-/// Opens the interface on what waits for a review: of a project, or of all.
+/// Opens the interface on what awaits review, for one project or all.
 ///
 /// # Errors
-/// When the daemon does not answer, or the terminal cannot be used.
+/// When the daemon does not respond, or the terminal cannot be used.
 pub(in crate::cli) fn review(project: Option<String>) -> anyhow::Result<()> {
     show(Ui::for_review(project.map_or(ShownProjects::All, ShownProjects::Project)))
 }
@@ -95,8 +95,8 @@ fn show(ui: Ui) -> anyhow::Result<()> {
         }
     });
 
-    // Also restores the terminal when something panics.
-    let mut terminal = ratatui::try_init().context("taking over the terminal")?;
+    // Also restores the terminal after a panic.
+    let mut terminal = ratatui::try_init().context("initialising the terminal")?;
     let outcome =
         execute!(std::io::stdout(), EnableMouseCapture).context("switching the mouse on").and_then(|()| {
             let ends = Ends { ask, arrivals, want_keys };
@@ -120,7 +120,7 @@ impl Ends {
     }
 }
 
-/// Waits for the terminal, and takes everything that has arrived.
+/// Waits for the terminal, and returns everything that has arrived.
 fn events() -> std::io::Result<Vec<Event>> {
     let mut events = vec![event::read()?];
     while event::poll(Duration::ZERO)? {
@@ -180,7 +180,7 @@ fn edit_alone(terminal: &mut ratatui::DefaultTerminal, id: i64) -> anyhow::Resul
     Ok(outcome)
 }
 
-/// Has the user rewrite an observation, as `recall edit` does, and reports the result.
+/// Lets the user rewrite an observation, like `recall edit`, and returns the result.
 fn edited(id: i64) -> anyhow::Result<String> {
     let mut client = Client::connect(Start::IfNeeded)?;
     Ok(match edit::rewrite(&mut client, &id.to_string())? {

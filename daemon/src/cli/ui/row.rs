@@ -16,7 +16,7 @@ pub(super) enum Target {
     /// The id for `show`.
     Item(String),
     Session(String),
-    /// All statements on one subject, by the id of the newest.
+    /// All statements about one subject, identified by the newest.
     Thread(i64),
 }
 
@@ -68,12 +68,12 @@ impl Row {
     }
 }
 
-/// Whether an observation of this status holds.
+/// Returns whether an observation with this status is valid.
 pub(super) fn validity(status: &str) -> Validity {
     if status == "active" { Validity::Holds } else { Validity::Past }
 }
 
-/// A title with who made it, if that was on another machine.
+/// Returns a title, with its author if made on another machine.
 fn by(title: String, author: Option<&str>) -> String {
     match author {
         Some(author) => format!("{title} (by {author})"),

@@ -14,7 +14,7 @@ use super::super::failure::Failure;
 use super::row::{Row, Target, Validity};
 use super::worker::{Ask, Change, MOST_ROWS, Page, ROWS, Rest, Source, WorkerAnswer};
 
-/// The number of rows that the mouse wheel moves.
+/// The number of rows that one step of the mouse wheel moves.
 const WHEEL: isize = 3;
 /// More rows are requested this many rows before the end, so that they arrive in time.
 const AHEAD: usize = 100;
@@ -33,7 +33,7 @@ pub(super) enum Tab {
     Observations,
     Sessions,
     Threads,
-    /// What nobody has looked at.
+    /// Observations that nobody has reviewed.
     Review,
 }
 
@@ -50,7 +50,7 @@ impl Tab {
     }
 }
 
-/// The part of the screen that takes keys.
+/// The part of the screen that receives keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Focus {
     Query,
@@ -101,7 +101,7 @@ impl Listing {
         self.selected = self.selected.min(self.rows.len().saturating_sub(1));
     }
 
-    /// The page that reloads the shown rows.
+    /// Returns the page that reloads the shown rows.
     fn again(&self) -> Page {
         let shown = u32::try_from(self.rows.len()).unwrap_or(MOST_ROWS);
         match self.page {
@@ -110,7 +110,7 @@ impl Listing {
         }
     }
 
-    /// The page after the shown rows; `None` if there is none.
+    /// Returns the page after the shown rows; `None` if there is none.
     fn more(&self) -> Option<Page> {
         let last = self.rows.last().filter(|_| self.rest == Rest::More)?;
         if self.source.is_by_time() {
@@ -124,7 +124,7 @@ impl Listing {
     }
 }
 
-/// Where the parts were drawn last, for the mouse.
+/// Where the parts were last drawn, for the mouse.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Places {
     pub(super) tabs: [Rect; Tab::ALL.len()],
@@ -137,7 +137,7 @@ pub(super) struct Places {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Ask(Vec<Ask>),
-    /// The editor has the terminal until this observation is written.
+    /// Give the terminal to the editor until this observation is written.
     Edit(i64),
     Leave,
 }
@@ -180,12 +180,12 @@ impl Ui {
         }
     }
 
-    /// The screen that opens on what waits for a review.
+    /// Creates the screen that opens on what awaits review.
     pub(super) fn for_review(scope: ShownProjects) -> Self {
         Self { focus: Focus::List, lists: vec![Listing::new(Source::Review)], ..Self::new(scope, "") }
     }
 
-    /// The requests of an empty screen.
+    /// Returns the requests of an empty screen.
     pub(super) fn first(&mut self) -> Vec<Ask> {
         vec![self.reload()]
     }
@@ -216,12 +216,12 @@ impl Ui {
         matches!(self.list().map(|list| &list.source), Some(Source::Search(_)))
     }
 
-    /// The query of the shown list; empty for lists that are not a search.
+    /// Returns the query of the shown list; empty for lists that are not a search.
     pub(super) fn query(&self) -> &str {
         if self.is_search() { self.input.value() } else { "" }
     }
 
-    /// Begins an empty search, which lists the newest observations.
+    /// Starts an empty search, which lists the newest observations.
     fn new_search(&mut self) -> Vec<Ask> {
         self.input = Input::default();
         self.show(Tab::Observations)
@@ -417,7 +417,7 @@ impl Ui {
         }
         if self.lists.len() > 1 {
             self.lists.pop();
-            // Answers still under way are outdated.
+            // Answers still in transit are outdated.
             if let Some(list) = self.list_mut() {
                 list.loading = false;
             }
@@ -486,7 +486,7 @@ impl Ui {
         }
     }
 
-    /// The editor has ended.
+    /// Handles the end of the editor.
     pub(super) fn on_edited(&mut self, outcome: anyhow::Result<String>) -> Vec<Ask> {
         match outcome {
             Ok(notice) => self.notice = notice,
@@ -508,13 +508,13 @@ impl Ui {
         vec![Ask::Change(Change::Mark { id, validity })]
     }
 
-    /// What was told should not have been.
+    /// Marks an item as wrongly injected.
     fn wrong(&mut self) -> Vec<Ask> {
         match self.selected().and_then(|row| row.target.clone()) {
             Some(Target::Item(id)) => vec![Ask::Change(Change::Wrong { id })],
             Some(Target::Thread(id)) => vec![Ask::Change(Change::Wrong { id: id.to_string() })],
             _ => {
-                self.notice = "Select the item that should not have been told".into();
+                self.notice = "Select the item that should not have been injected".into();
                 Vec::new()
             }
         }
@@ -604,7 +604,7 @@ impl Ui {
                 self.notice = notice;
                 let rows = self.lists.iter_mut().flat_map(|list| &mut list.rows);
                 rows.filter(|row| row.observation == Some(id)).for_each(|row| row.validity = validity);
-                // Whatever it was, a person has looked at it. The next one moves up.
+                // Either way, a person has reviewed it. The next one moves up.
                 let reviewed = self.lists.iter_mut().filter(|list| list.source == Source::Review);
                 reviewed.for_each(|list| list.remove(|row| row.observation == Some(id)));
                 let mut asked = self.ask_detail();
@@ -655,7 +655,7 @@ impl Ui {
     }
 }
 
-/// A failure in one line, with the next step.
+/// Formats a failure in one line, with the next step.
 fn told(error: &anyhow::Error) -> String {
     let hint = error.downcast_ref::<Failure>().and_then(|failure| failure.hint.as_deref());
     match hint {
@@ -671,8 +671,8 @@ fn answer_dialog(dialog: Dialog, key: KeyCode) -> Vec<Ask> {
     }
 }
 
-/// The text of an answer, with the command line's styles. Stored texts contain none, because the client removes control
-/// characters.
+/// Converts the text of an answer, with the command line's styles. Stored texts contain none, because the client
+/// removes control characters.
 fn styled(text: &[u8]) -> Text<'static> {
     text.into_text().unwrap_or_else(|_| Text::raw(String::from_utf8_lossy(text).into_owned()))
 }

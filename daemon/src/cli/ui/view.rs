@@ -12,7 +12,7 @@ use super::state::{Dialog, Focus, Listing, Places, ShownProjects, Tab, Ui};
 use super::worker::{Rest, Source};
 use recall_domain::ids::Timestamp;
 
-/// From this width on, the detail is beside the list and not below it.
+/// From this width on, the detail is beside the list instead of below it.
 const BESIDE_FROM: u16 = 110;
 /// From this width on, the help has two columns.
 const TWO_COLUMNS_FROM: u16 = 80;
@@ -41,10 +41,10 @@ const KEYS: [[(&str, &str); 10]; 2] = [
         ("t", "timeline around the item"),
         ("T", "thread of the observation"),
         ("y", "keep: it was reviewed"),
-        ("x", "reject: it is not told"),
+        ("x", "reject: never inject it"),
         ("r", "resolve or reopen"),
         ("p", "pin or unpin"),
-        ("w", "should not have been told"),
+        ("w", "wrongly injected"),
         ("e", "edit in $EDITOR"),
         ("f", "forget"),
         ("?", "this help"),
@@ -101,7 +101,7 @@ pub(super) fn draw(frame: &mut Frame, ui: &mut Ui, now: Timestamp) {
     }
 }
 
-/// The positions of the tabs, for the mouse.
+/// Returns the positions of the tabs, for the mouse.
 fn tabs(head: Rect) -> [Rect; Tab::ALL.len()] {
     let mut left = head.x + width_of(NAME);
     Tab::ALL.map(|tab| {
@@ -193,7 +193,7 @@ fn nothing(list: &Listing) -> &'static str {
     match (&list.source, list.loading) {
         (_, true) => "  …",
         (Source::Search(words), false) if words.trim().is_empty() => {
-            "  Nothing is remembered here yet. Work with a connected agent (`recall install`), or press a for all projects."
+            "  Nothing is stored here yet. Work with a connected agent (`recall install`), or press a for all projects."
         }
         (Source::Search(_), false) => "  Nothing found. Press a to search all projects.",
         (Source::Review, false) => "  Nothing waits for a review here. Press a for all projects.",
@@ -240,13 +240,13 @@ fn kind_style(kind: &str) -> Style {
     }
 }
 
-/// The plain words of a query, in lower case, as a title may contain them.
+/// Returns the plain words of a query, in lower case, as a title may contain them.
 fn marked_words(query: &str) -> Vec<String> {
     let plain = |word: &&str| word.len() > 1 && !word.starts_with('-') && !word.contains(':');
     query.split(|c: char| c.is_whitespace() || c == '"').filter(plain).map(str::to_lowercase).collect()
 }
 
-/// The title in spans, with the words of the query emphasised.
+/// Returns the title in spans, with the words of the query emphasised.
 fn with_marks(title: &str, words: &[String]) -> Vec<Span<'static>> {
     let lower = title.to_lowercase();
     // If lower case changes the length, positions in the two texts differ.
@@ -265,14 +265,14 @@ fn with_marks(title: &str, words: &[String]) -> Vec<Span<'static>> {
     spans
 }
 
-/// The first occurrence of a word from `from` on.
+/// Returns the first occurrence of a word at or after `from`.
 fn next_mark(lower: &str, from: usize, words: &[String]) -> Option<(usize, usize)> {
     let tail = lower.get(from..)?;
     let found = words.iter().filter_map(|word| tail.find(word.as_str()).map(|at| (from + at, word.len())));
     found.min_by_key(|(at, length)| (*at, usize::MAX - length)).map(|(at, length)| (at, at + length))
 }
 
-/// At most `width` columns; the last is an ellipsis if the text was cut.
+/// Returns at most `width` columns; a shortened text ends with an ellipsis.
 fn clipped(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
@@ -289,7 +289,7 @@ fn clipped(text: &str, width: usize) -> String {
     short
 }
 
-/// The age, as one number and one letter.
+/// Formats the age as one number and one letter.
 pub(in crate::cli) fn age(now: Timestamp, at: Timestamp) -> String {
     let minutes = now.0.saturating_sub(at.0).max(0) / 60_000;
     match minutes {

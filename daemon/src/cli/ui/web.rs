@@ -17,7 +17,7 @@ const OPENER: &str = "open";
 #[cfg(not(target_os = "macos"))]
 const OPENER: &str = "xdg-open";
 
-/// Opens a link that works once if there is a desktop session; else prints it.
+/// Opens a one-time link if there is a desktop session; otherwise prints it.
 ///
 /// Every user of the machine can read a program's arguments. So the browser opens a page that only this user can read,
 /// and the page redirects to the link.
@@ -48,7 +48,7 @@ pub(super) fn open(out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Replaces the whole page. Only the user may read it, because the link admits whoever has it.
+/// Replaces the whole page. Only the user may read it, because the link admits anyone who has it.
 fn write_page(path: &Path, link: &str) -> std::io::Result<()> {
     let folder = path.parent().unwrap_or(path);
     let mut file = tempfile::NamedTempFile::new_in(folder)?;

@@ -1,5 +1,5 @@
-//! Asks the daemon for the contents of the screen, one request at a time. If several requests of one kind wait, only
-//! the newest is sent: fast typing causes one search, not one per letter.
+//! Queries the daemon for the contents of the screen, one request at a time. If several requests of one kind are
+//! waiting, only the newest is sent: fast typing causes one search, not one per letter.
 
 use std::sync::mpsc::Receiver;
 
@@ -19,9 +19,9 @@ use recall_domain::document::DocumentKind;
 
 /// The number of rows of a first list and of a page: few enough to arrive at once.
 pub(super) const ROWS: u32 = 300;
-/// The most rows of a list without pages. The daemon returns no more.
+/// The maximum number of rows of a list without pages. The daemon returns no more.
 pub(super) const MOST_ROWS: u32 = 10_000;
-/// How many items a timeline has on each side of its item.
+/// The number of items that a timeline has on each side of its item.
 const AROUND: u32 = 100;
 /// The content of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub(super) enum Source {
     Around(String),
     /// Subjects with several statements, each shown by its newest.
     Threads,
-    /// What nobody has looked at.
+    /// Observations that nobody has reviewed.
     Review,
     /// All statements on an observation's subject.
     Thread(i64),
@@ -52,12 +52,12 @@ impl Source {
     }
 }
 
-/// Which rows of a list are requested.
+/// Which rows of a list to request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Page {
     /// The first rows, up to this many.
     First(u32),
-    /// The next page: the newest rows before this time, without `skip` rows that are on the screen already.
+    /// The next page: the newest rows before this time, without `skip` rows that are already on the screen.
     Next { until_ms: i64, skip: u32 },
 }
 
@@ -68,7 +68,7 @@ pub(super) enum Rest {
     Nothing,
 }
 
-/// A change by hand.
+/// A manual change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     Mark {
@@ -84,15 +84,15 @@ pub(super) enum Change {
         id: i64,
         verdict: Verdict,
     },
-    /// An item should not have been told where it was told last.
+    /// Marks an item as wrongly injected where it last was.
     Wrong {
         id: String,
     },
-    /// Undoes the last change.
+    /// Reverts the last change.
     Undo,
 }
 
-/// A request of the screen. The ticket comes back with the answer, so that an outdated answer is recognised.
+/// A request of the screen. The ticket comes back with the answer, so that outdated answers are recognised.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ask {
     List {
@@ -106,7 +106,7 @@ pub(super) enum Ask {
         target: Target,
     },
     Change(Change),
-    /// Asks what would be forgotten with an item.
+    /// Requests a preview of what would be forgotten with an item.
     PreviewForget {
         id: String,
     },
@@ -146,7 +146,7 @@ pub(super) enum WorkerAnswer {
     Failed(String),
 }
 
-/// Answers until there are no more requests or listeners.
+/// Serves until there are no more requests or listeners.
 pub(super) fn serve(mut client: Client, asked: &Receiver<Ask>, tell: impl Fn(WorkerAnswer) -> bool) {
     while let Ok(first) = asked.recv() {
         let mut waiting = vec![first];
@@ -168,7 +168,7 @@ pub(super) fn serve(mut client: Client, asked: &Receiver<Ask>, tell: impl Fn(Wor
     }
 }
 
-/// Drops list and detail requests that a later one of the same kind replaces. Changes stay, in order.
+/// Drops list and detail requests that a later one of the same kind replaces. Changes are kept, in order.
 pub(super) fn newest(waiting: Vec<Ask>) -> Vec<Ask> {
     let last = |is: fn(&Ask) -> bool| waiting.iter().rposition(is);
     let list = last(|ask| matches!(ask, Ask::List { .. }));
@@ -235,7 +235,7 @@ fn changed(client: &mut Client, change: &Change) -> anyhow::Result<WorkerAnswer>
             let told = ask(client, request)?.items.pop().and_then(|item| item.told);
             let moment = told.map(|told| told.moment).unwrap_or_default();
             let notice =
-                format!("{id} is not told again as it was, at {moment}; `recall wrong --undo` takes it back");
+                format!("{id} will not be injected again at {moment}; `recall wrong --undo` reverts this");
             return Ok(WorkerAnswer::Changed { notice, of: None });
         }
         Change::Undo => {
@@ -302,7 +302,7 @@ fn rows(
         Source::Session(id) => {
             let around = Timeline { id: id.clone(), before: 0, after: limit, folder };
             let items = ask(client, around)?.items;
-            // Work of other sessions may come between.
+            // Work of other sessions may come in between.
             let rest = full(items.len());
             let of_it = items.into_iter().filter(|item| item.session_id.as_ref() == Some(id));
             return Ok((of_it.map(Row::from).collect(), rest));
@@ -336,7 +336,7 @@ fn rows(
 /// The columns for a row of a thread.
 const COLUMNS: &str = "o.id, o.type, o.title, o.project, o.created_at_epoch, o.status";
 
-/// The newest observation of each subject with several statements, and their number.
+/// Selects the newest observation of each subject with several statements, and their number.
 fn threads(project: Option<&str>) -> String {
     let of_project =
         project.map(|name| format!("AND o.project = '{}'", name.replace('\'', "''"))).unwrap_or_default();
@@ -350,7 +350,7 @@ fn threads(project: Option<&str>) -> String {
     )
 }
 
-/// The observations of a thread, newest first.
+/// Selects the observations of a thread, newest first.
 fn thread(id: i64) -> String {
     format!(
         "WITH RECURSIVE said(id) AS (

@@ -1,5 +1,5 @@
-//! The folder of pages. Only files that recall wrote are changed or removed: each begins with a mark that contains its own
-//! name, so that a copy under another name is nobody's but the user's.
+//! The folder of pages. Only files that recall wrote are changed or removed: each begins with a mark that contains its
+//! own name, so a copy under another name belongs to the user.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use super::names::{FOLDERS, INDEX};
 use crate::cli::failure::Failure;
 
-/// How the name of a file that is being written begins.
+/// The prefix of a file that is being written.
 const UNFINISHED: &str = ".recall-page-";
 
 /// The first lines of a page.
@@ -20,20 +20,20 @@ pub(super) fn mark(name: &str) -> String {
     format!("---\nrecall: {name}\n")
 }
 
-/// How many pages were written, were the same already, and were removed.
+/// The numbers of pages that were written, already the same, and removed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Written {
     pub(super) written: usize,
     pub(super) unchanged: usize,
     pub(super) removed: usize,
-    /// Names of pages at whose places there is something of the user.
+    /// Names of pages in whose place the user has a file.
     pub(super) foreign: Vec<String>,
 }
 
-/// What is at a page's place.
+/// What exists in a page's place.
 enum Existing {
     Free,
-    /// A page of recall's with this content.
+    /// A page of recall's, with this content.
     Ours(Vec<u8>),
     Foreign,
 }
@@ -61,23 +61,23 @@ pub(super) fn write(folder: &Path, pages: &BTreeMap<String, String>) -> anyhow::
 }
 
 fn make_folder(folder: &Path) -> anyhow::Result<()> {
-    // The pages contain the memory, so they are as private.
+    // The pages contain the memory, so they are equally private.
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| {
-        Failure::failed(format!("Cannot make the folder {}: {error}", folder.display()))
+        Failure::failed(format!("Cannot create the folder {}: {error}", folder.display()))
             .hint("Name a folder that you may write to.")
             .into()
     })
 }
 
 fn place(path: &Path, name: &str) -> anyhow::Result<Existing> {
-    // The folder that the user named may be a link; those inside of it are recall's.
+    // The folder that the user named may be a symlink; those inside it are recall's.
     if name.contains('/') && path.parent().is_some_and(Path::is_symlink) {
         return Ok(Existing::Foreign);
     }
     let metadata = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Existing::Free),
-        // A file stands where the page's folder should be.
+        // A file exists where the page's folder should be.
         Err(error) if error.kind() == ErrorKind::NotADirectory => return Ok(Existing::Foreign),
         Err(error) => return Err(error).with_context(|| format!("looking at {}", path.display())),
     };
@@ -90,7 +90,7 @@ fn place(path: &Path, name: &str) -> anyhow::Result<Existing> {
     Ok(if content.starts_with(mark(name).as_bytes()) { Existing::Ours(content) } else { Existing::Foreign })
 }
 
-/// Writes beside the page and renames, so that nobody reads half a page.
+/// Writes a temporary file and renames it, so that nobody reads half a page.
 fn write_page(path: &Path, text: &str) -> anyhow::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     make_folder(folder)?;
@@ -111,7 +111,7 @@ fn write_page(path: &Path, text: &str) -> anyhow::Result<()> {
     })
 }
 
-/// Removes the pages of recall's that are none any more. Returns their number.
+/// Removes recall's pages that are no longer needed. Returns their number.
 fn remove_others(folder: &Path, pages: &BTreeMap<String, String>) -> anyhow::Result<usize> {
     let mut removed = 0;
     for inner in FOLDERS {
@@ -129,7 +129,7 @@ fn remove_others(folder: &Path, pages: &BTreeMap<String, String>) -> anyhow::Res
             let Some(file) = path.file_name().and_then(|name| name.to_str()) else { continue };
             let name = format!("{inner}/{file}");
             if file.starts_with(UNFINISHED) {
-                // Left by a run that was ended.
+                // Left behind by an interrupted run.
                 remove(&path)?;
             } else if !pages.contains_key(&name) && matches!(place(&path, &name)?, Existing::Ours(_)) {
                 remove(&path)?;

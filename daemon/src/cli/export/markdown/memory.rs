@@ -1,11 +1,11 @@
-//! The memory as the lines of an export say it, put together for pages.
+//! The memory, assembled for pages from the lines of an export.
 
 use std::collections::BTreeMap;
 
 use anyhow::Context as _;
 use serde::Deserialize;
 
-/// What pages are made of. Everything is in an order that does not depend on the order of the lines.
+/// The contents of the pages, in an order that does not depend on the order of the lines.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     /// By identity.
@@ -14,7 +14,7 @@ pub(super) struct Memory {
     pub(super) sessions: BTreeMap<String, Session>,
     /// By uuid.
     pub(super) notes: BTreeMap<String, Note>,
-    /// Notes and those that replaced them, by uuid.
+    /// Notes and their successors, by uuid.
     pub(super) replaced_by: BTreeMap<String, String>,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Session {
     pub(super) plans: Vec<Plan>,
     #[serde(skip)]
     pub(super) summary: Option<Summary>,
-    /// By uuid, the earliest first.
+    /// By uuid, earliest first.
     #[serde(skip)]
     pub(super) notes: Vec<String>,
 }
@@ -109,7 +109,7 @@ struct Superseded {
     by: String,
 }
 
-/// All that is read of a line that has no place on a page: calls are most of an export.
+/// All that is parsed of a line without a place on a page: most lines of an export are calls.
 #[derive(Deserialize)]
 struct Kind {
     #[serde(default)]
@@ -117,7 +117,7 @@ struct Kind {
 }
 
 impl Session {
-    /// Whether there is something to read.
+    /// Whether there is anything to read.
     pub(super) fn has_content(&self) -> bool {
         self.summary.is_some() || !self.notes.is_empty() || !self.plans.is_empty() || !self.turns.is_empty()
     }
@@ -131,10 +131,10 @@ impl Session {
 }
 
 impl Memory {
-    /// Adds a line of an export. A line stands after those that it names.
+    /// Adds a line of an export. A line comes after those that it names.
     ///
     /// # Errors
-    /// When a daemon of another version writes lines of another form.
+    /// When a daemon of another version writes lines of a different form.
     pub(super) fn add(&mut self, line: &str) -> anyhow::Result<()> {
         let Kind { kind } = serde_json::from_str(line).context("reading a line of the export")?;
         let unknown = || format!("reading a line of the export of the kind {kind}");
@@ -181,7 +181,7 @@ impl Memory {
         }
     }
 
-    /// Puts everything in order, when all lines were added.
+    /// Sorts everything once all lines were added.
     #[must_use]
     pub(super) fn complete(mut self) -> Self {
         for note in self.notes.values() {
@@ -199,7 +199,7 @@ impl Memory {
         self
     }
 
-    /// The notes that no session has made: what persons and models told recall.
+    /// Returns the notes that no session made: what persons and models told recall.
     pub(super) fn told(&self, project: &str) -> Vec<&Note> {
         let is_told = |note: &&Note| {
             note.project == project
@@ -210,11 +210,11 @@ impl Memory {
         notes
     }
 
-    /// The statements about one subject, the earliest first: notes that replaced one another.
+    /// Returns the statements about one subject, earliest first: notes that superseded one another.
     pub(super) fn threads(&self) -> Vec<Vec<&Note>> {
         let last = |uuid: &str| {
             let mut at = uuid;
-            // A circle means damage; it ends after as many steps as there are notes.
+            // A cycle indicates damage; the loop ends after as many steps as there are notes.
             for _ in 0..self.replaced_by.len() {
                 match self.replaced_by.get(at) {
                     Some(next) if self.notes.contains_key(next) => at = next,

@@ -1,4 +1,4 @@
-//! `recall export --markdown`: the memory as a folder of Markdown pages. One way: nothing is read back from them.
+//! `recall export --markdown`: the memory as a folder of Markdown pages. One way: the pages are never read back.
 
 mod folder;
 mod memory;
@@ -23,21 +23,21 @@ use crate::cli::terminal::counted;
 use folder::Written;
 use memory::Memory;
 
-/// Changes come in bursts: the pages are written when none has come for so long.
+/// Changes come in bursts, so the pages are written once no change has come for this long.
 const SETTLED: Duration = Duration::from_millis(500);
-/// A burst without an end is not waited for.
+/// The maximum wait for the end of a burst.
 const LATEST: Duration = Duration::from_secs(10);
-/// How often the database's files are looked at: forgetting and changes by hand tell no event.
+/// How often the database's files are checked, because forgetting and manual changes cause no event.
 const LOOK: Duration = Duration::from_secs(5);
-/// Reading the memory may take one part in so many of the time.
+/// Reading the memory may take one in this many parts of the time.
 const LEISURE: u32 = 10;
-/// The most foreign files that are named.
+/// The maximum number of foreign files that are named.
 const MOST_NAMED: usize = 5;
 
 /// Writes the pages once.
 ///
 /// # Errors
-/// When the daemon does not answer, the project is unknown, or the folder cannot be written.
+/// When the daemon does not respond, the project is unknown, or the folder cannot be written.
 pub(super) fn write_once(path: &Path, filter: &Filter, out: &mut dyn Write) -> anyhow::Result<()> {
     let done = sync(path, filter)?;
     tell(path, &done, out)
@@ -46,12 +46,12 @@ pub(super) fn write_once(path: &Path, filter: &Filter, out: &mut dyn Write) -> a
 /// Writes the pages, and again whenever the memory changes, until the daemon stops.
 ///
 /// # Errors
-/// As [`write_once`], and when the connection to the daemon is lost.
+/// See [`write_once`]; also when the connection to the daemon is lost.
 pub(super) fn watch(path: &Path, filter: &Filter, out: &mut dyn Write) -> anyhow::Result<()> {
     let paths = Paths::from_env().context("finding recall's folders")?;
     let follow = Follow { session: None, kinds: Vec::new() };
     let changes = changes_of(Client::connect(Start::IfNeeded)?.follow(follow)?);
-    // Whatever happens while the pages are written is told afterwards.
+    // Changes made while the pages are written are noticed afterwards.
     let mut seen = stamp(&paths);
     let begun = Instant::now();
     write_once(path, filter, out)?;
@@ -81,10 +81,10 @@ pub(super) fn watch(path: &Path, filter: &Filter, out: &mut dyn Write) -> anyhow
     }
 }
 
-/// What follows of the events of the daemon.
+/// The effect of the daemon's events.
 enum Change {
     Told,
-    /// There are no more.
+    /// No more events will come.
     Over(anyhow::Result<()>),
 }
 
@@ -116,7 +116,7 @@ fn changes_of(mut answers: Answers) -> Receiver<Change> {
     changes
 }
 
-/// Waits until nothing more is told for a while, and longer if reading the memory takes long.
+/// Waits until no change has come for a while, longer if reading the memory takes long.
 fn settle(changes: &Receiver<Change>, took: Duration) -> anyhow::Result<()> {
     let begun = Instant::now();
     let (until, latest) = (begun + took * LEISURE, begun + LATEST.max(took * LEISURE));
@@ -134,7 +134,7 @@ fn settle(changes: &Receiver<Change>, took: Duration) -> anyhow::Result<()> {
     }
 }
 
-/// What tells that the database was written to, without opening it.
+/// Returns metadata that shows writes to the database without opening it.
 fn stamp(paths: &Paths) -> Vec<Option<(SystemTime, u64)>> {
     let database = paths.database();
     let log = database.with_extension("db-wal");
@@ -155,7 +155,7 @@ fn read(filter: &Filter) -> anyhow::Result<Memory> {
     let mut memory = Memory::default();
     let mut from = None;
     loop {
-        // Not by `Answer::read`: pages show control characters as nothing, and everything else as it is.
+        // Bypasses `Answer::read`: pages show control characters as nothing, and everything else as it is.
         let part = client.ask(Export { filter: filter.clone(), from })?.unchanged()?;
         for line in &part.lines {
             memory.add(line)?;

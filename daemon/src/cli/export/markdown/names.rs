@@ -1,10 +1,10 @@
-//! Names of pages. They are made of ids alone, so that no title changes them.
+//! Names of pages. They are built from ids alone, so that no title changes them.
 
 use sha2::{Digest, Sha256};
 
 use super::memory::{Note, Project, Session};
 
-/// Characters of an id in a file's name. Longer ids end with a hash.
+/// The maximum length of an id in a file name. Longer ids end with a hash.
 const LONGEST: usize = 80;
 
 pub(super) const INDEX: &str = "index.md";
@@ -15,7 +15,7 @@ pub(super) fn of_session(session: &Session) -> String {
     format!("sessions/{}--{}.md", safe(&session.agent), safe(&session.session_id))
 }
 
-/// A project's name is chosen once; two projects of one name differ by their identities.
+/// Returns the page of a project. Its name is chosen once; two projects with the same name differ by their identities.
 pub(super) fn of_project(project: &Project) -> String {
     format!("projects/{}--{}.md", slug(&project.name), hash(&project.key))
 }
@@ -24,18 +24,18 @@ pub(super) fn of_day(day: &str) -> String {
     format!("days/{day}.md")
 }
 
-/// A thread is named by its first statement, because later ones come.
+/// Returns the page of a thread, named by its first statement because later ones will come.
 pub(super) fn of_thread(first: &Note) -> String {
     format!("threads/{}.md", safe(&first.uuid))
 }
 
-/// A file's name on any system. Two ids never get one name, also where capitals are not told apart.
+/// Returns a file name that is valid on any system. Two ids never share a name, even if case is ignored.
 fn safe(id: &str) -> String {
     let name = slug(id);
     if name == id && !id.is_empty() { name } else { format!("{name}-{}", hash(id)) }
 }
 
-/// Small letters, digits, `.`, `_` and `-`; other characters become `_`.
+/// Keeps lower-case letters, digits, `.`, `_` and `-`; other characters become `_`.
 fn slug(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "._-".contains(c);
     let small = text.chars().take(LONGEST).map(|c| c.to_ascii_lowercase());

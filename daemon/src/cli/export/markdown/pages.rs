@@ -1,5 +1,5 @@
-//! The pages: one for a session, a project, a day and a thread, and one that lists projects and days. Whatever is said in a
-//! page depends on the memory alone, so the same memory makes the same bytes.
+//! The pages: one per session, project, day and thread, and one that lists projects and days. A page depends only on
+//! the memory, so the same memory produces the same bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use super::memory::{Memory, Note, Project, Session};
 use super::names::{self, INDEX};
 use recall_domain::text::{one_line, shortened_line};
 
-/// Characters of a title in a list.
+/// The maximum length of a title in a list, in characters.
 const TITLE: usize = 120;
 
 /// All pages by their names.
@@ -46,7 +46,7 @@ struct Book<'a> {
 }
 
 impl<'a> Book<'a> {
-    /// Those with something to read, by name.
+    /// Returns the projects with something to read, by name.
     fn projects(&self) -> Vec<&'a Project> {
         let used: BTreeSet<&str> = (self.memory.sessions.values().map(|session| session.project.as_str()))
             .chain(self.memory.notes.values().map(|note| note.project.as_str()))
@@ -57,7 +57,7 @@ impl<'a> Book<'a> {
         projects
     }
 
-    /// The days with a prompt or a start of a session, and these sessions.
+    /// Returns the days with a prompt or a session start, and their sessions.
     fn days(&self) -> BTreeMap<String, Vec<&'a Session>> {
         let mut days: BTreeMap<String, Vec<&Session>> = BTreeMap::new();
         for session in self.memory.sessions.values() {
@@ -179,7 +179,7 @@ impl<'a> Book<'a> {
         page.finish()
     }
 
-    /// A thread, the statement that holds first.
+    /// Renders a thread, with the valid statement first.
     fn thread(&self, thread: &[&Note]) -> String {
         let [first, .., last] = thread else { return String::new() };
         let kind = [
@@ -311,7 +311,7 @@ impl Page {
         self.apart(&format!("## {}", heading.trim_end()));
     }
 
-    /// A line with an empty one before and after it.
+    /// Adds a line with an empty one before and after it.
     fn apart(&mut self, line: &str) {
         self.blank();
         self.line(line);
@@ -324,7 +324,7 @@ impl Page {
         }
     }
 
-    /// The page's text, which ends with one line break.
+    /// Returns the page's text, which ends with one line break.
     fn finish(self) -> String {
         format!("{}\n", self.text.trim_end())
     }
@@ -337,7 +337,7 @@ impl Page {
         }
     }
 
-    /// Stored text as a quotation: whatever it contains, it stays inside.
+    /// Adds stored text as a quotation, which nothing in the text can end.
     fn quoted(&mut self, text: &str) {
         self.blank();
         for line in text.trim().lines() {
@@ -348,7 +348,7 @@ impl Page {
     }
 }
 
-/// What is to be known of a note beside its text.
+/// Describes the state of a note besides its text.
 fn state(note: &Note) -> String {
     let mut words = Vec::new();
     match note.status.as_str() {
@@ -365,7 +365,7 @@ fn state(note: &Note) -> String {
     format!("({})", words.join(", "))
 }
 
-/// Stored text on one line that can neither begin nor end markup of the page.
+/// Returns stored text on one line that can neither begin nor end markup of the page.
 fn inline(text: &str) -> String {
     let visible: String = one_line(text).chars().filter(|c| !c.is_control()).collect();
     visible.replace('<', "&lt;")

@@ -90,7 +90,7 @@ fn a_cap_in_dollars_needs_prices() {
     let set = |key: &str, value: &str| stage.recall(["config", "set", key, value]);
     for key in ["compression.usd_per_day", "compression.project_usd_per_day"] {
         let said = set(key, "2");
-        let why = "caps nothing, because the price of m is not set: set compression.usd_per_mtok_in";
+        let why = "has no effect, because the price of m is not set: set compression.usd_per_mtok_in";
         assert!(said.code() == 2 && said.stderr.contains(why), "{said:?}");
     }
     assert_eq!(file(&stage), remote);
@@ -110,7 +110,7 @@ fn a_cap_in_dollars_needs_prices() {
 fn an_editor_gets_a_template_and_only_a_right_file_is_saved() {
     let (stage, said) = edit("sed -i 's/^# start_tokens = .*/start_tokens = 70/' \"$1\"\n");
     assert_eq!(said.code(), 0, "{said:?}");
-    assert!(file(&stage).contains("# Tokens after a compaction"), "{}", file(&stage));
+    assert!(file(&stage).contains("# Tokens injected after a compaction"), "{}", file(&stage));
     assert_eq!(stage.recall(["config", "get", "context.start_tokens"]).stdout, "70\n");
 
     let (stage, said) = edit("echo 'start_token = 70' > \"$1\"\n");

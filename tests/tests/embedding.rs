@@ -352,7 +352,7 @@ fn a_server_in_trouble_or_an_empty_budget_stops_no_search() {
     for report in ["status", "doctor"] {
         let said = stage.recall([report]).stdout;
         let line = said.lines().find(|line| line.contains("openai, m")).unwrap();
-        assert!(line.contains("in trouble: 500"), "{said}");
+        assert!(line.contains("has a problem: 500"), "{said}");
     }
 
     let provider = Provider::start(vectors);
@@ -399,9 +399,9 @@ fn a_test_of_the_configuration_asks_the_sentence_model() {
     provider.change(|_, _| Behaviour::Status(401));
     let said = stage.recall(["config", "test"]);
     assert_eq!(said.code(), 1, "{said:?}");
-    assert!(said.stdout.contains("refuses the key: 401") && said.stderr.contains("words only"), "{said:?}");
+    assert!(said.stdout.contains("rejects the key: 401") && said.stderr.contains("words only"), "{said:?}");
     let said = with_tiny().recall(["config", "test"]);
-    assert!(said.code() == 0 && said.stdout.contains("made a vector"), "{said:?}");
+    assert!(said.code() == 0 && said.stdout.contains("computed a vector"), "{said:?}");
     let said = Stage::new().config(&local("nope")).recall(["config", "test"]);
     assert!(said.code() == 1 && said.stdout.contains("recall model add"), "{said:?}");
 }

@@ -125,7 +125,7 @@ fn a_repository_that_others_may_write_is_ignored_and_one_of_a_private_group_is_n
     std::fs::set_permissions(&dot_git, Permissions::from_mode(0o777)).unwrap();
     prompt_in(&stage, &stage.project(), "open");
     assert!(id("open").starts_with("path:"), "{}", id("open"));
-    assert!(doctor(&stage, &repository.0).contains(".git is ignored: other users may write it"));
+    assert!(doctor(&stage, &repository.0).contains(".git is ignored: other users can write to it"));
     if skipped() {
         return;
     }
@@ -149,7 +149,7 @@ fn a_project_file_of_ours_that_others_may_write_keeps_nothing() {
     let events = events(&stage);
     assert_eq!((&events["stored"], &events["excluded"]), (&json!(0), &json!(1)));
     let said = doctor(&stage, &stage.project());
-    assert!(said.contains("recording is off here: other users may write it"), "{said}");
+    assert!(said.contains("recording is off here: other users can write to it"), "{said}");
 }
 
 const SUBSCRIBED: &str = "[[subscribe]]\nevents = ['session_start', 'session_end']\ncommand = ['sh', '-c', 'touch \"$HOME/touched\"']\n";
@@ -189,7 +189,7 @@ fn a_config_that_is_no_small_file_of_ours_is_ignored() {
     );
     config_is_ignored(
         |config| std::fs::set_permissions(config, Permissions::from_mode(0o646)).unwrap(),
-        "other users may write it",
+        "other users can write to it",
     );
     if skipped() {
         return;

@@ -92,7 +92,10 @@ fn an_error_is_told_with_what_made_it_go_away() {
         said.contains("it passed after:\n    changed src/worker.rs\n    ran pkill -f worker\n"),
         "{said}"
     );
-    assert_eq!(stage.recall(["fix", "the moon is missing here"]).stdout, "This error did not occur in any session here.\n");
+    assert_eq!(
+        stage.recall(["fix", "the moon is missing here"]).stdout,
+        "This error did not occur in any session here.\n"
+    );
 }
 
 #[test]
@@ -119,7 +122,10 @@ fn a_file_and_a_line_are_told_with_what_was_asked() {
 fn an_empty_memory_and_an_empty_error_are_told_as_such() {
     let stage = Stage::new().daemon();
     assert_eq!(stage.recall(["how", "deploy"]).stdout, "No session here ran \"deploy\".\n");
-    assert_eq!(stage.recall(["fix", "error: no such table"]).stdout, "This error did not occur in any session here.\n");
+    assert_eq!(
+        stage.recall(["fix", "error: no such table"]).stdout,
+        "This error did not occur in any session here.\n"
+    );
     let said = stage.recall(["fix", "-"]);
     assert_eq!(said.code(), 2, "{said:?}");
     assert!(said.stderr.contains("No error was given"), "{said:?}");

@@ -508,11 +508,11 @@ fn a_collector_in_trouble_is_told_later() {
     assert!(again.iter().any(|span| span.name == name), "what was not taken comes again");
     let telemetry = &stage.json(["ctl", "status"])["telemetry"];
     assert!(telemetry["failures"].as_u64().unwrap() > 0, "{telemetry}");
-    assert_eq!(telemetry["last_failure"], "the collector answers 503");
+    assert_eq!(telemetry["last_failure"], "the collector responded with 503");
     assert_eq!(telemetry["dropped"], 0);
     let told = stage.recall(["status"]).stdout;
     assert!(told.contains(&format!("telemetry    {}", collector.url())), "{told}");
-    assert!(told.contains("the collector answers 503"), "{told}");
+    assert!(told.contains("the collector responded with 503"), "{told}");
 }
 
 #[test]

@@ -87,7 +87,10 @@ fn what_should_not_have_been_told_is_not_told_like_that_again() {
     assert!(told("s1"));
     let said = stage.recall(["wrong", "1"]);
     assert_eq!(said.code(), 0, "{said:?}");
-    assert!(said.stdout.contains("#1 will not be injected like that again: Invoices are never deleted"), "{said:?}");
+    assert!(
+        said.stdout.contains("#1 will not be injected like that again: Invoices are never deleted"),
+        "{said:?}"
+    );
     assert!(said.stdout.contains("injected into session s1 at prompt"), "{said:?}");
     assert_eq!(uses(&stage, "s1", "prompt"), ["wrong"]);
     assert!(!told("s2"));
@@ -117,7 +120,8 @@ fn only_what_was_told_can_have_been_told_wrongly() {
     let said = stage.recall(["wrong", "1"]);
     assert_eq!(said.code(), 1, "{said:?}");
     assert!(
-        said.stderr.contains("1 was not injected into such a session") && said.stderr.contains("recall resolve 1"),
+        said.stderr.contains("1 was not injected into such a session")
+            && said.stderr.contains("recall resolve 1"),
         "{said:?}"
     );
     let said = stage.recall(["wrong", "99"]);

@@ -108,11 +108,11 @@ impl Client {
         match reply {
             Reply::Json(bytes) => Ok(Answer { bytes, request: PhantomData }),
             Reply::Failed { kind, what, hint } => Err(Failure::refused(kind, what).hint(hint).into()),
-            Reply::Version { min, max } => {
-                Err(Failure::unreachable(format!("The daemon is of a different version (protocol {min} to {max})"))
-                    .hint("Restart the service, or stop the daemon with the `recall` that started it.")
-                    .into())
-            }
+            Reply::Version { min, max } => Err(Failure::unreachable(format!(
+                "The daemon is of a different version (protocol {min} to {max})"
+            ))
+            .hint("Restart the service, or stop the daemon with the `recall` that started it.")
+            .into()),
             Reply::ShuttingDown | Reply::Busy => {
                 Err(Failure::unreachable("The daemon is busy or shutting down")
                     .hint("Try again in a moment.")

@@ -80,10 +80,7 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     ),
     (
         "timeline",
-        &[
-            ("recall timeline 12 --before 3", "the events around it"),
-            ("recall timeline 52ab9f", "a session"),
-        ],
+        &[("recall timeline 12 --before 3", "the events around it"), ("recall timeline 52ab9f", "a session")],
     ),
     (
         "how",
@@ -286,7 +283,7 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     ("ctl backup", &[("recall ctl backup memory.db", "")]),
     ("ctl restore", &[("recall ctl restore memory.db", "asks first")]),
     ("ctl check", &[("recall ctl check", "")]),
-    ("ctl prune", &[("recall ctl prune --older-than 90d --dry-run", "show what would go")]),
+    ("ctl prune", &[("recall ctl prune --older-than 90d --dry-run", "show what would be removed")]),
     ("ctl reindex", &[("recall ctl reindex", "if search finds too little")]),
     ("daemon", &[("recall daemon", "in the foreground, to see why it does not start")]),
     ("completions", &[("recall completions bash > ~/.local/share/bash-completion/completions/recall", "")]),

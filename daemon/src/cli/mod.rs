@@ -123,7 +123,7 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Import the sessions that your agents recorded earlier
     Import(import::ImportArgs),
-    /// Have the configured model write older notes anew
+    /// Have the configured model rewrite older notes
     ///
     /// It writes what the built-in compressor wrote, newest sessions first, within the caps of `[compression]`. Notes that
     /// you edited or pinned stay. The cost is shown first, and the same command continues where it stopped.

@@ -79,10 +79,7 @@ fn the_newest_sessions_are_written_anew_and_nothing_is_asked_twice() {
     assert_eq!(provider.asked().len(), 0);
 
     let said = improve(&stage, &["--yes", "--limit", "2"]);
-    assert!(
-        said.code() == 0 && said.stdout.contains("The notes of 2 sessions were rewritten."),
-        "{said:?}"
-    );
+    assert!(said.code() == 0 && said.stdout.contains("The notes of 2 sessions were rewritten."), "{said:?}");
     assert_eq!(asked_about(&provider), ["s3", "s2"]);
     assert!(is_noted(&stage, "s2") && is_noted(&stage, "s3") && !is_noted(&stage, "s1"));
     let next_steps = stage.json(["ctl", "session", "s3"])["summary"]["next_steps"].clone();

@@ -158,7 +158,7 @@ fn one_tiny_call_says_whether_a_model_answers() {
     provider.change(|_, _| Behaviour::Status(401));
     let said = stage.recall(["config", "test"]);
     assert_eq!(said.code(), 1);
-    assert!(said.stdout.contains("did not respond: the provider refuses the key: 401"), "{said:?}");
+    assert!(said.stdout.contains("did not respond: the provider rejects the key: 401"), "{said:?}");
     assert!(said.stderr.contains("built-in compressor"), "{said:?}");
 
     let said = Stage::new().recall(["config", "test"]);

@@ -1,4 +1,4 @@
-//! Which value each key has and where it comes from. Changes single keys and keeps comments.
+//! Determines the value of each key and its origin. Changes single keys and keeps comments.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use recall_system::trusted_file::{self, Links};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
     pub key: Key,
-    /// The value in force. `Null` if nothing is set.
+    /// The effective value. `Null` if nothing is set.
     pub value: Value,
     pub origin: Origin,
 }
@@ -28,7 +28,7 @@ pub enum Origin {
     Default,
     /// The line of the file, from 1.
     File(usize),
-    /// The file has the key, but a mistake makes it ignored.
+    /// The file contains the key, but its value is invalid and therefore ignored.
     Ignored(usize),
 }
 
@@ -47,7 +47,8 @@ pub enum ChangeError {
 }
 
 impl Config {
-    /// Each key with its value, in the order of the template. A missing or unreadable file gives the defaults.
+    /// Returns each key with its value, in the order of the template. If the file is missing or unreadable, all values
+    /// are the defaults.
     pub fn settings(path: &Path) -> Vec<Setting> {
         let text = trusted_file::read_text(path, Links::OfOurs, MOST_BYTES).unwrap_or_default();
         settings_of(&text)
@@ -65,7 +66,7 @@ fn settings_of(text: &str) -> Vec<Setting> {
             let value = value_of(&written, &key.name);
             let origin = match lines.get(&key.name) {
                 None => Origin::Default,
-                // If one element of a list is wrong, the rest still counts.
+                // If one element of a list is invalid, the others still apply.
                 Some((line, said)) if *said == value || value.is_array() && value != key.default_value() => {
                     Origin::File(*line)
                 }
@@ -76,7 +77,7 @@ fn settings_of(text: &str) -> Vec<Setting> {
         .collect()
 }
 
-/// The text with this key set to these values. Comments and everything else stay unchanged.
+/// Sets the key to these values and returns the new text. Comments and everything else stay unchanged.
 pub fn set(text: &str, key: &Key, values: &[String]) -> Result<String, ChangeError> {
     let value = parsed(key, values)?;
     let mut document = document(text)?;
@@ -91,7 +92,7 @@ pub fn set(text: &str, key: &Key, values: &[String]) -> Result<String, ChangeErr
     }
     match here.get_mut(own).and_then(Item::as_value_mut) {
         Some(old) => {
-            // The comment after it stays.
+            // Keeps the comment after the value.
             let decor = old.decor().clone();
             *old = value;
             *old.decor_mut() = decor;
@@ -103,7 +104,7 @@ pub fn set(text: &str, key: &Key, values: &[String]) -> Result<String, ChangeErr
     checked(text, document.to_string())
 }
 
-/// The text without this key; unchanged if it has none.
+/// Removes the key and returns the new text; it is unchanged if it does not contain the key.
 pub fn unset(text: &str, key: &Key) -> Result<String, ChangeError> {
     let mut document = document(text)?;
     let (tables, own) = key.name.rsplit_once('.').unwrap_or(("", &key.name));
@@ -118,7 +119,7 @@ pub fn unset(text: &str, key: &Key) -> Result<String, ChangeError> {
     checked(text, document.to_string())
 }
 
-/// All mistakes of a text.
+/// Returns all problems of a text.
 pub fn problems(text: &str) -> Vec<Problem> {
     reading::read(text).problems
 }
@@ -128,7 +129,8 @@ pub fn recipient_at(address: &str) -> Option<String> {
     other_host(address)
 }
 
-/// Where these settings send the text of sessions: hosts other than this machine, and programs that send it on.
+/// Where these settings send the text of sessions: hosts other than this machine, and programs that send it to their
+/// provider.
 pub fn recipients(text: &str) -> Vec<String> {
     let config = reading::read(text).written.into_config();
     let models = config.compression.backends.iter().filter_map(|backend| match backend.kind {
@@ -149,7 +151,7 @@ pub(super) fn document(text: &str) -> Result<DocumentMut, ChangeError> {
     })
 }
 
-/// Refuses a change that adds a mistake.
+/// Refuses a change that adds a problem.
 pub(super) fn checked(before: &str, after: String) -> Result<String, ChangeError> {
     let earlier = problems(before);
     let is_new = |problem: &Problem| !earlier.iter().any(|old| old.what == problem.what);
@@ -166,7 +168,7 @@ fn parsed(key: &Key, values: &[String]) -> Result<toml_edit::Value, ChangeError>
         allowed: key.allowed(),
     };
     if let KeyKind::Texts | KeyKind::Choices(_) = key.kind {
-        // A list may also be given as it is written in the file.
+        // A list may also be given in the notation of the file.
         if let [list] = values
             && list.trim_start().starts_with('[')
             && let Ok(array @ toml_edit::Value::Array(_)) = list.trim().parse()

@@ -1,7 +1,7 @@
-//! `[compression]`: the models, how to reach them, and what they may cost.
+//! `[compression]`: the models, their addresses and keys, and the limits of their costs.
 //!
-//! The keys beside `backend` describe that backend. A backend that `fallback` names has its own table, such as
-//! `[compression.openai]`, with the same keys. So settings of one provider are never sent to another.
+//! The keys in the same table as `backend` describe that backend. A backend listed in `fallback` has its own table,
+//! such as `[compression.openai]`, with the same keys. So settings of one provider are never sent to another.
 
 use super::tables::{Compression, Compressor, Endpoint, RequestUnit};
 use recall_compression::EXTRACTIVE;
@@ -27,14 +27,14 @@ impl Compressor {
 }
 
 impl Compression {
-    /// All mistakes apart from numbers out of range.
+    /// All problems except numbers out of range.
     pub(super) fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         let dollars = [("usd_per_day", self.usd_per_day), ("project_usd_per_day", self.project_usd_per_day)];
         for (key, value) in dollars {
             problems.extend(self.unpriced().filter(|_| value > 0.0).map(|(place, model)| {
                 format!(
-                    "compression.{key} caps nothing, because the price of {model} is not set: \
+                    "compression.{key} has no effect, because the price of {model} is not set: \
                      set {place}.usd_per_mtok_in and {place}.usd_per_mtok_out first, or cap compression.tokens_per_day"
                 )
             }));
@@ -51,7 +51,7 @@ impl Compression {
         problems
     }
 
-    /// Must only be called for values in range.
+    /// All values must be in range.
     pub(super) fn policy(&self) -> CompressionPolicy {
         CompressionPolicy {
             backends: self
@@ -80,8 +80,8 @@ impl Compression {
         }
     }
 
-    /// The first backend in use whose calls seem to cost nothing, with the prefix of its keys. `claude` reports what a
-    /// call costs, and a server on this machine is free.
+    /// The first backend in use that has no price, with the prefix of its keys. `claude` reports the cost of a call
+    /// itself, and a server on this machine is free.
     fn unpriced(&self) -> Option<(String, String)> {
         self.endpoints().into_iter().find_map(|(place, kind, endpoint)| {
             let is_priced = endpoint.usd_per_mtok_in > 0.0 || endpoint.usd_per_mtok_out > 0.0;
@@ -91,7 +91,7 @@ impl Compression {
         })
     }
 
-    /// The backends in use, in order, each with the prefix of its keys.
+    /// The backends in use, in order of preference, each with the prefix of its keys.
     fn endpoints(&self) -> Vec<(String, BackendKind, Endpoint)> {
         let mut endpoints = Vec::new();
         if let Some(kind) = self.backend.kind() {
@@ -129,7 +129,7 @@ impl Compression {
 }
 
 impl Endpoint {
-    /// `place` is the table of this endpoint, `table` that of the proxy.
+    /// `place` is the table of this endpoint, `table` is the one that contains the proxy.
     pub(super) fn check_proxied(
         &self,
         (place, table): (&str, &str),
@@ -149,7 +149,7 @@ impl Endpoint {
             problems.push(format!("{place}.model is missing: {kind} has no default model"));
         }
         if self.model.as_ref().is_some_and(|model| model.trim().is_empty() || model.starts_with('-')) {
-            problems.push(format!("{place}.model is not a model's name"));
+            problems.push(format!("{place}.model is not the name of a model"));
         }
         if let Some(url) = &self.base_url
             && let Err(problem) = check_url(url)
@@ -190,8 +190,8 @@ impl Endpoint {
         }
     }
 
-    /// An API key that is not configured is read from the provider's usual variable, but only for the provider's own
-    /// url: a key is not sent to another server.
+    /// Without a configured API key, the key is read from the provider's usual variable, but only for the provider's own
+    /// url: a key is never sent to a different server.
     fn key(&self, kind: BackendKind) -> KeySource {
         if let Some(path) = &self.api_key_file {
             return KeySource::File(path.clone());
@@ -216,7 +216,7 @@ pub(super) fn check_proxy(table: &str, proxy: Option<&str>, problems: &mut Vec<S
     }
 }
 
-/// The url must be encrypted or on this machine.
+/// Checks that the url is encrypted or on this machine.
 pub(super) fn check_url(text: &str) -> Result<(), String> {
     let url = reqwest::Url::parse(text).map_err(|error| format!("is not a valid address: {error}"))?;
     if !url.username().is_empty() || url.password().is_some() {
@@ -238,14 +238,14 @@ fn is_loopback(url: &reqwest::Url) -> bool {
     host == "localhost" || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.to_canonical().is_loopback())
 }
 
-/// The host of an address, if text that is sent there leaves this machine.
+/// The host of an address, if text sent to it leaves this machine.
 pub(super) fn other_host(base_url: &str) -> Option<String> {
     let url = reqwest::Url::parse(base_url).ok()?;
     (!is_loopback(&url)).then(|| url.host_str().map(str::to_owned))?
 }
 
-/// Whether an address may mean this machine. A name below `localhost` may not, so this permits nothing: [`is_loopback`]
-/// decides what may be sent unencrypted.
+/// Whether an address may denote this machine. A name below `localhost` may resolve to another one, so this function
+/// permits nothing: [`is_loopback`] decides what may be sent unencrypted.
 fn may_be_this_machine(url: &reqwest::Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']).trim_end_matches('.');
     let is_unspecified = || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.to_canonical().is_unspecified());

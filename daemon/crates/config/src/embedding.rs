@@ -1,4 +1,4 @@
-//! `[embedding]`: whether texts get vectors, and which model makes them.
+//! `[embedding]`: whether vectors of texts are computed, and by which model.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use super::compression::check_proxy;
 use super::tables::{Embedding, Endpoint, VectorMaker};
 use recall_providers::{Backend, BackendKind, CallSettings};
 
-/// Which model turns texts into vectors.
+/// The model that computes vectors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum EmbeddingPolicy {
     #[default]
     None,
-    /// A model that runs on this machine: an installed one by name, or a folder by path.
+    /// A model that runs on this machine: the name of an installed one, or the path of a folder.
     Local { model: String },
-    /// A server with the embeddings API. Texts are sent to it.
+    /// A server with the embeddings API, which receives the texts.
     OpenAi { backend: Backend, settings: CallSettings },
 }
 
@@ -27,7 +27,7 @@ impl EmbeddingPolicy {
         }
     }
 
-    /// The model's name as written in the file; empty without one.
+    /// The model's name as written in the file; empty if there is none.
     pub fn model(&self) -> &str {
         match self {
             Self::None => "",
@@ -38,7 +38,7 @@ impl EmbeddingPolicy {
 }
 
 impl Embedding {
-    /// All mistakes apart from numbers out of range.
+    /// All problems except numbers out of range.
     pub(super) fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         match self.backend {
@@ -48,7 +48,7 @@ impl Embedding {
                 let is_name = || recall_embedding::is_model_name(model);
                 if model.is_empty() {
                     problems.push(
-                        "embedding.model is missing: name a model of `recall model list`, or a folder"
+                        "embedding.model is missing: set a model from `recall model list`, or a folder"
                             .to_owned(),
                     );
                 } else if !model.starts_with('/') && !is_name() {
@@ -66,7 +66,7 @@ impl Embedding {
         problems
     }
 
-    /// Must only be called for values in range.
+    /// All values must be in range.
     pub(super) fn policy(&self) -> EmbeddingPolicy {
         match self.backend {
             VectorMaker::None => EmbeddingPolicy::None,

@@ -1,4 +1,4 @@
-//! The keys of `config.toml` for those who show, set and explain them. [`super::tables`] declares them.
+//! The keys of `config.toml`, for code that shows, sets and explains them. [`super::tables`] declares them.
 
 use std::fmt::Write as _;
 
@@ -10,18 +10,18 @@ pub use super::table::KeyKind;
 use super::tables::TABLES;
 use recall_search::edit_distance::nearest_name;
 
-/// A key with its table, such as `timers.batch_idle_s`.
+/// A key with its table, for example `timers.batch_idle_s`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
     pub name: String,
     pub meaning: String,
     pub kind: KeyKind,
-    /// What `docs/config.md` says beside the meaning.
+    /// The additional explanation in `docs/config.md`.
     details: String,
     limits: Option<(i64, i64)>,
 }
 
-/// Where a `[compression.NAME]` may appear.
+/// The possible values of `NAME` in `[compression.NAME]`.
 const ENDPOINTS: [&str; 8] = [
     "anthropic",
     "openai",
@@ -32,7 +32,7 @@ const ENDPOINTS: [&str; 8] = [
     "copilot-cli",
     "opencode-cli",
 ];
-/// The keys of `[compression]` that such a table also has.
+/// The keys of `[compression]` that such a table may contain.
 const ENDPOINT_KEYS: [&str; 7] = [
     "model",
     "base_url",
@@ -58,7 +58,7 @@ impl From<&Declared> for Key {
     }
 }
 
-/// All keys as they are declared, in the order of the template.
+/// All declared keys, in the order of the template.
 fn declared() -> impl Iterator<Item = &'static Declared> {
     TABLES.iter().flat_map(|table| table.keys)
 }
@@ -69,17 +69,17 @@ impl Key {
         declared().map(Self::from)
     }
 
-    /// The key of this name, also in a table such as `[compression.openai]`.
+    /// Finds a key by its name, including keys of tables such as `[compression.openai]`.
     pub fn find(name: &str) -> Option<Self> {
         let plain = endpoint_key(name).map_or_else(|| name.to_owned(), |key| format!("compression.{key}"));
         Self::all().find(|key| key.name == plain).map(|key| Self { name: name.to_owned(), ..key })
     }
 
-    /// The known key that is most similar.
+    /// The most similar known key.
     pub fn nearest(name: &str) -> Option<&'static str> {
         let known = || declared().map(|key| key.name);
         let last = |name: &'static str| name.rsplit('.').next().unwrap_or(name);
-        // The table is missing, or another one is meant.
+        // The table is missing or wrong.
         let own = name.rsplit('.').next().unwrap_or(name);
         let same = || known().filter(|known| last(known) == own);
         let found = nearest_name(name, same()).or_else(|| same().next());
@@ -89,7 +89,7 @@ impl Key {
         })
     }
 
-    /// The allowed values as a phrase that follows "it must be".
+    /// The allowed values, worded to follow "it must be".
     pub fn allowed(&self) -> String {
         match self.kind {
             Switch => "true or false".to_owned(),
@@ -105,7 +105,7 @@ impl Key {
         }
     }
 
-    /// The names among which to choose one or several.
+    /// The names of which one or several may be chosen.
     pub fn choices(&self) -> Option<&'static [&'static str]> {
         match self.kind {
             Choice(names) | Choices(names) => Some(names),
@@ -113,7 +113,7 @@ impl Key {
         }
     }
 
-    /// The least and the greatest number.
+    /// The minimum and the maximum.
     pub fn limits(&self) -> Option<(i64, i64)> {
         self.limits
     }
@@ -124,13 +124,13 @@ impl Key {
     }
 }
 
-/// Returns the `model` of `compression.openai.model`.
+/// Returns `model` for `compression.openai.model`.
 fn endpoint_key(name: &str) -> Option<&str> {
     let (table, key) = name.strip_prefix("compression.")?.split_once('.')?;
     (ENDPOINTS.contains(&table) && ENDPOINT_KEYS.contains(&key)).then_some(key)
 }
 
-/// All names of tables such as `[compression.openai]`.
+/// All key names of tables such as `[compression.openai]`.
 pub(super) fn endpoint_names() -> impl Iterator<Item = String> {
     ENDPOINTS.into_iter().flat_map(|table| ENDPOINT_KEYS.map(|key| format!("compression.{table}.{key}")))
 }
@@ -143,7 +143,7 @@ pub(super) fn value_of(written: &Written, name: &str) -> Value {
     here
 }
 
-/// A value as written in the file; empty for `Null`.
+/// The value in the notation of the file; empty for `Null`.
 pub fn as_toml(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -153,7 +153,7 @@ pub fn as_toml(value: &Value) -> String {
     }
 }
 
-/// A file with every key as a comment, with its default.
+/// A file that contains every key with its default, as comments.
 pub fn template() -> String {
     let mut text = String::from(
         "# The settings of recall. Every key is optional; a line that begins with # has no effect.\n\
@@ -174,8 +174,8 @@ pub fn template() -> String {
     }
     text.push_str(
         "\n# A command that runs on lifecycle events and reads them as JSON; there may be several.\n\
-         # [[subscribe]]\n# events = [\"session_end\"]\n# command = [\"notify-send\", \"a session is over\"]\n\
-         # mode = \"each\"  # or \"stream\": it stays, and reads a line of each\n\
+         # [[subscribe]]\n# events = [\"session_end\"]\n# command = [\"notify-send\", \"a session has ended\"]\n\
+         # mode = \"each\"  # or \"stream\": it keeps running, and reads a line for each\n\
          \n# A text of yours for prompts with a word; there may be several.\n\
          # [[hint]]\n# pattern = \"tdd\"\n# text = \"Write a failing test first.\"\n\
          \n# A folder or a database that several machines see, and a project whose notes they share through it: `recall share`.\n\

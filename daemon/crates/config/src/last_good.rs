@@ -1,4 +1,4 @@
-//! Records what the last valid configuration forbade. A later one with mistakes is at least as strict.
+//! Records what the last valid configuration forbade. A later invalid one is at least as strict.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
@@ -13,10 +13,10 @@ use recall_domain::guard::GuardPolicy;
 use recall_domain::redaction::RedactionMode;
 use recall_domain::review::Tellable;
 
-/// The size limit, larger than any list of patterns.
+/// The size limit of the record. It exceeds any list of patterns.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Stored as JSON in recall's state folder.
+/// Saved as JSON in recall's state folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct LastGood {
     exclude: Vec<String>,
@@ -31,7 +31,7 @@ pub(super) struct LastGood {
 }
 
 impl LastGood {
-    /// The record of a valid configuration.
+    /// The record for a valid configuration.
     pub(super) fn of(config: &Config) -> Self {
         let exclude = match &config.excluded {
             Excluded::Projects(patterns) => patterns.clone(),
@@ -48,7 +48,7 @@ impl LastGood {
         }
     }
 
-    /// `None` if there is none or it cannot be read.
+    /// Reads the record. `None` if there is none or it cannot be read.
     pub(super) fn read(note: &Path) -> Option<Self> {
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(note).ok()?;
@@ -68,8 +68,8 @@ impl LastGood {
     }
 }
 
-/// Makes a configuration with mistakes at least as strict as the last valid one. If there was none and it is unknown
-/// what was to be excluded, everything is excluded.
+/// Makes an invalid configuration at least as strict as the last valid one. If there was none and the exclusions are
+/// unknown, everything is excluded.
 pub(super) fn keep_restrictions(config: &mut Config, exclusions: Understood, last: Option<LastGood>) {
     let Some(last) = last else {
         if exclusions == Understood::Partly {

@@ -1,7 +1,7 @@
-//! `config.toml`: parsing, checking, and reporting mistakes.
+//! `config.toml`: parsing, checking, and reporting problems.
 //!
-//! Every key is optional and independent: a mistake is reported with its line, and its key keeps the default. A file
-//! with mistakes is at least as strict as the last one without, see `last_good`.
+//! Every key is optional and independent: a problem is reported with its line, and its key keeps the default. A file
+//! with problems is at least as strict as the last one without, see `last_good`.
 
 pub mod change;
 mod compression;
@@ -38,10 +38,10 @@ use recall_system::trusted_file::{self, Links, Refused};
 use sharing::{Remote, SharedProject, Sharing};
 use table::Table;
 
-/// The size limit of the file, which usually has a few kilobytes.
+/// The size limit of the file, which is usually a few kilobytes.
 const MOST_BYTES: u64 = 256 * 1024;
 
-/// All settings, checked.
+/// All settings, after validation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     pub capture: CapturePolicy,
@@ -52,18 +52,18 @@ pub struct Config {
     /// Whether `recall mcp` offers tools that write.
     pub mcp_writing: McpWriting,
     pub gateway: GatewayPolicy,
-    /// The base address of the OTLP receiver for traces and metrics. `None` if they are not sent.
+    /// The base address of the OTLP receiver for traces and metrics. `None` if nothing is sent.
     pub otlp_endpoint: Option<String>,
     pub idle: IdlePolicy,
     pub housekeeping_s: u64,
-    /// 0 keeps everything for ever.
+    /// 0 keeps everything forever.
     pub retention_days: u32,
     pub budgets: Budgets,
-    /// Whether the user sees a line about the injected context at a session's start.
+    /// Whether the user sees a line about the context injected at a session's start.
     pub notice: Notice,
     pub ambient: Ambient,
     pub code: Code,
-    /// Which notes sessions are told of unasked.
+    /// Which notes are injected unasked.
     pub tellable: Tellable,
     pub hints: Vec<Hint>,
     pub compression: CompressionPolicy,
@@ -74,12 +74,12 @@ pub struct Config {
     pub sharing: Sharing,
 }
 
-/// The projects that are not recorded.
+/// The projects that are excluded from recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Excluded {
-    /// Patterns for projects: folders, names, identities.
+    /// Patterns that match projects: folders, names, identities.
     Projects(Vec<String>),
-    /// Something was to be excluded, but it is unknown what.
+    /// The file excludes something, but it is unknown what.
     Everything,
 }
 
@@ -94,17 +94,17 @@ pub enum Deleted {
 #[derive(Clone, Debug)]
 pub struct Loaded {
     pub config: Config,
-    /// All mistakes in the file, by line.
+    /// All problems in the file, sorted by line.
     pub problems: Vec<Problem>,
     exclusions: Understood,
     earlier: Earlier,
 }
 
-/// Whether there ever was a file without a mistake.
+/// Whether an earlier valid file is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Earlier {
     Unknown,
-    /// Its prohibitions are in force.
+    /// Its exclusions are in force.
     Held,
 }
 
@@ -112,15 +112,15 @@ enum Earlier {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Subscription {
-    /// Event names, see [`LifecycleKind::NAMES`].
+    /// The names of events, see [`LifecycleKind::NAMES`].
     pub events: Vec<String>,
-    /// The program and its arguments, without a shell.
+    /// The program and its arguments. No shell is used.
     command: Vec<String>,
     #[serde(default)]
     pub mode: SubscriptionMode,
 }
 
-/// How a subscribed command gets its events.
+/// How a subscribed command receives its events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SubscriptionMode {
@@ -163,14 +163,14 @@ pub enum Notice {
     Off,
 }
 
-/// Whether a session's start includes the date, the project and its branch.
+/// Whether the context at a session's start includes the date, the project and its branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ambient {
     Told,
     Off,
 }
 
-/// Whether sessions are told where the code is that a prompt names.
+/// Whether the places of the code named in a prompt are injected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Code {
     Told,
@@ -192,11 +192,11 @@ pub struct GatewayPolicy {
     pub opens: GatewayOpens,
     /// 0 means any free port.
     pub port: u16,
-    /// The pages that may call, in the form of a browser's `Origin`.
+    /// The web pages that may send requests, in the form of a browser's `Origin`.
     pub origins: Vec<String>,
 }
 
-/// Whether this is an origin in a browser's form, of a page that nobody on the way can replace.
+/// Whether the text is a browser's `Origin` of a page that nobody on the network can replace.
 fn is_origin(text: &str) -> bool {
     let Some((scheme, host)) = text.split_once("://") else { return false };
     let is_word = |text: &str, more: &[u8]| {
@@ -206,25 +206,25 @@ fn is_origin(text: &str) -> bool {
     is_word(scheme, b"+-.") && is_word(host, b"-._:[]") && (scheme != "http" || check_url(text).is_ok())
 }
 
-/// When the gateway opens.
+/// When the HTTP interface opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GatewayOpens {
     AtStart,
-    /// When `recall ui --web` asks for it.
+    /// Only when `recall ui --web` requests it.
     WhenAsked,
 }
 
 impl Config {
-    /// Reads the file. A missing one gives the defaults. Never fails: mistakes become problems.
+    /// Reads the file. If it is missing, the defaults apply. Never fails: errors become problems.
     pub fn load(path: &Path) -> Loaded {
         match trusted_file::read(path, Links::OfOurs, MOST_BYTES) {
             Ok(bytes) => Self::parse_bytes(bytes),
-            // A dangling link is an unreadable file, not a missing one.
+            // A dangling link counts as an unreadable file, not as a missing one.
             Err(why) if why.is_absence() && path.symlink_metadata().is_err() => Loaded::from(Self::default()),
-            // Another user may have changed the file, so it may only forbid.
+            // Another user may have changed the file, so only its exclusions are used.
             Err(why @ Refused::Writable) => {
                 let mut bytes = Vec::new();
-                // If it cannot be read after all, it excludes nothing.
+                // If even that fails, it excludes nothing.
                 let _ =
                     std::fs::File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_end(&mut bytes));
                 let Loaded { config: Self { excluded, .. }, exclusions, .. } = Self::parse_bytes(bytes);
@@ -240,9 +240,9 @@ impl Config {
             Err(why @ Refused::Io(_)) => {
                 Loaded::broken(Loaded::from(Self::default()), &format!("cannot read it: {why}"))
             }
-            // Another user's file, or not a regular file: it cannot say what to exclude.
+            // It belongs to another user, or is not a regular file, so even its exclusions are not used.
             Err(why) => Loaded {
-                problems: vec![Problem { line: 0, column: 0, what: format!("it is ignored: {why}") }],
+                problems: vec![Problem { line: 0, column: 0, what: format!("the file is ignored: {why}") }],
                 ..Loaded::from(Self::default())
             },
         }
@@ -258,7 +258,7 @@ impl Config {
         }
     }
 
-    /// The configuration that the daemon applies: at least as strict as the last valid file, which `note` records.
+    /// The configuration that the daemon uses: at least as strict as the last valid file, which is recorded in `note`.
     pub fn obeyed(path: &Path, note: &Path) -> Loaded {
         let mut loaded = Self::load(path);
         if !loaded.problems.is_empty() {
@@ -288,14 +288,14 @@ impl Config {
 }
 
 impl From<Config> for Loaded {
-    /// A configuration without mistakes.
+    /// A configuration without problems.
     fn from(config: Config) -> Self {
         Self { config, problems: Vec::new(), exclusions: Understood::Whole, earlier: Earlier::Unknown }
     }
 }
 
 impl Loaded {
-    /// Records a valid file in `note`.
+    /// Records a valid file's exclusions in `note`.
     pub fn record(&self, note: &Path) {
         if !self.problems.is_empty() {
             return;
@@ -304,11 +304,11 @@ impl Loaded {
         if LastGood::read(note).as_ref() != Some(&good)
             && let Err(error) = good.write(note)
         {
-            tracing::warn!(%error, "cannot save the configuration's restrictions for the case that it becomes invalid");
+            tracing::warn!(%error, "cannot save the configuration's exclusions, which apply if the file becomes invalid");
         }
     }
 
-    /// The consequence of the problems, as a message for the user.
+    /// What the problems cause, as a message for the user.
     pub fn consequence(&self) -> &'static str {
         match (&self.config.excluded, self.earlier) {
             (Excluded::Everything, _) => "Recording is off because capture.exclude cannot be read.",
@@ -316,13 +316,13 @@ impl Loaded {
                 "Valid settings are used; the rest have their defaults."
             }
             (Excluded::Projects(_), Earlier::Held) => {
-                "What can be read counts, the rest is at its default; the exclusions of the last file without errors \
+                "Valid settings are used; the rest have their defaults. The exclusions of the last file without errors \
                  stay in force."
             }
         }
     }
 
-    /// Returns what was read so far, with a problem of the whole file.
+    /// Adds a problem of the whole file, and marks its exclusions as incomplete.
     fn broken(mut read: Self, what: &str) -> Self {
         read.problems.insert(0, Problem { line: 0, column: 0, what: what.to_owned() });
         read.exclusions = Understood::Partly;
@@ -336,7 +336,7 @@ impl Default for Config {
     }
 }
 
-/// The file as written.
+/// The values in the file.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 struct Written {
@@ -384,7 +384,7 @@ impl tables::Guards {
 }
 
 impl Written {
-    /// The numbers that are outside of their limits.
+    /// The numbers outside their limits.
     fn outside(&self) -> Vec<String> {
         // Tables without numbers are left out.
         let tables = [
@@ -398,7 +398,7 @@ impl Written {
         tables.concat()
     }
 
-    /// All mistakes apart from wrong types. Each begins with its key.
+    /// All problems except wrong types. Each message begins with the name of its key.
     fn problems(&self) -> Vec<String> {
         let mut problems = self.outside();
         problems.extend(self.compression.problems());
@@ -408,7 +408,7 @@ impl Written {
         }
         problems.extend(self.gateway.origins.iter().filter(|origin| !is_origin(origin)).map(|origin| {
             format!(
-                "gateway.origins: {origin:?} is not an origin; write it as https://example.com, without a path"
+                "gateway.origins: {origin:?} is not an origin; use the form https://example.com, without a path"
             )
         }));
         problems.extend(self.subscribe.iter().flat_map(Subscription::problems));
@@ -418,7 +418,7 @@ impl Written {
         problems.extend(
             ExcludedNames::new(&self.capture.exclude).err().map(|error| format!("capture.exclude: {error}")),
         );
-        // Compiled only to report errors. The daemon compiles them again when it starts.
+        // Compiled here only to report errors. The daemon compiles them again when it starts.
         problems.extend(Redactor::new(&self.redaction.policy()).err().map(|error| error.to_string()));
         problems.extend(Guards::new(&self.guards.policy(), "").err());
         problems.extend(Hints::new(&self.hint).err());
@@ -426,14 +426,14 @@ impl Written {
         problems
     }
 
-    /// Must only be called for values in range.
+    /// All values must be in range.
     fn into_config(self) -> Config {
         Config {
             excluded: Excluded::Projects(self.capture.exclude),
             capture: CapturePolicy {
                 skip_tools: self.capture.skip_tools,
                 plan_folders: self.capture.plan_folders,
-                // Each session uses its agent's.
+                // Each session uses the value for its agent.
                 plan_prompts: &[],
                 chunk: Load {
                     activities: self.capture.chunk_activities,
@@ -444,7 +444,7 @@ impl Written {
             mcp_writing: if self.mcp.write { McpWriting::On } else { McpWriting::Off },
             gateway: GatewayPolicy {
                 opens: if self.gateway.enabled { GatewayOpens::AtStart } else { GatewayOpens::WhenAsked },
-                // The range was checked.
+                // Checked to be in range.
                 port: u16::try_from(self.gateway.port).unwrap_or_default(),
                 origins: self.gateway.origins,
             },

@@ -1,10 +1,9 @@
-//! Reads `config.toml` piece by piece, so that a mistake affects only its own key, and all mistakes are reported at
-//! once.
+//! Reads `config.toml` piece by piece, so that an error affects only its own key, and all errors are reported at once.
 //!
-//! Some parts are accepted only as a whole: `[compression]` and `[embedding]`, where a lost key could send notes to
-//! another url or exceed a cap; each `[[subscribe]]`, which runs a command; and each `[[hint]]`. If the file is not
-//! valid TOML, none of these is accepted, nor anything that loosens redaction, because the recovered text may not be
-//! what was meant.
+//! Some parts are accepted only as a whole: `[compression]` and `[embedding]`, where a missing key could send notes to
+//! a different url or exceed a limit; each `[[subscribe]]`, which runs a command; and each `[[hint]]`. If the file is
+//! not valid TOML, these parts and all keys that weaken redaction are ignored, because the recovered text may differ
+//! from what was meant.
 
 use std::collections::HashMap;
 
@@ -19,12 +18,12 @@ use super::tables::TABLES;
 use recall_repository::project_file::ExcludedNames;
 use recall_search::edit_distance::nearest_name;
 
-/// A mistake in the file.
+/// An error in the file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
-    /// Counted from 1. 0 if it concerns the file as a whole.
+    /// Counted from 1. 0 if the whole file is concerned.
     pub line: usize,
-    /// In characters, counted from 1. 0 if it concerns the file as a whole.
+    /// In characters, counted from 1. 0 if the whole file is concerned.
     pub column: usize,
     pub what: String,
 }
@@ -49,7 +48,7 @@ impl std::fmt::Display for Problem {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Understood {
     Whole,
-    /// Something is excluded, but it is unknown what.
+    /// Something is excluded, but it is not known what.
     Partly,
 }
 
@@ -129,11 +128,11 @@ pub(super) fn read(text: &str) -> Reading {
 
 struct Reader<'i> {
     text: &'i str,
-    /// The valid part.
+    /// The valid parts.
     kept: DeTable<'i>,
     problems: Vec<Problem>,
     exclusions: Understood,
-    /// Patterns under an unknown key, which were most likely meant to exclude.
+    /// The patterns of an unknown key that was most likely meant to exclude.
     unknown_key_patterns: Vec<String>,
 }
 
@@ -146,7 +145,7 @@ impl<'i> Reader<'i> {
         self.problems.push(Problem { line, column, what });
     }
 
-    /// Reads a section whose keys are independent.
+    /// Reads a section whose keys are independent of each other.
     fn by_key(&mut self, section: &Key<'i>, value: Spanned<DeValue<'i>>, table: &TableFacts) {
         let name = section.get_ref().clone();
         let DeValue::Table(keys) = value.get_ref() else {
@@ -253,7 +252,7 @@ fn offset_in(error: &toml::de::Error) -> Option<usize> {
     error.span().filter(|span| span.end > 0).map(|span| span.start)
 }
 
-/// Further problems of a piece that is rejected as a whole, found without the reported keys.
+/// Finds further problems of a part that is rejected as a whole, by checking it without the keys reported so far.
 fn further_problems(piece: &DeTable<'_>, first: &toml::de::Error, at: usize) -> Vec<(usize, String)> {
     let (mut left, mut problems) = (piece.clone(), Vec::new());
     let mut known = key_at(piece, offset_in(first).unwrap_or(at));
@@ -274,7 +273,7 @@ fn further_problems(piece: &DeTable<'_>, first: &toml::de::Error, at: usize) -> 
     problems
 }
 
-/// Removes a key from a table inside this one. False if there is no such key.
+/// Removes a key from this table or a nested one. Returns false if there is no such key.
 fn remove(table: &mut DeTable<'_>, dotted: &str) -> bool {
     let Some((name, rest)) = dotted.split_once('.') else { return false };
     let Some(inner) = table.get_mut(name).and_then(|value| match value.get_mut() {
@@ -312,7 +311,7 @@ fn merge<'i>(into: &mut DeTable<'i>, piece: DeTable<'i>) {
     }
 }
 
-/// The position of the key that a message begins with, or of the nearest table around it; 0 if there is none.
+/// The offset of the key with which a message begins, or else of the closest table around it; 0 if there is neither.
 fn offset_of(table: &DeTable<'_>, what: &str) -> usize {
     let dotted = what.split([' ', ':']).next().unwrap_or_default();
     let (mut here, mut offset) = (table, 0);
@@ -325,8 +324,8 @@ fn offset_of(table: &DeTable<'_>, what: &str) -> usize {
     offset
 }
 
-/// Whether the exclusions in an invalid TOML text are certain: their own lines must be valid TOML, and the word must
-/// not occur elsewhere.
+/// Whether the exclusions in an invalid TOML text are known for certain: their own lines must be valid TOML, and the
+/// key must not occur elsewhere.
 fn exclusions_are_whole(text: &str, table: &DeTable<'_>) -> bool {
     let capture = table.get("capture").map(Spanned::get_ref).and_then(DeValue::as_table);
     let found = capture.and_then(|keys| keys.get_key_value("exclude"));
@@ -352,12 +351,12 @@ fn is_header(text: &str, line: usize) -> bool {
     text.lines().nth(line.saturating_sub(1)).is_some_and(|line| line.trim_start().starts_with('['))
 }
 
-/// The line of the header above a line; 0 if there is none.
+/// The line of the closest header above a line; 0 if there is none.
 fn header_above(text: &str, line: usize) -> usize {
     (1..line).rev().find(|line| is_header(text, *line)).unwrap_or(0)
 }
 
-/// The key of a piece at this offset: the last one that begins before it.
+/// The key at this offset of a part: the last one that begins before it.
 fn key_at(piece: &DeTable<'_>, offset: usize) -> String {
     let (mut here, mut dotted) = (piece, Vec::new());
     loop {
@@ -370,7 +369,7 @@ fn key_at(piece: &DeTable<'_>, offset: usize) -> String {
     dotted.join(".")
 }
 
-/// Rewords a message of the parser: what is wrong, and what is meant or allowed. `dotted` is the key that it is about.
+/// Rewords a message of the parser: what is wrong, and what was meant or is allowed. `dotted` is the key.
 fn in_words(message: &str, dotted: &str) -> String {
     if let Some(known) = message.strip_prefix("unknown field ") {
         let mut names = known.split('`').skip(1).step_by(2);
@@ -404,7 +403,7 @@ fn in_words(message: &str, dotted: &str) -> String {
     }
 }
 
-/// The value that the parser refuses, as written in the file.
+/// The value that the parser refuses, in the notation of the file.
 fn value_in(message: &str) -> Option<String> {
     if let Some(variant) = message.strip_prefix("unknown variant ") {
         return variant.split('`').nth(1).map(|name| format!("\"{name}\""));
@@ -450,7 +449,7 @@ fn note_keys(
     }
 }
 
-/// The position of an offset, for people.
+/// The line and column of an offset, as text.
 pub(super) fn place(text: &str, offset: usize) -> String {
     format!("line {}, column {}: ", line_of(text, offset), column_of(text, offset))
 }

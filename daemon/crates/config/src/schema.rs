@@ -1,10 +1,10 @@
-//! The JSON Schema of `config.toml`, with which editors complete and check the file.
+//! The JSON Schema of `config.toml`, which editors use to complete and check the file.
 
 use serde_json::{Map, Value, json};
 
 use super::keys::{Key, KeyKind, endpoint_names};
 
-/// The schema, of the 2020-12 draft.
+/// Returns the schema, in draft 2020-12.
 pub fn schema() -> Value {
     let mut tables = Map::new();
     for key in Key::all().chain(endpoint_names().filter_map(|name| Key::find(&name))) {
@@ -27,7 +27,7 @@ pub fn schema() -> Value {
     })
 }
 
-/// Puts the schema of a key into its table, which is made when its first key comes.
+/// Inserts the schema of a key into that of its table, which is created for its first key.
 fn put(properties: &mut Map<String, Value>, name: &str, schema: Value) {
     let Some((table, rest)) = name.split_once('.') else {
         properties.insert(name.to_owned(), schema);
@@ -40,7 +40,7 @@ fn put(properties: &mut Map<String, Value>, name: &str, schema: Value) {
     }
 }
 
-/// A list of tables with these keys.
+/// The schema of a list of tables with these keys.
 fn entries(required: &[&str], optional: &[&str]) -> Value {
     let known: Map<String, Value> =
         required.iter().chain(optional).map(|key| ((*key).to_owned(), json!(true))).collect();

@@ -1,8 +1,8 @@
-//! How a table of the file is declared: each key once, with its type, default, limits and help.
+//! The declaration of a table of the file: each key once, with its type, default, limits and help.
 //!
-//! The parser, the checks, `recall config`, the template, the schema and the page of settings come from that.
+//! The parser, the checks, `recall config`, the template, the schema and `docs/config.md` are derived from it.
 
-/// The kind of values that a key takes.
+/// The type of values that a key has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyKind {
     Switch,
@@ -15,37 +15,37 @@ pub enum KeyKind {
     Choices(&'static [&'static str]),
 }
 
-/// A key as it is declared.
+/// The declaration of a key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Declared {
-    /// With its table: `timers.batch_idle_s`.
+    /// The name with its table: `timers.batch_idle_s`.
     pub(super) name: &'static str,
     pub(super) kind: KeyKind,
     /// The doc comment.
     pub(super) help: &'static str,
-    /// The least and the greatest number.
+    /// The minimum and the maximum.
     pub(super) limits: Option<(i64, i64)>,
 }
 
-/// A type that a key may have.
+/// A type that a setting may have.
 pub(super) trait SettingType {
     const KIND: KeyKind;
     /// Limits of all keys of this type.
     const LIMITS: Option<(i64, i64)> = None;
 
-    /// The value for a message, if it is outside of the limits.
+    /// The value as text, if it is outside the limits.
     fn outside(&self, limits: (i64, i64)) -> Option<String> {
         let _ = limits;
         None
     }
 }
 
-/// A table of the file, with the values that are written there.
+/// A table of the file with its values.
 pub(super) trait Table {
     const NAME: &'static str;
     const KEYS: &'static [Declared];
 
-    /// The numbers that are outside of their limits. Each message begins with its key.
+    /// The numbers outside their limits. Each message begins with the name of its key.
     fn outside(&self) -> Vec<String>;
 }
 
@@ -56,7 +56,7 @@ pub(super) fn outside(key: &Declared, value: &impl SettingType) -> Option<String
     Some(format!("{} is {value}; it must be {} to {}", key.name, limits.0, limits.1))
 }
 
-/// What is known of a table without its values.
+/// Facts about a table that do not depend on its values.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TableFacts {
     pub(super) name: &'static str,
@@ -64,12 +64,12 @@ pub(super) struct TableFacts {
     pub(super) acceptance: Acceptance,
 }
 
-/// What a mistake in a table costs.
+/// How much of a table is ignored because of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Acceptance {
-    /// Its key, or its element of a list of texts.
+    /// Only the key, or the element of a list of texts.
     ByKey,
-    /// The table.
+    /// The whole table.
     Whole,
 }
 
@@ -120,8 +120,8 @@ impl SettingType for Vec<String> {
     const KIND: KeyKind = KeyKind::Texts;
 }
 
-/// Declares a table: `["timers"] Timers { /// Help batch_idle_s: i64 = 300, 1..=86_400; }`. The first paragraph of a doc comment is the
-/// help, what follows stands on the page of settings only. Fields after `with` are tables inside this one.
+/// Declares a table: `["timers"] Timers { /// Help batch_idle_s: i64 = 300, 1..=86_400; }`. The first paragraph of a
+/// doc comment is the help; later paragraphs appear only in `docs/config.md`. Fields after `with` are nested tables.
 macro_rules! table {
     (
         $(#[$of_table:meta])*
@@ -174,7 +174,7 @@ macro_rules! limits {
     };
 }
 
-/// Declares the names among which a key chooses: `Unit { Session = "session", Turn = "turn" }`.
+/// Declares the names from which a key chooses: `Unit { Session = "session", Turn = "turn" }`.
 macro_rules! choices {
     ($(#[$of_enum:meta])* $name:ident { $($variant:ident = $written:literal,)+ }) => {
         $(#[$of_enum])*

@@ -1,6 +1,6 @@
-//! Every key of `config.toml`, in the order of the template: its type, its default, its limits and its help.
+//! Every key of `config.toml`, in the order of the template: its type, default, limits and help.
 //!
-//! The first paragraph of a comment is the help of `recall config`; all of it stands in `docs/config.md`.
+//! The first paragraph of a comment is the help in `recall config`; `docs/config.md` contains all paragraphs.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ pub(super) const TABLES: [TableFacts; 12] = [
     TableFacts::of::<Durability>(Acceptance::ByKey),
     TableFacts::of::<Timers>(Acceptance::ByKey),
     TableFacts::of::<Context>(Acceptance::ByKey),
-    // A lost key could send notes to another address, or exceed a cap.
+    // A missing key could send notes to a different address, or exceed a limit.
     TableFacts::of::<Compression>(Acceptance::Whole),
     TableFacts::of::<Embedding>(Acceptance::Whole),
     TableFacts::of::<Mcp>(Acceptance::ByKey),
@@ -29,18 +29,18 @@ pub(super) const TABLES: [TableFacts; 12] = [
 
 table! {
     ["capture"] Capture {
-        /// Projects for which nothing is stored: folders (~/clients/*), names, identities
+        /// Projects that are excluded from recording: folders (~/clients/*), names, identities
         ///
-        /// An identity is `git:github.com/acme/*`. Nothing is injected there either. The work trees and clones of a project on this disk
-        /// are excluded, too.
+        /// An identity looks like `git:github.com/acme/*`. Nothing is injected there either. The work trees and clones of a project on
+        /// this disk are excluded, too.
         exclude: Vec<String> = Vec::new();
         /// Tools whose input and output are not stored
         ///
-        /// That there was a call is stored. The user's answers and the task list are still used.
+        /// The call itself is stored. The user's answers and the task list are still used.
         skip_tools: Vec<String> = AGENTS.skipped_tools();
         /// Folders whose Markdown files are plans
         ///
-        /// Each version is stored and can be searched.
+        /// Each version is stored and searchable.
         plan_folders: Vec<String> = AGENTS.plan_folders();
         /// Activities after which a long prompt is compressed in pieces
         chunk_activities: u32 = 50, 1..=100_000;
@@ -62,9 +62,9 @@ choices! {
 
 table! {
     ["durability"] Durability {
-        /// normal may lose the last milliseconds at a power failure
+        /// With normal, a power failure may lose the last milliseconds
         ///
-        /// It survives a killed process.
+        /// A killed process loses nothing.
         sync: Syncing = Syncing::Full;
     }
 }
@@ -77,52 +77,53 @@ table! {
         session_idle_s: i64 = 3_600, 1..=31_536_000;
         /// Seconds between two checks for silent sessions
         ///
-        /// Lost leases of compression jobs are found then, too.
+        /// Lost leases of compression jobs are detected then, too.
         housekeeping_s: i64 = 60, 1..=3_600;
-        /// Days after which a silent session is deleted; 0 keeps all
+        /// Days after which a silent session is deleted; 0 keeps all sessions
         ///
-        /// As by `recall forget`. After a jump of the clock nothing is deleted before another start or a day of running.
+        /// Deletes as `recall forget` does. After a jump of the clock nothing is deleted until another start or a day
+        /// of running.
         retention_days: u32 = 0, 0..=36_500;
     }
 }
 
 table! {
     ["context"] Context {
-        /// Tokens that a session gets at its start; 0 gives nothing, also for the keys below
+        /// Tokens injected at a session's start; 0 injects nothing, also for the keys below
         start_tokens: u32 = 600, 0..=10_000;
-        /// Tokens after a compaction
+        /// Tokens injected after a compaction
         compact_tokens: u32 = 1_500, 0..=10_000;
-        /// Tokens for a session that is resumed
+        /// Tokens injected when a session is resumed
         resume_tokens: u32 = 300, 0..=10_000;
-        /// Tokens with a prompt
+        /// Tokens injected with a prompt
         prompt_tokens: u32 = 500, 0..=10_000;
-        /// Tokens when a file is opened about which there is something to know
+        /// Tokens injected when a file with known notes is opened
         ///
         /// Once per file and session.
         file_tokens: u32 = 300, 0..=10_000;
-        /// Tokens when a command runs about which there is something to know, or fails as before
+        /// Tokens injected when a command with known notes runs, or fails as before
         ///
         /// Once per form of command or error and session. See [retrieval.md](retrieval.md#context-at-a-command).
         command_tokens: u32 = 80, 0..=80;
-        /// Tokens when a subagent starts
+        /// Tokens injected when a subagent starts
         subagent_tokens: u32 = 300, 0..=10_000;
-        /// Show a line about what the agent got
+        /// Show a line about the injected context
         notice: bool = true;
-        /// Tell the date, the project and its branch at a session's start
+        /// Inject the date, the project and its branch at a session's start
         ambient: bool = false;
-        /// Tell sessions unasked only of notes that a person wrote, pinned or kept
+        /// Inject unasked only notes that a person wrote, pinned or kept
         ///
         /// See [review.md](review.md#injecting-only-reviewed-notes).
         reviewed_only: bool = false;
-        /// Tell at a prompt where the code is that it names, at most three places
+        /// Inject at a prompt where the code is that it names, at most three places
         ///
-        /// The source files of the repository are read for that. See [code.md](code.md).
+        /// This reads the source files of the repository. See [code.md](code.md).
         code: bool = false;
     }
 }
 
 choices! {
-    /// What makes observations.
+    /// What writes observations.
     Compressor {
         Extractive = "extractive",
         Anthropic = "anthropic",
@@ -146,48 +147,49 @@ choices! {
 
 table! {
     ["compression"] Compression {
-        /// What makes observations; extractive is built in
+        /// What writes observations; extractive is built in
         ///
-        /// `anthropic` is the Messages API, `openai` any server of Chat Completions. `claude-cli`, `codex-cli` and their like run the
-        /// program of an agent, with your subscription.
+        /// `anthropic` is the Messages API, `openai` any server with Chat Completions. `claude-cli`, `codex-cli` and
+        /// similar ones run an agent's program with your subscription.
         backend: Compressor = Compressor::Extractive;
-        /// How much a model gets in one request
+        /// How much a model receives in one request
         ///
-        /// A session, once it ends or is compacted (built-in notes until then), or each turn when it ends. See
-        /// [observations.md](observations.md#with-a-model).
+        /// `session`: a session when it ends or is compacted (built-in notes until then); `turn`: each turn when it
+        /// ends. See [observations.md](observations.md#with-a-model).
         unit: RequestUnit = RequestUnit::Session;
         /// The model's name
         ///
-        /// Without one the provider's own, which `openai` has not.
+        /// If unset, the provider's default; `openai` has none.
         model: Option<String> = None;
-        /// What the backend command runs, with its arguments
+        /// The program that the backend command runs, with its arguments
         ///
-        /// It gets the text on standard input and answers on standard output.
+        /// It receives the text on standard input and writes the answer to standard output.
         command: Vec<String> = Vec::new();
         /// The provider's address: https, or http on this machine
         base_url: Option<String> = None;
-        /// The variable of the daemon's environment that holds the key
+        /// The daemon's environment variable that contains the key
         ///
-        /// Else `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, at the provider's own address. A daemon that a hook or a command starts keeps few
-        /// variables, so this is for one that you or a service starts. Set one of the three keys.
+        /// If unset, `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, at the provider's own address only. A daemon started by
+        /// a hook or a command has few variables, so this is for one that you or a service starts. Set only one of the
+        /// three keys.
         api_key_env: Option<String> = None;
-        /// An absolute path of a file that only you can read
+        /// The absolute path of a key file that only you can read
         api_key_file: Option<PathBuf> = None;
-        /// An account of the service recall in the system's keyring
+        /// The account of a key in the system's keyring, under the service recall
         api_key_keyring: Option<String> = None;
         /// An http:// or https:// proxy for the calls
         ///
-        /// The environment's proxy is never used. Refused beside a model on this machine.
+        /// The proxy variables of the environment are ignored. Not allowed with a model on this machine.
         proxy: Option<String> = None;
-        /// Seconds for one call
+        /// The maximum duration of one call in seconds
         ///
         /// At most 60 over HTTP.
         timeout_s: i64 = 60, 1..=3_600;
-        /// Jobs at a time
+        /// The number of jobs at a time
         ///
-        /// Work without a model runs besides these.
+        /// Work without a model is not counted.
         concurrency: i64 = 2, 1..=16;
-        /// Attempts after which a job is dead
+        /// Attempts after which a job counts as dead
         ///
         /// See `recall ctl jobs --dead` and `recall ctl retry`.
         max_attempts: i64 = 5, 1..=100;
@@ -195,23 +197,23 @@ table! {
         ///
         /// The built-in one is always the last.
         fallback: Vec<Compressor> = vec![Compressor::Extractive];
-        /// Tokens of a session or a turn that are sent in one call
+        /// Maximum tokens of a session or a turn that are sent in one call
         material_tokens: i64 = 6_000, 1_000..=200_000;
-        /// Most tokens a day; 0 is no limit
+        /// Maximum tokens per day; 0 is no limit
         ///
-        /// A calendar day. Beyond a cap the built-in backend works until midnight.
+        /// Per calendar day. At a limit the built-in backend takes over until midnight.
         tokens_per_day: i64 = 0, 0..=1_000_000_000_000;
-        /// Most dollars a day; 0 is no limit
+        /// Maximum dollars per day; 0 is no limit
         ///
         /// Needs the prices of all models that are not on this machine.
         usd_per_day: f64 = 0.0;
-        /// Most tokens a day for one project; 0 is no limit
+        /// Maximum tokens per day for one project; 0 is no limit
         project_tokens_per_day: i64 = 0, 0..=1_000_000_000_000;
-        /// Most dollars a day for one project; 0 is no limit
+        /// Maximum dollars per day for one project; 0 is no limit
         project_usd_per_day: f64 = 0.0;
-        /// The model's price for a million tokens that it reads
+        /// The model's price per million input tokens, in dollars
         usd_per_mtok_in: f64 = 0.0;
-        /// The model's price for a million tokens that it writes
+        /// The model's price per million output tokens, in dollars
         usd_per_mtok_out: f64 = 0.0;
     }
     with {
@@ -232,7 +234,7 @@ table! {
     }
 }
 
-/// How to reach a backend.
+/// The address, key and model of a backend.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Endpoint {
@@ -255,25 +257,26 @@ choices! {
 
 table! {
     ["embedding"] Embedding {
-        /// Search by meaning: with a model here, or a server
+        /// Search by meaning: with a model on this machine, or on a server
         ///
-        /// `local` is a sentence model that you install, `openai` a server with the embeddings API. See [embeddings.md](embeddings.md).
+        /// `local` is a sentence model that you install, `openai` is a server with the embeddings API. See
+        /// [embeddings.md](embeddings.md).
         backend: VectorMaker = VectorMaker::None;
-        /// A model of `recall model list`, an absolute path, or a name on the server
+        /// A model from `recall model list`, an absolute path, or a name on the server
         model: Option<String> = None;
         /// The server's address: https, or http on this machine
         base_url: Option<String> = None;
-        /// The variable of the daemon's environment that holds the key
+        /// The daemon's environment variable that contains the key
         api_key_env: Option<String> = None;
-        /// An absolute path of a file that only you can read
+        /// The absolute path of a key file that only you can read
         api_key_file: Option<PathBuf> = None;
-        /// An account of the service recall in the system's keyring
+        /// The account of a key in the system's keyring, under the service recall
         api_key_keyring: Option<String> = None;
         /// An http:// or https:// proxy for the calls
         proxy: Option<String> = None;
-        /// Seconds for one call
+        /// The maximum duration of one call in seconds
         timeout_s: i64 = 30, 1..=60;
-        /// The model's price for a million tokens
+        /// The model's price per million tokens, in dollars
         usd_per_mtok_in: f64 = 0.0;
     }
 }
@@ -287,13 +290,13 @@ table! {
 
 table! {
     ["gateway"] Gateway {
-        /// Open the HTTP interface with the daemon, not only at `recall ui --web`
+        /// Open the HTTP interface when the daemon starts, not only for `recall ui --web`
         ///
         /// See [gateway.md](gateway.md).
         enabled: bool = false;
-        /// Port of the HTTP interface on this machine; 0 is any free one
+        /// Port of the HTTP interface on this machine; 0 is any free port
         port: u32 = 0, 0..=65_535;
-        /// Pages that may call the HTTP interface, with its token: https://example.com
+        /// Web pages that may use the HTTP interface with its token: https://example.com
         origins: Vec<String> = Vec::new();
     }
 }
@@ -311,9 +314,9 @@ table! {
     ["redaction"] Redaction {
         /// Replace secrets before anything is stored
         enabled: bool = true;
-        /// Patterns of your own that are secret as well
+        /// Your own patterns of secrets
         extra: Vec<String> = Vec::new();
-        /// Patterns of what is never secret
+        /// Patterns of texts that are never secret
         allow: Vec<String> = Vec::new();
     }
 }
@@ -336,26 +339,26 @@ table! {
         reads: Severity = Severity::Off;
         /// Calls that write to /etc, /usr and the like, or erase a root, a home or a folder above the project
         system: Severity = Severity::Off;
-        /// Warn the model of web pages and MCP results that read like instructions
+        /// Warn the model about web pages and MCP results that read like instructions
         outside: Outside = Outside::Off;
-        /// More files that must not be written: migrations/, *.lock
+        /// Additional files that must not be written: migrations/, *.lock
         write_paths: Vec<String> = Vec::new();
-        /// More files that are to be neither read nor written
+        /// Additional files that must be neither read nor written
         read_paths: Vec<String> = Vec::new();
         /// Files that are never guarded
         allow: Vec<String> = Vec::new();
-        /// Variables that shell commands of agents do not get: GITHUB_TOKEN, AWS_*
+        /// Environment variables that agents' shell commands do not get: GITHUB_TOKEN, AWS_*
         unset_env: Vec<String> = Vec::new();
     }
 }
 
 table! {
     ["sync"] Sync {
-        /// Who writes here, for those who share a project; else your user name
+        /// Your name as author, shown to those who share a project; default: your user name
         ///
         /// See [sync.md](sync.md).
         author: Option<String> = None;
-        /// What this machine is called for them; else its host name
+        /// The name of this machine for them; default: its host name
         device: Option<String> = None;
     }
 }

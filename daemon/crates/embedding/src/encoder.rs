@@ -1,9 +1,10 @@
-//! The forward pass of a BERT encoder, for several texts at once. Their pieces follow each other without padding, so a
-//! product is no larger than the texts, and its weights are read once for all of them.
+//! The forward pass of a BERT encoder, for several texts at once. The pieces of the texts are concatenated without
+//! padding, so a product is no larger than the texts, and its weights are read once for all of them.
 //!
-//! A weight is a signed byte, with a scale for each output. An input is an unsigned byte, with a scale and a zero for
-//! each piece. So a product is one of integers ([`super::product`]): the same on every processor, in any order of
-//! summation. The rest is `f32`, summed in a fixed order. A text's vector does not depend on the texts beside it.
+//! A weight is a signed byte, with a scale for each output. An input is an unsigned byte, with a scale and a zero point
+//! for each piece. So a product is computed in integers ([`super::product`]): it is the same on every processor, in any
+//! order of summation. Everything else is `f32`, summed in a fixed order. A text's vector does not depend on the other
+//! texts.
 
 use fearless_simd::{Level, Simd, SimdBase, dispatch};
 use serde::{Deserialize, Serialize};
@@ -11,7 +12,7 @@ use tantivy::directory::OwnedBytes;
 
 use super::product::{Inputs, Kernel};
 
-/// The sizes of a model.
+/// The dimensions of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Shape {
     pub dimensions: usize,
@@ -37,19 +38,19 @@ pub(super) struct Rows {
     pub scales: Vec<f32>,
 }
 
-/// Weights of a product, and the biases.
+/// The weights of a product, and its biases.
 pub(super) struct Linear {
     /// In the layout of `product::panels`.
     pub panels: OwnedBytes,
     pub inputs: usize,
-    /// One number for each output, here and in the two following lists.
+    /// One scale per output.
     pub scales: Vec<f32>,
     pub biases: Vec<f32>,
-    /// The sum of the output's weights as integers.
+    /// The sum of each output's integer weights.
     pub sums: Vec<i32>,
 }
 
-/// 32-bit numbers as bytes: each is `scale * (byte - zero)`.
+/// 32-bit numbers stored as bytes: each number is `scale * (byte - zero)`.
 #[derive(Clone, Copy, Debug)]
 struct Scaled {
     scale: f32,
@@ -74,7 +75,7 @@ pub(super) struct Layer {
 pub(super) struct Encoder {
     pub shape: Shape,
     pub pieces: Rows,
-    /// Includes the type of a first sentence. Row after row, as all numbers of a text here.
+    /// One row of numbers per position. Each row already contains the vector of token type 0.
     pub positions: Vec<f32>,
     pub norm: Norm,
     pub layers: Vec<Layer>,
@@ -82,12 +83,12 @@ pub(super) struct Encoder {
     pub pooling: Pooling,
 }
 
-/// How many pieces are computed at once. More make no product faster, and take more memory.
+/// The maximum number of pieces computed at once. More would not be faster, and would need more memory.
 const MOST_AT_ONCE: usize = 512;
 
 impl Encoder {
-    /// The vectors of texts, given as pieces, each of length 1. Unknown numbers and those beyond the last position are
-    /// left out.
+    /// Returns one vector of length 1 for each text. The texts are given as pieces; unknown piece numbers and those
+    /// after the last position are left out.
     pub(super) fn encode(&self, texts: &[Vec<u32>]) -> Vec<Vec<f32>> {
         self.encode_by(Kernel::widest(), texts)
     }
@@ -133,7 +134,7 @@ impl Encoder {
             Pooling::Mean => usize::MAX,
             Pooling::First => 1,
         });
-        // The vector is scaled to length 1, so the sum is as good as the mean.
+        // The vector is scaled to length 1 later, so the sum serves as the mean.
         let mut pooled = vec![0.0; self.shape.dimensions];
         for row in rows {
             add(&mut pooled, row);
@@ -183,10 +184,10 @@ impl Encoder {
     }
 }
 
-/// How many queries are computed at once.
+/// The number of queries computed at once.
 const QUERIES: usize = 4;
 
-/// Adds one head's share to the pieces of a text. `width` is the head's dimensions.
+/// Adds one head's result to the pieces of a text. `width` is the number of the head's dimensions.
 #[inline(always)]
 fn attend_by<S: Simd>(
     simd: S,
@@ -197,8 +198,8 @@ fn attend_by<S: Simd>(
     let scale = 1.0 / (width as f32).sqrt();
     let count = all.len() / (3 * dimensions);
     let block = 2 * S::f32s::LEN;
-    // Blocks of keys, with a row for each dimension, and blocks of dimensions, with a row for each piece's value. The
-    // last blocks end with zeros.
+    // Blocks of keys, with one row per dimension, and blocks of dimensions, with one row per piece's value. The last
+    // blocks are padded with zeros.
     let mut keys = vec![0.0_f32; width * count.next_multiple_of(block)];
     let mut values = vec![0.0_f32; count * width.next_multiple_of(block)];
     for (piece, row) in all.chunks_exact(3 * dimensions).enumerate() {
@@ -242,8 +243,8 @@ fn attend_by<S: Simd>(
     }
 }
 
-/// Sums each block's rows, multiplied by the factors of each query. A block has a row for each factor, twice as wide as
-/// the processor's vectors. So enough sums are under way that none waits for the previous one.
+/// Sums each block's rows, multiplied by the factors of each query. A block has one row per factor, twice as wide as
+/// the processor's vectors, so that enough independent sums are computed at the same time.
 #[inline(always)]
 fn products<S: Simd>(
     simd: S,
@@ -293,7 +294,7 @@ fn soften(weights: &mut [f32]) {
 }
 
 impl Linear {
-    /// The outputs for each row of `input`.
+    /// Computes the outputs for each row of `input`.
     #[inline(always)]
     fn apply<S: Simd>(&self, simd: S, kernel: Kernel, input: &[f32]) -> Vec<f32> {
         simd.vectorize(
@@ -334,7 +335,7 @@ impl Linear {
     }
 }
 
-/// Rounds the first numbers of a row to bytes. Zero stays zero.
+/// Quantizes the first numbers of a row to bytes. Zero is represented exactly.
 #[inline(always)]
 fn to_bytes(row: &[f32], bytes: &mut [u8]) -> Scaled {
     let row = row.get(..bytes.len()).unwrap_or_default();
@@ -354,7 +355,7 @@ fn to_bytes(row: &[f32], bytes: &mut [u8]) -> Scaled {
     Scaled { scale: scale + strange, zero }
 }
 
-/// Rounds rows of `width` numbers to signed bytes, each row with a scale.
+/// Quantizes rows of `width` numbers to signed bytes, each row with a scale.
 pub(super) fn to_signed_bytes(values: &[f32], width: usize) -> (Vec<i8>, Vec<f32>) {
     let (mut bytes, mut scales) = (Vec::with_capacity(values.len()), Vec::new());
     for row in values.chunks_exact(width) {
@@ -362,7 +363,7 @@ pub(super) fn to_signed_bytes(values: &[f32], width: usize) -> (Vec<i8>, Vec<f32
         let scale = most / 127.0;
         let whole = |value: &f32| if scale > 0.0 { rounded(*value / scale) as i8 } else { 0 };
         bytes.extend(row.iter().map(whole));
-        // NaN or infinity must not become a number.
+        // A row with NaN or infinity must not get a finite scale.
         scales.push(if row.iter().all(|value| value.is_finite()) { scale } else { f32::NAN });
     }
     (bytes, scales)
@@ -391,7 +392,7 @@ impl Norm {
     }
 }
 
-/// How many sums and maxima are computed at once.
+/// The number of sums or maxima computed at once.
 const LANES: usize = 16;
 
 #[inline(always)]
@@ -406,7 +407,7 @@ fn sum(values: &[f32], of: impl Fn(f32) -> f32) -> f32 {
     lanes.iter().sum::<f32>() + rest.iter().map(|value| of(*value)).sum::<f32>()
 }
 
-/// The smallest and the largest number, including zero.
+/// The smallest and the largest value, including zero.
 #[inline(always)]
 fn extremes(values: &[f32]) -> (f32, f32) {
     let smaller = |a: f32, b: f32| if b < a { b } else { a };
@@ -430,7 +431,7 @@ fn add(to: &mut [f32], other: &[f32]) {
     }
 }
 
-/// Added to a number below 2^22, this rounds it to an integer, which is then in the lowest bits.
+/// Adding this to a number below 2^22 rounds it to an integer, which is then in the lowest bits.
 const ROUNDS: f32 = 12_582_912.0;
 
 /// The nearest integer, for values within 2^22.
@@ -439,8 +440,8 @@ fn rounded(value: f32) -> i32 {
     (value + ROUNDS).to_bits().cast_signed() - ROUNDS.to_bits().cast_signed()
 }
 
-/// `x` times the share of a normal distribution below it, by the error function of Abramowitz and Stegun (7.1.26). The
-/// error is below 2e-7. It has no branch, so several are computed at once.
+/// GELU: `x` times the standard normal cumulative distribution at `x`, using formula 7.1.26 of Abramowitz and Stegun
+/// for the error function. The error is below 2e-7. It has no branch, so several values are computed at once.
 #[inline(always)]
 fn gelu(x: f32) -> f32 {
     let z = x.abs() * std::f32::consts::FRAC_1_SQRT_2;
@@ -451,7 +452,7 @@ fn gelu(x: f32) -> f32 {
     0.5 * x * (1.0 + error.copysign(x))
 }
 
-/// `e` to the power of `x`, within 3e-7 of its value. The library's function is exact but takes one number at a time.
+/// `e` to the power of `x`, with an error below 3e-7. The library's function is exact but takes one number at a time.
 #[inline(always)]
 fn exp(x: f32) -> f32 {
     let x = x.clamp(-87.0, 88.0);

@@ -1,7 +1,7 @@
-//! Models that are installed in recall's data folder: one file each, made from a published model's folder.
+//! Models installed in recall's data folder: one file each, created from a published model's folder.
 //!
-//! Adding or removing a model takes the folder's lock, which ends with the process. So the daemon, which cleans up
-//! after killed programs, does not touch the files of a running one.
+//! Adding or removing a model takes the folder's lock, which is released when the process ends. So the daemon, which
+//! cleans up after killed programs, does not touch files that another program is still writing.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use super::model_folder::{ModelError, packed};
 use super::{Model, ModelFacts, model_file};
 
-/// The ending of a model file's name.
+/// The file name extension of a model.
 const ENDS: &str = ".model";
-/// The first character of a file or folder that is being made or removed.
+/// The first character of a file or folder that is being created or removed.
 const UNFINISHED: char = '.';
-/// The most bytes of a header.
+/// The maximum size of a header in bytes.
 const MOST_HEADER: u64 = 64 * 1024;
 
 /// The installed models.
@@ -23,13 +23,13 @@ pub struct InstalledModels {
     folder: PathBuf,
 }
 
-/// An installed model, as it is listed.
+/// An installed model as shown in the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstalledModel {
     pub name: String,
-    /// The hash that identifies its vectors, in hexadecimal digits; empty if the file cannot be read.
+    /// The hash that identifies the model's vectors, in hexadecimal digits; empty if the file cannot be read.
     pub hash: String,
-    /// SHA-256 of the published weights that it was made from.
+    /// SHA-256 of the published weights from which the file was created.
     pub weights_sha256: String,
     pub bytes: u64,
 }
@@ -53,7 +53,7 @@ pub enum InstallError {
     },
 }
 
-/// Whether a model may have this name: a folder's name and not a path.
+/// Whether the name is valid for a model: the name of a folder, not a path.
 pub fn is_model_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || ['.', '_', '-'].contains(&c);
     name.len() <= 100 && name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(fits)
@@ -65,7 +65,7 @@ impl InstalledModels {
         Self { folder }
     }
 
-    /// The file with a model's weights: its own, or one in a folder that is given by an absolute path.
+    /// The weights file of a model: the installed file, or the one in the folder if `model` is an absolute path.
     pub fn weights_of(&self, model: &str) -> PathBuf {
         if is_model_name(model) { self.file_of(model) } else { Path::new(model).join("model.safetensors") }
     }
@@ -77,7 +77,7 @@ impl InstalledModels {
     /// Opens an installed model by name, or any model by its folder's absolute path.
     ///
     /// # Errors
-    /// When there is none, it is not a model, or the file was changed after it was written.
+    /// When there is none, it is not a model, or the file has changed since it was written.
     pub fn open(&self, model: &str) -> Result<Model, ModelError> {
         if !is_model_name(model) {
             let folder = Path::new(model);
@@ -91,7 +91,7 @@ impl InstalledModels {
         Model::map(&self.folder, &format!("{model}{ENDS}"))
     }
 
-    /// Makes the file of a model. A failure or a killed program leaves nothing behind.
+    /// Creates the file of a model. A failure or a killed program leaves nothing behind.
     ///
     /// # Errors
     /// When it is not a model, the name is taken, or the file cannot be written.
@@ -124,7 +124,7 @@ impl InstalledModels {
         write().map(|_| facts).map_err(|source| InstallError::Write { path: place.clone(), source })
     }
 
-    /// The installed models by name.
+    /// The installed models, sorted by name.
     pub fn list(&self) -> Vec<InstalledModel> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let mut models: Vec<InstalledModel> = entries
@@ -164,7 +164,7 @@ impl InstalledModels {
         fs::remove_file(&place).map_err(|source| InstallError::Write { path: place, source })
     }
 
-    /// Removes what a killed program left behind, unless a model is being added or removed.
+    /// Removes files left behind by a killed program, unless a model is being added or removed.
     pub fn clean(&self) {
         if let Ok(folder) = fs::File::open(&self.folder)
             && folder.try_lock().is_ok()
@@ -173,7 +173,7 @@ impl InstalledModels {
         }
     }
 
-    /// Waits until nobody else adds or removes a model.
+    /// Waits until no other process adds or removes a model.
     fn lock(&self) -> Result<fs::File, InstallError> {
         let lock = || {
             fs::create_dir_all(&self.folder)?;

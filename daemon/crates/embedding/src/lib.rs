@@ -1,7 +1,7 @@
 //! Sentence embeddings turn a text into a vector; texts of similar meaning get similar vectors.
 //!
-//! [`Model`] is a small encoder that runs on this machine, mapped from one file. The rest of the program uses it
-//! through [`Embedder`], as it does a model on another server. Stored vectors are packed ([`pack`]).
+//! [`Model`] is a small encoder that runs on this machine, memory-mapped from one file. The rest of the program uses
+//! it through [`Embedder`], as it does a model on another server. Stored vectors are packed ([`pack`]).
 //!
 //! **Invariant:** nothing here uses the store or a clock, and the same text always has the same vector.
 
@@ -58,19 +58,19 @@ pub trait Embedder: Send + Sync + 'static {
     /// One vector for each text.
     ///
     /// # Errors
-    /// When there are no vectors.
+    /// When no vectors could be computed.
     fn embed(&self, texts: &[String], purpose: Purpose) -> Result<Vec<Vec<f32>>, EmbedError>;
 
-    /// Whether a question always takes only milliseconds.
+    /// Whether a question may take longer than a few milliseconds.
     fn reach(&self) -> Reach;
 }
 
 /// The use of a vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// To store. Nobody waits for them.
+    /// To store the vectors. Nobody is waiting for them.
     Passages,
-    /// To search with. Somebody waits, so only the beginning of a long text is read.
+    /// To search with the vector. A user or agent is waiting, so only the beginning of a long text is read.
     Question,
 }
 
@@ -81,13 +81,13 @@ pub enum Reach {
     Elsewhere,
 }
 
-/// Why there are no vectors.
+/// Why no vectors were computed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EmbedError {
     /// A later attempt may succeed, after this many milliseconds if known.
     #[error("{why}")]
     Later { why: String, wait_ms: Option<u64> },
-    /// These texts get no vectors.
+    /// The model refuses these texts; they get no vectors.
     #[error("{why}")]
     Refused { why: String },
 }

@@ -10,7 +10,7 @@ use super::model_folder::{ModelError, packed, unfit};
 use super::tokenizer::Tokenizer;
 use super::{EmbedError, Embedder, ModelHash, Purpose, Reach};
 
-/// How many pieces of a question are read. Its time grows with them, and an agent waits.
+/// How many pieces of a question are read. The time grows with their number, and an agent is waiting.
 const QUESTION_PIECES: usize = 48;
 
 /// A sentence encoder that runs on this machine.
@@ -32,7 +32,7 @@ pub struct ModelFacts {
 }
 
 impl Model {
-    /// Reads a model from a folder in its published form.
+    /// Reads a model from a folder in the published format.
     ///
     /// # Errors
     /// When something is missing, cannot be read, or belongs to another kind of model.
@@ -45,7 +45,7 @@ impl Model {
         let bytes = OwnedBytes::new(bytes);
         let parts = model_file::parts(&bytes).map_err(|error| unfit("model.safetensors", error))?;
         let model = Self::new(parts).ok_or_else(|| unfit("model.safetensors", "its name is damaged"))?;
-        // Weights that are not numbers are detected here, and not in a search.
+        // Weights that are NaN or infinite are detected here instead of in a search.
         let length: f32 = model.vector("a test of the model").iter().map(|value| value * value).sum();
         if !(0.99..1.01).contains(&length) {
             return Err(unfit("model.safetensors", "its vectors are not numbers"));
@@ -53,10 +53,10 @@ impl Model {
         Ok(model)
     }
 
-    /// Maps a model's file.
+    /// Memory-maps a model's file.
     ///
     /// # Errors
-    /// When it cannot be mapped, or was changed after it was written.
+    /// When it cannot be mapped, or has changed since it was written.
     pub(super) fn map(folder: &Path, name: &str) -> Result<Self, ModelError> {
         let altered = |_| ModelError::Altered { file: folder.join(name) };
         let bytes = model_file::map(folder, name).map_err(altered)?;
@@ -75,7 +75,7 @@ impl Model {
         ModelFacts { hash: self.hash, dimensions, layers, pieces }
     }
 
-    /// The vector of a text, of length 1.
+    /// Computes the vector of a text, of length 1.
     pub fn vector(&self, text: &str) -> Vec<f32> {
         self.vectors(&[text], self.most_pieces).pop().unwrap_or_default()
     }

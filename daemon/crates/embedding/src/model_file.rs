@@ -1,8 +1,9 @@
-//! A model as one file, in the form in which the encoder uses it, so a mapped file is ready at once.
+//! A model as one file, in the layout that the encoder uses, so a mapped file is ready without conversion.
 //!
 //! The file begins with [`MAGIC`], the length of the header, and the header as JSON. The sections follow in the order
-//! in which [`parts`] reads them, each on a multiple of 64 bytes. The file ends with a checksum of everything before
-//! it. Numbers are little endian. Once the file has its name nobody writes to it, so mapped data never changes.
+//! in which [`parts`] reads them, each aligned to 64 bytes. The file ends with a checksum of everything before it.
+//! Numbers are little endian. Once the file has its final name it is never written again, so mapped data never
+//! changes.
 
 use std::path::Path;
 
@@ -35,7 +36,7 @@ pub(super) struct Header {
     /// Whether the vocabulary is Unigram; otherwise it is WordPiece.
     #[serde(default)]
     pub unigram: Option<UnigramHeader>,
-    /// The texts before each question and before each passage.
+    /// The prefixes for questions and for passages.
     #[serde(default)]
     pub prefixes: Prefixes,
     pub most_pieces: usize,
@@ -46,7 +47,7 @@ pub(super) struct Header {
 pub(super) struct UnigramHeader {
     pub marks: UnigramMarks,
     pub pieces: usize,
-    /// The number of pieces that are looked up.
+    /// The number of pieces in the lookup order.
     pub ordered: usize,
 }
 
@@ -73,22 +74,22 @@ pub(super) struct Parts {
     pub tokenizer: Tokenizer,
 }
 
-/// Maps a file.
+/// Memory-maps a file.
 pub(super) fn map(folder: &Path, name: &str) -> Result<OwnedBytes, FileError> {
     let failed = |error: &dyn std::fmt::Display| FileError::Map(error.to_string());
-    // Each file gets its own directory, because a directory returns the earlier mapping of the same name.
+    // A new directory object for each file, because one object returns the earlier mapping for the same name.
     let directory = MmapDirectory::open(folder).map_err(|error| failed(&error))?;
     let file = directory.open_read(Path::new(name)).map_err(|error| failed(&error))?;
     file.read_bytes().map_err(|error| failed(&error))
 }
 
-/// The header of a file. Does not verify the checksum.
+/// Reads the header of a file without verifying the checksum.
 pub(super) fn header(bytes: &[u8]) -> Option<Header> {
     let (length, rest) = bytes.strip_prefix(&MAGIC)?.split_first_chunk()?;
     serde_json::from_slice(rest.get(..u32::from_le_bytes(*length) as usize)?).ok()
 }
 
-/// Reads a file, and verifies its checksum.
+/// Reads a file after verifying its checksum.
 pub(super) fn parts(bytes: &OwnedBytes) -> Result<Parts, FileError> {
     let (all, trailer) = bytes.split_last_chunk::<TRAILER>().ok_or(FileError::Damaged)?;
     if crc32fast::hash(all) != u32::from_le_bytes(*trailer) {
@@ -179,7 +180,7 @@ impl Reader<'_> {
     }
 }
 
-/// Writes a file's bytes, section by section in reading order.
+/// Builds a file's bytes, section by section in the order in which they are read.
 pub(super) struct Writer {
     bytes: Vec<u8>,
 }
@@ -210,7 +211,7 @@ impl Writer {
         self.section(&bytes);
     }
 
-    /// Writes rows of weights for lookups.
+    /// Writes rows of weights that are looked up by number.
     pub(super) fn rows(&mut self, values: &[f32], width: usize) {
         let (bytes, scales) = to_signed_bytes(values, width);
         let bytes: Vec<u8> = bytes.into_iter().map(i8::cast_unsigned).collect();
@@ -218,7 +219,7 @@ impl Writer {
         self.numbers(&scales);
     }
 
-    /// Writes rows of weights for products, one row for each output, and the biases.
+    /// Writes the weights of a product, one row per output, and its biases.
     pub(super) fn linear(&mut self, weights: &[f32], bias: &[f32], inputs: usize) {
         let (bytes, scales) = to_signed_bytes(weights, inputs);
         self.section(&panels(&bytes, inputs));
@@ -236,8 +237,8 @@ impl Writer {
     }
 }
 
-/// Identifies a model by its files and by how its vectors are computed, because vectors of another computation cannot
-/// be compared.
+/// Identifies a model by its files and by the way its vectors are computed, because vectors computed in another way
+/// cannot be compared.
 pub(super) fn model_hash(files: [u8; 32]) -> ModelHash {
     use sha2::{Digest, Sha256};
     let mut hash = Sha256::new();

@@ -1,5 +1,5 @@
-//! A model as a folder in the usual published form: `config.json`, `model.safetensors`, and `vocab.txt` or
-//! `tokenizer.json`. Everything is checked before it becomes a file of recall ([`packed`]).
+//! A model as a folder in the usual published format: `config.json`, `model.safetensors`, and `vocab.txt` or
+//! `tokenizer.json`. Everything is checked before it is converted to recall's own file format ([`packed`]).
 
 use std::collections::HashMap;
 use std::io;
@@ -15,7 +15,7 @@ use super::model_file::{Header, Prefixes, UnigramHeader, Writer, model_hash};
 use super::unigram::{Unigram, UnigramMarks};
 use super::wordpiece::{self, Case};
 
-/// The files of a model. Those that affect its vectors are part of its hash.
+/// The files of a model that affect its vectors and are therefore part of its hash.
 pub(super) const FILES: [&str; 7] = [
     "config.json",
     WEIGHTS,
@@ -26,18 +26,19 @@ pub(super) const FILES: [&str; 7] = [
     "1_Pooling/config.json",
 ];
 pub(super) const WEIGHTS: &str = "model.safetensors";
-/// Only its prefixes matter, so the file itself is not part of the hash.
+/// Only the prefixes in this file matter, so the file itself is not part of the hash.
 const PROMPTS: &str = "config_sentence_transformers.json";
-/// A longer prefix would leave no room for the text.
+/// The maximum length of a prefix. A longer one would leave no room for the text.
 const MOST_PREFIX: usize = 300;
-/// The beginning of a large file in a clone without Git LFS.
+/// How a large file begins in a clone made without Git LFS.
 const LFS_POINTER: &[u8] = b"version https://git-lfs";
-/// Larger weights do not belong to a small encoder, and reading them would use up the daemon's memory.
+/// The maximum size of the weights. Larger ones do not belong to a small encoder, and would use up the daemon's
+/// memory.
 const MOST_WEIGHTS: u64 = 600 << 20;
 const MOST_OTHER: u64 = 64 << 20;
-/// Larger vocabularies do not belong to a small encoder.
+/// The maximum number of pieces. Larger vocabularies do not belong to a small encoder.
 const MOST_VOCABULARY: usize = 2_000_000;
-/// How many pieces of a text are read, unless the model says less.
+/// The maximum number of pieces read from a text, unless the model has a lower limit.
 const MOST_PIECES: usize = 256;
 /// Why a folder is not a model.
 #[derive(Debug, thiserror::Error)]
@@ -54,14 +55,14 @@ pub enum ModelError {
     },
     #[error("there is no {}", path.display())]
     Absent { path: PathBuf },
-    #[error("{} is not as it was installed", file.display())]
+    #[error("{} has changed since it was installed", file.display())]
     Altered { file: PathBuf },
-    #[error("{file} is not what recall can run: {why}")]
+    #[error("recall cannot run this model: {file}: {why}")]
     Unfit { file: &'static str, why: String },
 }
 
 impl ModelError {
-    /// Says what the user can do.
+    /// Tells the user what to do.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::NoFolder { .. } | Self::Missing { .. } => {
@@ -69,11 +70,9 @@ impl ModelError {
                  docs/embeddings.md."
             }
             Self::Absent { .. } => {
-                "Get one with `recall model get`, or install yours with `recall model add FOLDER` and name it in [embedding]."
+                "Get one with `recall model get`, or install yours with `recall model add FOLDER` and set its name in [embedding]."
             }
-            Self::Altered { .. } => {
-                "Remove it with `recall model remove`, and add it again from where it came."
-            }
+            Self::Altered { .. } => "Remove it with `recall model remove`, and add it again from its source.",
             Self::Read { .. } => "Check that the path is right and that you may read it.",
             Self::Unfit { .. } => {
                 "recall runs BERT encoders with weights in F32, such as all-MiniLM-L6-v2. See docs/embeddings.md."
@@ -181,7 +180,7 @@ impl Files {
     }
 }
 
-/// Reads a model, checks that its parts fit together, and returns the bytes of its file.
+/// Reads a model, checks that its parts fit together, and returns the bytes of recall's file.
 ///
 /// # Errors
 /// When something is missing, cannot be read, or belongs to another kind of model.
@@ -193,7 +192,7 @@ pub(super) fn packed(folder: &Path) -> Result<Vec<u8>, ModelError> {
     let vocabulary = Vocabulary::of(&files)?;
     if vocabulary.pieces().len() > shape.pieces {
         let highest = vocabulary.pieces().len() - 1;
-        let why = format!("a piece has the number {highest}, and the model knows {}", shape.pieces);
+        let why = format!("a piece has the number {highest}, but the model has only {}", shape.pieces);
         return Err(unfit("vocab.txt", why));
     }
     let text: String = vocabulary.pieces().iter().flat_map(|piece| [piece.as_str(), "\n"]).collect();
@@ -203,7 +202,7 @@ pub(super) fn packed(folder: &Path) -> Result<Vec<u8>, ModelError> {
     let most = said.and_then(|most| usize::try_from(most).ok()).unwrap_or(MOST_PIECES);
     let weights = files.needed(WEIGHTS)?;
     if weights.starts_with(LFS_POINTER) {
-        let why = "it is a pointer of Git LFS, and `git lfs pull` gets the file itself";
+        let why = "it is a Git LFS pointer; run `git lfs pull` to get the file itself";
         return Err(unfit(WEIGHTS, why));
     }
     let header = Header {
@@ -229,13 +228,13 @@ pub(super) fn packed(folder: &Path) -> Result<Vec<u8>, ModelError> {
 fn shape(config: &WrittenConfig) -> Result<Shape, ModelError> {
     let refuse = |why: String| Err(unfit("config.json", why));
     if config.model_type != "bert" {
-        return refuse(format!("the model is of the type {:?} and not bert", config.model_type));
+        return refuse(format!("the model's type is {:?} instead of bert", config.model_type));
     }
     if config.hidden_act != "gelu" {
-        return refuse(format!("its activation is {:?} and not gelu", config.hidden_act));
+        return refuse(format!("its activation is {:?} instead of gelu", config.hidden_act));
     }
     if config.position_embedding_type != "absolute" {
-        return refuse(format!("its positions are {:?} and not absolute", config.position_embedding_type));
+        return refuse(format!("its positions are {:?} instead of absolute", config.position_embedding_type));
     }
     let shape = Shape {
         dimensions: config.hidden_size,
@@ -246,7 +245,10 @@ fn shape(config: &WrittenConfig) -> Result<Shape, ModelError> {
         positions: config.max_position_embeddings,
     };
     if shape.heads == 0 || shape.dimensions == 0 || !shape.dimensions.is_multiple_of(shape.heads) {
-        return refuse(format!("{} dimensions cannot be shared by {} heads", shape.dimensions, shape.heads));
+        return refuse(format!(
+            "{} dimensions cannot be divided among {} heads",
+            shape.dimensions, shape.heads
+        ));
     }
     let is_small = shape.layers <= 48 && shape.dimensions <= 4_096 && (1..=16_384).contains(&shape.inner);
     if shape.positions < 2 || !is_small {
@@ -263,12 +265,12 @@ fn pooling(config: Option<&Value>) -> Result<Pooling, ModelError> {
         (false, true) => Ok(Pooling::First),
         _ => Err(unfit(
             "1_Pooling/config.json",
-            "only the mean of all pieces, or the first piece, can be taken",
+            "recall supports only the mean of all pieces, or the first piece",
         )),
     }
 }
 
-/// The prefixes before a question and before a passage, from the model's file.
+/// Reads the prefixes for questions and for passages from the model's file.
 fn prefixes(files: &Files) -> Result<Prefixes, ModelError> {
     let Some(json) = files.json(PROMPTS)? else { return Ok(Prefixes::default()) };
     let named = |name: &str| json.get("prompts")?.get(name)?.as_str().map(str::to_owned);
@@ -281,7 +283,7 @@ fn prefixes(files: &Files) -> Result<Prefixes, ModelError> {
     Ok(found)
 }
 
-/// How a model splits a text into pieces, which are ordered by number.
+/// How a model splits a text into pieces. The pieces are ordered by number.
 pub(super) enum Vocabulary {
     WordPiece { pieces: Vec<String>, case: Case },
     Unigram { pieces: Vec<String>, scores: Vec<f32>, marks: UnigramMarks },
@@ -320,7 +322,7 @@ impl Vocabulary {
         }
     }
 
-    /// Reads a `tokenizer.json` of the Unigram kind. Refuses unknown ways of preparing texts.
+    /// Reads a `tokenizer.json` of the Unigram type. Refuses unknown ways of normalizing texts.
     pub(super) fn of_unigram(json: &Value) -> Result<Self, ModelError> {
         let refuse = |why: &str| Err(unfit("tokenizer.json", why));
         let known = |key: &str, known: &[&str]| {
@@ -337,15 +339,15 @@ impl Vocabulary {
             (kinds.iter().all(|kind| known.contains(&kind.as_str()))).then_some(kinds)
         };
         if known("normalizer", &["Precompiled", "NFKC", "Replace", "Strip"]).is_none() {
-            return refuse("it changes texts in a way that recall does not know");
+            return refuse("it normalizes texts in a way that recall does not support");
         }
         let cuts = known("pre_tokenizer", &["WhitespaceSplit", "Metaspace"]);
         if cuts.is_none_or(|kinds| !kinds.iter().any(|kind| kind == "Metaspace")) {
-            return refuse("it cuts texts into words in a way that recall does not know");
+            return refuse("it splits texts into words in a way that recall does not support");
         }
         let model = json.get("model").unwrap_or(&Value::Null);
         if model.get("byte_fallback").and_then(Value::as_bool) == Some(true) {
-            return refuse("it cuts what is unknown into bytes, which recall does not");
+            return refuse("it splits unknown characters into bytes, which recall does not support");
         }
         let listed: Vec<(String, f32)> = Vec::deserialize(model.get("vocab").unwrap_or(&Value::Null))
             .map_err(|error| unfit("tokenizer.json", error))?;
@@ -359,9 +361,9 @@ impl Vocabulary {
         let unknown = model.get("unk_id").and_then(Value::as_u64).and_then(|id| u32::try_from(id).ok());
         let unknown = unknown.filter(|id| (*id as usize) < listed.len());
         let (Some(begin), Some(end), Some(unknown)) = (number("<s>"), number("</s>"), unknown) else {
-            return refuse("the vocabulary has no <s>, no </s> or no piece for what is unknown");
+            return refuse("the vocabulary lacks <s>, </s> or the piece for unknown text");
         };
-        // A piece with a line feed is never found, because texts contain none when pieces are looked up.
+        // A piece with a line feed is never matched, because texts contain none when pieces are looked up.
         let pieces = listed.iter().map(|(piece, _)| piece.replace('\n', ""));
         let pieces = pieces.collect();
         let scores = listed.iter().map(|(_, score)| *score).collect();
@@ -369,7 +371,7 @@ impl Vocabulary {
     }
 }
 
-/// The pieces of a vocabulary of words and parts of words, and whether case matters.
+/// The pieces of a WordPiece vocabulary, and whether case matters.
 fn word_pieces(files: &Files, json: Option<&Value>) -> Result<Vocabulary, ModelError> {
     let settings = files.json("tokenizer_config.json")?;
     let pieces: Vec<String> = match (files.contents.get("vocab.txt"), json) {
@@ -380,10 +382,7 @@ fn word_pieces(files: &Files, json: Option<&Value>) -> Result<Vocabulary, ModelE
         (None, Some(json)) => {
             let model = json.get("model").unwrap_or(&Value::Null);
             if model.get("type").and_then(Value::as_str) != Some("WordPiece") {
-                return Err(unfit(
-                    "tokenizer.json",
-                    "its pieces are neither those of WordPiece nor of Unigram",
-                ));
+                return Err(unfit("tokenizer.json", "its vocabulary is neither WordPiece nor Unigram"));
             }
             let vocabulary = model.get("vocab").unwrap_or(&Value::Null);
             let known: HashMap<String, u32> =
@@ -427,7 +426,7 @@ fn numbered(known: HashMap<String, u32>) -> Result<Vec<String>, ModelError> {
 /// Reads tensors by name and checks their sizes.
 struct Tensors<'a> {
     tensors: SafeTensors<'a>,
-    /// Put before all names: some models are stored as a part of a larger one.
+    /// Prepended to all names, because some models are stored as a part of a larger one.
     prefix: &'static str,
 }
 
@@ -436,19 +435,19 @@ impl Tensors<'_> {
         let name = format!("{}{name}", self.prefix);
         let tensor = self.tensors.tensor(&name).map_err(|_| unfit(WEIGHTS, format!("{name} is missing")))?;
         if tensor.dtype() != Dtype::F32 {
-            return Err(unfit(WEIGHTS, format!("{name} is in {:?} and not in F32", tensor.dtype())));
+            return Err(unfit(WEIGHTS, format!("{name} is in {:?} instead of F32", tensor.dtype())));
         }
         if tensor.shape() != sizes {
             return Err(unfit(
                 WEIGHTS,
-                format!("{name} has the sizes {:?} and not {sizes:?}", tensor.shape()),
+                format!("{name} has the sizes {:?} instead of {sizes:?}", tensor.shape()),
             ));
         }
         let (words, _) = tensor.data().as_chunks::<4>();
         Ok(words.iter().map(|word| f32::from_le_bytes(*word)).collect())
     }
 
-    /// Writes the outputs of several parts, one after the other.
+    /// Writes the outputs of several parts, one after another.
     fn linear(
         &self,
         writer: &mut Writer,
@@ -491,7 +490,7 @@ fn write(bytes: &[u8], shape: Shape, mut writer: Writer) -> Result<Vec<u8>, Mode
     let Shape { dimensions, pieces, positions, .. } = shape;
     let words = tensors.values("embeddings.word_embeddings.weight", &[pieces, dimensions])?;
     writer.rows(&words, dimensions);
-    // The type of a first sentence is added to every piece.
+    // The vector of token type 0 is added to every piece.
     let types = tensors.values("embeddings.token_type_embeddings.weight", &[2, dimensions])?;
     let mut places = tensors.values("embeddings.position_embeddings.weight", &[positions, dimensions])?;
     for row in places.chunks_exact_mut(dimensions) {

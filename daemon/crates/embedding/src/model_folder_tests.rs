@@ -71,7 +71,7 @@ fn what_is_no_model_is_refused_with_the_reason() {
     refused("config.json", |_| None, "config.json is missing in");
     refused("model.safetensors", |_| None, "model.safetensors is missing in");
     refused("vocab.txt", |_| None, "vocab.txt or tokenizer.json is missing");
-    refused("config.json", replaced("\"bert\"", "\"gpt2\""), "type \"gpt2\"");
+    refused("config.json", replaced("\"bert\"", "\"gpt2\""), "type is \"gpt2\"");
     refused("config.json", replaced("\"gelu\"", "\"relu\""), "activation is \"relu\"");
     refused("config.json", replaced("\"hidden_size\": 16", "\"hidden_size\": 32"), "has the sizes");
     refused("config.json", replaced("\"num_attention_heads\": 2", "\"num_attention_heads\": 3"), "3 heads");
@@ -82,8 +82,12 @@ fn what_is_no_model_is_refused_with_the_reason() {
     );
     refused("vocab.txt", |bytes| Some([bytes, b"one\nmore\n".repeat(9)].concat()), "a piece has the number");
     refused("vocab.txt", replaced("[CLS]", "[CSL]"), "the vocabulary has no [CLS]");
-    refused("model.safetensors", |bytes| Some(bytes[..bytes.len() / 2].to_vec()), "model.safetensors is not");
-    refused("model.safetensors", |_| Some(vec![0xff; 64]), "model.safetensors is not");
+    refused(
+        "model.safetensors",
+        |bytes| Some(bytes[..bytes.len() / 2].to_vec()),
+        "run this model: model.safetensors: ",
+    );
+    refused("model.safetensors", |_| Some(vec![0xff; 64]), "run this model: model.safetensors: ");
 }
 
 #[test]
@@ -165,8 +169,8 @@ fn a_model_may_have_likely_pieces() {
     let bad = |model: &str, normalizer: &str, expected| {
         refused("tokenizer.json", |_| Some(tokenizer(model, normalizer).into_bytes()), expected);
     };
-    bad(good, "Lowercase", "changes texts in a way");
-    bad(&good.replace("<s>", "<t>"), "NFKC", "no <s>");
+    bad(good, "Lowercase", "normalizes texts in a way");
+    bad(&good.replace("<s>", "<t>"), "NFKC", "lacks <s>");
     bad(&good.replace("\"unk_id\": 3", "\"unk_id\": 3, \"byte_fallback\": true"), "NFKC", "into bytes");
-    bad("{\"type\": \"Unigram\", \"vocab\": 1}", "NFKC", "tokenizer.json is not");
+    bad("{\"type\": \"Unigram\", \"vocab\": 1}", "NFKC", "this model: tokenizer.json: ");
 }

@@ -1,15 +1,16 @@
-//! Products of integer matrices, which take nearly all of an encoder's time.
+//! Matrix products of integers, which take nearly all of an encoder's time.
 //!
-//! A weight is a signed byte, an input is an unsigned byte, and a sum has 32 bits. So the result is exact, and the same
-//! on every processor. [`Kernel::widest`] chooses the instructions when the program runs.
+//! A weight is a signed byte, an input is an unsigned byte, and a sum has 32 bits. So the result is exact, and the
+//! same on every processor. [`Kernel::widest`] selects the instructions at run time.
 //!
-//! Weights are stored in panels of [`OUTPUTS`] outputs. A panel has a step for every four inputs; a step contains the
-//! four weights of each output, output by output. Inputs are arranged in the same way, in tiles of a few rows. So every
-//! kind of processor reads both in order, and one file serves all of them.
+//! Weights are stored in panels of [`OUTPUTS`] outputs. A panel has one step for every four inputs; a step contains
+//! four weights for each output, output by output. Inputs are arranged in the same way, in tiles of a few rows. So
+//! every kind of processor reads both sequentially, and one file serves all of them.
 //!
-//! **Unsafe code:** the functions below use instructions that not every processor has, and load them through pointers.
-//! [`Kernel`] has private variants that are made only after the processor's features were checked, and every pointer
-//! comes from a reference to an array of the length that is loaded. No safe crate offers these instructions.
+//! **Unsafe code:** the functions below use instructions that not every processor has, and load values through
+//! pointers. [`Kernel`] has private variants that are created only after the processor's features were checked, and
+//! every pointer comes from a reference to an array of the length that is loaded. No safe crate offers these
+//! instructions.
 
 #![allow(unsafe_code)]
 
@@ -24,18 +25,18 @@ pub(super) const OUTPUTS: usize = 64;
 pub(super) const STEP: usize = 4;
 /// The bytes of one step of a panel.
 const STEP_BYTES: usize = OUTPUTS * STEP;
-/// The most rows of a tile.
+/// The maximum number of rows in a tile.
 const MOST_ROWS: usize = 6;
-/// The sums of a tile, row by row.
+/// The sums of a tile, one row after another.
 type Sums = [[i32; OUTPUTS]; MOST_ROWS];
 
-/// The instructions in use.
+/// The set of instructions in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kernel(Instructions);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Instructions {
-    /// Plain loops, as the compiler translates them.
+    /// Plain loops, which the compiler translates.
     Plain,
     #[cfg(target_arch = "x86_64")]
     Avx2,
@@ -44,12 +45,12 @@ enum Instructions {
 }
 
 impl Kernel {
-    /// The widest instructions that this processor has.
+    /// Returns the kernel with the widest instructions of this processor.
     pub(super) fn widest() -> Self {
         Self::all().last().copied().unwrap_or(Self(Instructions::Plain))
     }
 
-    /// All that this processor has, the widest last.
+    /// Returns all kernels for this processor, the widest last.
     pub(super) fn all() -> Vec<Self> {
         let mut all = vec![Self(Instructions::Plain)];
         #[cfg(target_arch = "x86_64")]
@@ -64,7 +65,8 @@ impl Kernel {
         all
     }
 
-    /// The rows of each tile, for this many rows: as equal as possible, so that hardly any row is empty.
+    /// The number of rows per tile when there are this many rows in total. The tiles are as equal as possible, so that
+    /// few rows are empty.
     fn tile_rows(self, rows: usize) -> usize {
         let most = match self.0 {
             Instructions::Plain => 1,
@@ -76,7 +78,7 @@ impl Kernel {
         rows.div_ceil(rows.div_ceil(most).max(1)).max(1)
     }
 
-    /// The bytes of an input: AVX2 multiplies 16-bit numbers.
+    /// The size of an input in bytes: 2 where it is multiplied as a 16-bit number (AVX2).
     fn input_bytes(self) -> usize {
         match self.0 {
             Instructions::Plain => 1,
@@ -87,8 +89,8 @@ impl Kernel {
         }
     }
 
-    /// Calls `finish` with the number of an input's row, the number of the first output, and the sums of a panel's
-    /// outputs. `weights` contains whole panels.
+    /// Multiplies the inputs by all panels. Calls `finish` with the number of an input row, the number of the first
+    /// output, and the sums of a panel's outputs. `weights` contains whole panels.
     #[inline(always)]
     pub(super) fn multiply(
         self,
@@ -110,10 +112,10 @@ impl Kernel {
                     Instructions::Plain => {
                         dispatch!(Level::new(), _simd => plain(&unpacked, steps * STEP, values, &mut sums));
                     }
-                    // SAFETY: this variant is made only if the processor has AVX2.
+                    // SAFETY: this variant is created only if the processor has AVX2.
                     #[cfg(target_arch = "x86_64")]
                     Instructions::Avx2 => unsafe { tile_of_avx2(*tile_rows, panel, values, &mut sums) },
-                    // SAFETY: this variant is made only if the processor has AVX-512 with these extensions.
+                    // SAFETY: this variant is created only if the processor has AVX-512 with these extensions.
                     #[cfg(target_arch = "x86_64")]
                     Instructions::Avx512Vnni => unsafe {
                         tile_of_avx512(*tile_rows, panel, values, &mut sums)
@@ -128,7 +130,7 @@ impl Kernel {
     }
 }
 
-/// Rows of inputs in the layout of a kernel.
+/// Rows of inputs in the layout that a kernel reads.
 pub(super) struct Inputs {
     rows: usize,
     steps: usize,
@@ -137,7 +139,7 @@ pub(super) struct Inputs {
 }
 
 impl Inputs {
-    /// `write` fills in one row by its number; each has `width` bytes.
+    /// `write` fills in the row with the given number; each row has `width` bytes.
     #[inline(always)]
     pub(super) fn new(
         kernel: Kernel,
@@ -164,7 +166,7 @@ impl Inputs {
     }
 }
 
-/// Arranges rows of weights, one for each output, in panels. Missing outputs of the last panel are zero.
+/// Arranges rows of weights, one per output, in panels. Missing outputs of the last panel are zero.
 pub(super) fn panels(weights: &[i8], width: usize) -> Vec<u8> {
     let (outputs, steps) = (weights.len() / width.max(1), width.div_ceil(STEP));
     let mut panels = vec![0; outputs.div_ceil(OUTPUTS) * steps * STEP_BYTES];
@@ -179,7 +181,7 @@ pub(super) fn panels(weights: &[i8], width: usize) -> Vec<u8> {
     panels
 }
 
-/// The sums of one row. `rows` contains the weights of a panel, output by output.
+/// Computes the sums of one row. `rows` contains the weights of a panel, output by output.
 #[inline(always)]
 fn plain(rows: &[i16], width: usize, values: &[u8], sums: &mut Sums) {
     let Some(sums) = sums.first_mut() else { return };
@@ -188,7 +190,7 @@ fn plain(rows: &[i16], width: usize, values: &[u8], sums: &mut Sums) {
     }
 }
 
-/// Unpacks a panel's weights output by output, to 16 bits each.
+/// Unpacks a panel's weights to 16 bits each, output by output.
 fn unpack(panel: &[[u8; STEP_BYTES]], rows: &mut Vec<i16>) {
     let width = panel.len() * STEP;
     rows.resize(width * OUTPUTS, 0);
@@ -215,7 +217,7 @@ fn tile_of_avx2(rows: usize, panel: &[[u8; STEP_BYTES]], values: &[u8], sums: &m
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 fn avx2<const ROWS: usize>(panel: &[[u8; STEP_BYTES]], values: &[[u8; STEP * 2]], sums: &mut Sums) {
-    /// How many outputs are summed at once; more would not fit into the registers.
+    /// The number of outputs summed at once; more would not fit into the registers.
     const SOME: usize = 16;
     for part in 0..OUTPUTS / SOME {
         // Two sums for each output.

@@ -1,26 +1,27 @@
-//! The table of models that `recall model get` knows: where each is published, and the size and hash of each file.
+//! The table of models that `recall model get` can download: where each is published, and the size and hash of each
+//! file.
 //!
-//! **Invariant:** this module opens nothing. A file whose size or SHA-256 differs from the table is refused.
+//! **Invariant:** this module opens no connection. A file whose size or SHA-256 differs from the table is refused.
 
 use serde::Deserialize;
 
-/// The table of this program.
+/// The built-in table.
 const TABLE: &str = include_str!("published.toml");
 
 /// A published model.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
-    /// The model's name here.
+    /// The model's name in recall.
     pub name: String,
-    /// The publisher's name for it.
+    /// The publisher's name for the model.
     pub title: String,
     pub language: String,
     pub licence: String,
     /// A web page for people.
     pub page: String,
     pub revision: String,
-    /// The address under which the files of that revision are.
+    /// The base address of the files of that revision.
     pub address: String,
     /// Hosts to which a download may be redirected.
     pub hosts: Vec<String>,
@@ -37,14 +38,14 @@ pub struct Package {
     pub version: String,
 }
 
-/// A file of a model.
+/// One of a model's files.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PublishedFile {
-    /// Its path in the model's folder.
+    /// The path in the model's folder.
     pub name: String,
     pub size: u64,
-    /// In hexadecimal digits.
+    /// The hash in hexadecimal digits.
     pub sha256: String,
 }
 
@@ -54,7 +55,7 @@ struct Table {
 }
 
 impl Published {
-    /// Every known model.
+    /// All known models.
     pub fn all() -> Vec<Self> {
         let parsed: Option<Table> = toml::from_str(&table()).ok();
         parsed.map(|table| table.model).unwrap_or_default()
@@ -64,7 +65,7 @@ impl Published {
         Self::all().into_iter().find(|model| model.name == name)
     }
 
-    /// The size of the whole download.
+    /// The total size of the download.
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.size).sum()
     }
@@ -84,8 +85,7 @@ impl Published {
     }
 }
 
-/// The table. In a build for tests a file may contain another one, with small models that are published on this
-/// machine.
+/// Returns the table. In test builds a file may contain a different one, with small models published on this machine.
 #[cfg(feature = "faults")]
 fn table() -> String {
     let other = std::env::var_os("RECALL_PUBLISHED").and_then(|path| std::fs::read_to_string(path).ok());

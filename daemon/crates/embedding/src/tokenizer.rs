@@ -9,7 +9,8 @@ pub(super) enum Tokenizer {
 }
 
 impl Tokenizer {
-    /// The numbers of a text's pieces, between the marks of begin and end, at most `most`. The rest is cut off.
+    /// Returns the numbers of a text's pieces, between the begin and end marks, at most `most`. The rest of the text
+    /// is ignored.
     pub(super) fn ids(&self, text: &str, most: usize) -> Vec<u32> {
         match self {
             Self::WordPiece(tokenizer) => tokenizer.ids(text, most),

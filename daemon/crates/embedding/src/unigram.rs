@@ -1,31 +1,31 @@
-//! Splits a text into the most likely pieces of a Unigram vocabulary, as multilingual models use. Words begin with ▁,
-//! and unknown parts are split into characters.
+//! Splits a text into the most likely pieces of a Unigram vocabulary, as used by multilingual models. Words begin with
+//! ▁, and unknown parts are split into characters.
 //!
-//! The pieces are not copied, but found in the vocabulary's sorted text.
+//! The pieces are not copied; they are looked up in the vocabulary's sorted text.
 
 use icu_normalizer::ComposingNormalizerBorrowed;
 use tantivy::directory::OwnedBytes;
 
 /// Replaces the white space before a word.
 const SPACE: char = '\u{2581}';
-/// How much less likely an unknown character is than the least likely piece.
+/// How much less likely an unknown character is than the least likely piece, as a logarithm.
 const UNKNOWN: f32 = 10.0;
-/// The most characters of a word that are split at once, because the time grows with the length.
+/// The maximum number of characters of a word that are split at once, because the time grows with the length.
 const LONGEST_WORD: usize = 200;
 
 pub(super) struct Unigram {
-    /// All pieces ordered by number, each followed by a line feed.
+    /// All pieces in the order of their numbers, each followed by a line feed.
     text: OwnedBytes,
-    /// Where each piece begins, and one more entry for the end.
+    /// The offset of each piece, and one more entry for the end.
     starts: Vec<u32>,
-    /// The numbers of the pieces, sorted by their bytes.
+    /// The numbers of the pieces, sorted by the pieces' bytes.
     order: Vec<u32>,
     scores: Vec<f32>,
     marks: UnigramMarks,
     least: f32,
 }
 
-/// The numbers of the pieces for a text's begin and end, and for unknown text.
+/// The numbers of the pieces that mark a text's begin and end and unknown text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(super) struct UnigramMarks {
     pub begin: u32,
@@ -33,11 +33,11 @@ pub(super) struct UnigramMarks {
     pub unknown: u32,
 }
 
-/// The best split of a beginning of a word.
+/// The best way to split the beginning of a word.
 #[derive(Clone, Copy)]
 struct Way {
     score: f32,
-    /// Where its last piece begins.
+    /// The offset of its last piece.
     from: usize,
     piece: u32,
 }
@@ -72,7 +72,7 @@ impl Unigram {
         })
     }
 
-    /// The numbers of the pieces in lookup order. A mark is not a piece of a text.
+    /// Returns the numbers of the pieces in lookup order. Marks are left out because they do not occur in texts.
     pub(super) fn order_of(pieces: &[String], marks: UnigramMarks) -> Vec<u32> {
         let of_text = pieces
             .iter()
@@ -92,7 +92,8 @@ impl Unigram {
         self.text.get(*start as usize..(*end as usize).saturating_sub(1)).unwrap_or_default()
     }
 
-    /// The numbers of a text's pieces, between the marks of begin and end, at most `most`. The rest is cut off.
+    /// Returns the numbers of a text's pieces, between the begin and end marks, at most `most`. The rest of the text
+    /// is ignored.
     pub(super) fn ids(&self, text: &str, most: usize) -> Vec<u32> {
         let most = most.saturating_sub(1);
         let mut ids = vec![self.marks.begin];
@@ -141,7 +142,7 @@ impl Unigram {
         let (start, mut end) = (ids.len(), word.len());
         while end > 0 {
             let Some(Some(way)) = ways.get(end) else { break };
-            // Adjacent unknown characters become one.
+            // Adjacent unknown characters are merged.
             if way.piece != self.marks.unknown || ids.len() == start || ids.last() != Some(&way.piece) {
                 ids.push(way.piece);
             }
@@ -150,7 +151,7 @@ impl Unigram {
         ids.get_mut(start..).unwrap_or_default().reverse();
     }
 
-    /// The pieces that a text begins with, shortest first.
+    /// Calls `found` for each piece with which a text begins, shortest first.
     fn each_piece(&self, text: &str, mut found: impl FnMut(usize, u32)) {
         let mut range = self.order.as_slice();
         for (at, c) in text.char_indices() {
@@ -177,7 +178,7 @@ fn better(ways: &mut [Option<Way>], end: usize, way: Way) {
     }
 }
 
-/// White space for the reference tokenizer that is not white space in Unicode.
+/// Whether the reference tokenizer treats the character as white space although Unicode does not.
 fn is_space(c: char) -> bool {
     c.is_whitespace() || matches!(c, '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{feff}')
 }

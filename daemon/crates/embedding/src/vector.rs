@@ -1,16 +1,16 @@
-//! Stored vectors: one signed byte for each dimension, and a scale. The error of a cosine is below 0.01.
+//! Stored vectors: one signed byte per dimension, and a scale. The error of a cosine is below 0.01.
 
 use fearless_simd::{Level, dispatch};
 
-/// The size of the scale in bytes, before the dimensions.
+/// The number of bytes of the scale, which precedes the dimensions.
 const SCALE: usize = 4;
 
-/// How many bytes a packed vector has.
+/// The size of a packed vector in bytes.
 pub const fn packed_bytes(dimensions: usize) -> usize {
     SCALE + dimensions
 }
 
-/// A vector as bytes: the scale in little endian, then one byte for each dimension.
+/// Packs a vector: the scale in little endian, then one byte per dimension.
 pub fn pack(vector: &[f32]) -> Vec<u8> {
     let most = vector.iter().fold(0.0_f32, |most, value| most.max(value.abs()));
     let scale = if most > 0.0 && most.is_finite() { most / 127.0 } else { 0.0 };
@@ -23,7 +23,7 @@ pub fn pack(vector: &[f32]) -> Vec<u8> {
     bytes
 }
 
-/// A vector to compare with many others.
+/// A vector that is compared with many others.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Compared {
     scale: f32,
@@ -46,8 +46,8 @@ impl Compared {
         self.values.len()
     }
 
-    /// The cosine of the angle between this vector and each of `records`, all of length 1. A record is `head` bytes,
-    /// then a packed vector of the same dimensions; a remainder is ignored.
+    /// The cosine of the angle between this vector and each of `records`, all of length 1. A record consists of `head`
+    /// bytes and a packed vector of the same dimensions; a remainder is ignored.
     pub fn cosines(&self, records: &[u8], head: usize) -> Vec<f32> {
         let mut cosines = Vec::with_capacity(records.len() / (head + packed_bytes(self.dimensions())));
         dispatch!(Level::new(), _simd => self.compare(records, head, &mut cosines));

@@ -1,5 +1,5 @@
-//! Splits a text into the pieces that a BERT model knows: words without accents in lower case. An unknown word is split
-//! into its longest known parts.
+//! Splits a text into the pieces of a BERT model's vocabulary: words in lower case without accents. An unknown word is
+//! split into its longest known parts.
 
 use std::collections::HashMap;
 
@@ -13,10 +13,10 @@ const LONGEST_WORD: usize = 100;
 /// Marks a piece that continues a word.
 const CONTINUES: &str = "##";
 
-/// The pieces that every vocabulary has: a text's begin and end, and the unknown piece.
+/// The pieces that every vocabulary must have: a text's begin and end, and the unknown piece.
 pub(super) const MARKS: [&str; 3] = ["[CLS]", "[SEP]", "[UNK]"];
 
-/// Whether capitals and accents make a difference.
+/// Whether case and accents matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Case {
     Ignored,
@@ -44,11 +44,12 @@ impl WordPiece {
         Ok(Self { pieces, case, begin, end, unknown })
     }
 
-    /// The numbers of a text's pieces, between the marks of begin and end, at most `most`. The rest is cut off.
+    /// Returns the numbers of a text's pieces, between the begin and end marks, at most `most`. The rest of the text
+    /// is ignored.
     pub(super) fn ids(&self, text: &str, most: usize) -> Vec<u32> {
         let most = most.saturating_sub(1);
         let mut ids = vec![self.begin];
-        // A piece is at least one character, and white space is none.
+        // Each piece has at least one character that is not white space.
         for part in text.split_whitespace() {
             if ids.len() >= most {
                 break;
@@ -60,7 +61,7 @@ impl WordPiece {
         ids
     }
 
-    /// Finds the words of a part without white space.
+    /// Calls `add` for each word of a part without white space.
     fn words(&self, part: &str, mut add: impl FnMut(&str)) {
         let categories = CodePointMapData::<GeneralCategory>::new();
         let mut word = String::new();
@@ -129,7 +130,7 @@ impl WordPiece {
     }
 }
 
-/// Whether a character is a word by itself: the blocks of Chinese characters that BERT names.
+/// Whether a character is a word by itself: it is in one of the blocks of Chinese characters listed for BERT.
 fn is_ideograph(c: char) -> bool {
     matches!(u32::from(c),
         0x4E00..=0x9FFF | 0x3400..=0x4DBF | 0x20000..=0x2A6DF | 0x2A700..=0x2B73F | 0x2B740..=0x2B81F

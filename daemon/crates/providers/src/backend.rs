@@ -1,4 +1,4 @@
-//! Which model is called, where, and with which key, from the settings.
+//! The model to call, its address and its key, according to the settings.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use recall_system::secret::KeySource;
 pub struct Backend {
     pub kind: BackendKind,
     pub model: String,
-    /// Without a slash at the end. Unused by programs.
+    /// Without a trailing slash. Unused if the backend is a program.
     pub base_url: String,
     /// The command with its arguments, for [`BackendKind::Command`].
     pub command: Vec<String>,
@@ -26,7 +26,7 @@ impl Backend {
     }
 }
 
-/// The kinds of models that can be called.
+/// The kinds of backends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BackendKind {
     /// The Messages API.
@@ -65,7 +65,7 @@ impl BackendKind {
         !matches!(self, Self::Anthropic | Self::OpenAi)
     }
 
-    /// The model to call unless the user names one; `None` if there is no sensible default.
+    /// The default model, if the user names none. `None` if there is no sensible default.
     pub fn default_model(self) -> Option<&'static str> {
         match self {
             Self::Anthropic => Some("claude-haiku-4-5"),
@@ -94,11 +94,11 @@ impl fmt::Display for BackendKind {
     }
 }
 
-/// Settings for the calls to every backend.
+/// Settings that apply to the calls of every backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallSettings {
-    /// The longest that one call may take.
+    /// The maximum duration of one call.
     pub timeout: Duration,
-    /// The proxy to use. The environment's proxy is never used.
+    /// The proxy to use. The proxy variables of the environment are ignored.
     pub proxy: Option<String>,
 }

@@ -1,26 +1,26 @@
-//! Pauses calls to a provider that fails or refuses.
+//! Pauses calls to a provider that fails or refuses requests.
 //!
-//! Several failures in a row, or one that names a time, stop calls for a while. Then one call is tried, and only its
-//! success lets the others follow. A refusal that a person has to resolve (a wrong key, an empty account) stops calls
-//! until somebody asks for a retry.
+//! Calls are paused after several failures in a row, or after one failure that names a time. After the pause one trial
+//! call is made, and other calls follow only if it succeeds. A refusal that a person has to resolve (an invalid key,
+//! an empty account) stops calls until somebody asks for a retry.
 
 use recall_domain::ids::Timestamp;
 
-/// This many failures in a row are more than bad luck.
+/// This many failures in a row cause a pause.
 const FAILURES_TO_OPEN: u32 = 5;
 const FIRST_PAUSE_MS: u64 = 60_000;
-/// The longest pause, whatever a provider asks for.
+/// The maximum pause, whatever a provider asks for.
 pub(super) const LONGEST_PAUSE_MS: u64 = 3_600_000;
 
-/// One provider's state. Nothing in it is kept over a restart.
+/// The state of one provider. It is not kept over a restart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Breaker {
     way: Way,
-    /// How many calls failed since the last success.
+    /// The number of failed calls since the last success.
     failures: u32,
-    /// Why the last call failed.
+    /// The reason of the last failure.
     why: String,
-    /// How many pauses there were since the last success. Each is twice as long as the one before.
+    /// The number of pauses since the last success. Each pause is twice as long as the previous one.
     pauses: u32,
 }
 
@@ -28,11 +28,11 @@ pub(super) struct Breaker {
 enum Way {
     #[default]
     Open,
-    /// No call is made before this moment.
+    /// No call is made before this time.
     ClosedUntil(Timestamp),
-    /// A trial call was made at this moment; the others wait for its result.
+    /// A trial call was made at this time; other calls wait for its result.
     Trying(Timestamp),
-    /// Closed until a person has acted.
+    /// No call is made until a person has acted.
     Barred(String),
 }
 
@@ -43,11 +43,11 @@ pub(super) enum BackedOff {
     Barred { why: String },
 }
 
-/// Whether calls are made. As in an electric circuit, `Closed` lets them through.
+/// Whether calls are made. As in an electric circuit, and unlike in [`Way`], `Closed` lets calls pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Circuit {
     Closed,
-    /// No call is made before `until`, or with `None` while a trial call runs.
+    /// No call is made before `until`, or before the end of the current trial call if it is `None`.
     Open {
         until: Option<Timestamp>,
         why: String,
@@ -59,7 +59,8 @@ pub enum Circuit {
 }
 
 impl Breaker {
-    /// Requests a permit. The caller must report the outcome; a probe silent for `longest_call_ms` is presumed lost.
+    /// Requests permission for a call. The caller must report the outcome; a trial call without an outcome after
+    /// `longest_call_ms` counts as lost.
     ///
     /// # Errors
     /// When no call may be made now.
@@ -81,7 +82,7 @@ impl Breaker {
         }
     }
 
-    /// Returns a permit whose call was not made.
+    /// Returns an unused permission.
     pub(super) fn stood_back(&mut self) {
         if let Way::Trying(since) = self.way {
             self.way = Way::ClosedUntil(since);
@@ -92,7 +93,7 @@ impl Breaker {
         *self = Self::default();
     }
 
-    /// `asked_ms` is how long the provider asked not to be called.
+    /// Records a failed call. `asked_ms` is the pause that the provider asked for.
     pub(super) fn failed(&mut self, now: Timestamp, asked_ms: Option<u64>, why: &str) {
         self.failures = self.failures.saturating_add(1);
         why.clone_into(&mut self.why);
@@ -106,7 +107,7 @@ impl Breaker {
             None => return,
         };
         let until = Timestamp(now.0.saturating_add(i64::try_from(pause).unwrap_or(i64::MAX)));
-        // Calls that ran at the same time fail one after the other; the longest pause counts.
+        // Simultaneous calls fail one after another; the longest pause applies.
         match &self.way {
             Way::Barred(_) => {}
             Way::ClosedUntil(already) if *already > until => {}
@@ -129,7 +130,7 @@ impl Breaker {
     }
 }
 
-/// 1 min, 2 min, 4 min ... at most an hour.
+/// The pauses double: 1 min, 2 min, 4 min and so on, at most an hour.
 fn pause_ms(pauses: u32) -> u64 {
     (FIRST_PAUSE_MS << pauses.saturating_sub(1).min(10)).min(LONGEST_PAUSE_MS)
 }

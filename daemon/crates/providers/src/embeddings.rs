@@ -1,4 +1,4 @@
-//! Embeddings, as many servers implement them: several texts in one request, one vector for each.
+//! The embeddings API that many servers implement: several texts in one request, one vector for each.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use recall_domain::ids::Timestamp;
 use recall_domain::tokens;
 use recall_system::secret::read_key;
 
-/// The most bytes of an answer. A vector has at most a few thousand numbers, and a request a few dozen texts.
+/// The maximum size of a response. A vector has at most a few thousand numbers, and a request a few dozen texts.
 const MOST_BYTES: usize = 16 * 1024 * 1024;
 
 /// A model on a server that turns texts into vectors.
@@ -23,20 +23,20 @@ pub struct EmbeddingProvider {
     key: KeySource,
 }
 
-/// The response.
+/// A provider's response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EmbeddingReply {
-    /// One vector for each text, in order, all of the same length.
+    /// One vector for each text, in the same order, all of the same length.
     pub vectors: Vec<Vec<f32>>,
     /// The token count that the provider reports for the call.
     pub tokens: Option<u64>,
 }
 
 impl EmbeddingProvider {
-    /// `within` is the longest time for one call. Before the first call it sends nothing and reads no key.
+    /// `within` is the maximum duration of one call. The constructor sends nothing and reads no key.
     ///
     /// # Errors
-    /// When the settings are not valid for a client.
+    /// When the settings are invalid for an HTTP client.
     pub fn new(
         backend: &Backend,
         settings: &CallSettings,
@@ -59,7 +59,7 @@ impl EmbeddingProvider {
     /// Makes one call. Blocks, so it must not run on the runtime's threads.
     ///
     /// # Errors
-    /// When there are no vectors. The error says what that means for the next call.
+    /// When there are no vectors. The error tells what that means for the next call.
     pub fn embed(&self, texts: &[String], now: Timestamp) -> Result<EmbeddingReply, ProviderError> {
         let key = read_key(&self.key).map_err(barred)?;
         let bearer = key.as_ref().map(|key| format!("Bearer {}", key.reveal()));
@@ -68,18 +68,18 @@ impl EmbeddingProvider {
         let body = json!({"model": self.model, "input": texts, "encoding_format": "float"});
         let answer = self.http.post(&self.url, &headers, &body, now).map_err(|failed| failed.error)?;
         reply(&answer, texts.len()).ok_or_else(|| ProviderError::Unreadable {
-            why: "the provider's answer has no vector for each text".to_owned(),
+            why: "the provider's answer does not have a vector for each text".to_owned(),
         })
     }
 }
 
-/// The highest possible cost of a call: a token is at least two bytes of text.
+/// The maximum cost of a call: a token is at least two bytes of text.
 pub fn most(texts: &[String], prices: Prices) -> Usage {
     let bytes: usize = texts.iter().map(String::len).sum();
     prices.of((bytes as u64).div_ceil(2) + texts.len() as u64, 0)
 }
 
-/// The cost of a call; estimated if the provider does not report it.
+/// The cost of a call; an estimate if the provider does not report it.
 pub fn cost(texts: &[String], reply: &EmbeddingReply, prices: Prices) -> Usage {
     let estimated = || texts.iter().map(|text| u64::from(tokens::estimate(text))).sum();
     Tokens { into: reply.tokens.unwrap_or_else(estimated), out: 0 }.usage(prices)

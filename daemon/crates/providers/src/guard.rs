@@ -1,7 +1,7 @@
 //! Decides whether a call is made, and records its cost.
 //!
-//! A failing backend is not called for a while ([`super::breaker`]). A call's highest cost is reserved before the call
-//! ([`super::ledger`]), and settled after it.
+//! A failing backend is not called for a while ([`super::breaker`]). A call's maximum cost is reserved before the call
+//! ([`super::ledger`]), and replaced by the real cost after it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::{Paid, ProviderError, ProviderState};
 use recall_domain::budget::{Charge, Cost, Usage};
 use recall_domain::ids::{JobId, ProjectRow, Timestamp};
 
-/// Guards the calls to one backend.
+/// Controls the calls to one backend.
 pub struct CallGuard {
     /// `provider:model`.
     name: String,
@@ -24,7 +24,7 @@ pub struct CallGuard {
 #[derive(Clone, Copy)]
 pub struct Payer<'a> {
     pub job: JobId,
-    /// The project whose budget pays.
+    /// The project whose budget is charged.
     pub project: ProjectRow,
     pub ledger: &'a dyn Ledger,
 }
@@ -32,13 +32,13 @@ pub struct Payer<'a> {
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// No call was made, and none will be for this many milliseconds.
-    #[error("{name} is not asked for a while: {why}")]
+    /// No call was made, and none will be made for this many milliseconds.
+    #[error("{name} is not called for a while: {why}")]
     BackedOff { name: String, wait_ms: u64, why: String },
-    /// No call was made: it could not be paid for.
+    /// No call was made, because its cost could not be reserved.
     #[error(transparent)]
     NotReserved(#[from] NotReserved),
-    /// The call failed, or a person has to act before one is made.
+    /// The call failed, or a person has to act before the next call.
     #[error(transparent)]
     Provider(#[from] ProviderError),
 }
@@ -48,8 +48,8 @@ impl CallGuard {
         Self { name, breaker: Mutex::default(), longest_call }
     }
 
-    /// Makes one call, unless the provider is paused or the budget forbids it. `most` is its highest possible cost,
-    /// `cost` its true cost.
+    /// Makes one call, unless the provider is paused or the budget is exhausted. `most` is the maximum cost, `cost`
+    /// computes the real one.
     ///
     /// # Errors
     /// When there is no answer.
@@ -74,7 +74,7 @@ impl CallGuard {
         Ok(answered?)
     }
 
-    /// Allows calls again, because a person has acted.
+    /// Allows calls again, after a person has acted.
     pub fn reset(&self) {
         *self.breaker() = Breaker::default();
     }
@@ -86,7 +86,7 @@ impl CallGuard {
     fn report<T>(&self, answered: &Result<T, ProviderError>, now: Timestamp) {
         let mut breaker = self.breaker();
         match answered {
-            // The provider has read the request, so it works.
+            // The provider has processed the request, so it works.
             Ok(_) | Err(ProviderError::Unacceptable { .. } | ProviderError::Unreadable { .. }) => {
                 breaker.succeeded();
             }
@@ -100,7 +100,7 @@ impl CallGuard {
     }
 }
 
-/// The cost to record for a call. If it may have been answered, all that was reserved.
+/// The cost to record for a call. If a failed call may have cost something, everything that was reserved.
 fn booked<T>(answered: &Result<T, ProviderError>, cost: impl FnOnce(&T) -> Usage) -> Cost {
     match answered {
         Ok(answer) => Cost::Known(cost(answer)),
@@ -111,7 +111,7 @@ fn booked<T>(answered: &Result<T, ProviderError>, cost: impl FnOnce(&T) -> Usage
     }
 }
 
-/// Limits a provider's requested wait to an hour.
+/// Limits the wait that a provider asks for to an hour.
 fn within_an_hour(error: ProviderError) -> ProviderError {
     match error {
         ProviderError::Trouble { why, wait_ms, paid } => {
@@ -190,7 +190,7 @@ mod tests {
             ProviderError::Trouble { why: "429".to_owned(), wait_ms: Some(LONGEST_PAUSE_MS), paid: Paid::No };
         assert_eq!(call(&guard, &purse, 0, Err(busy)), Err(CallError::Provider(capped)));
         let held = call(&guard, &purse, 1, Ok(Vectors(Vec::new()))).unwrap_err();
-        assert_eq!(held.to_string(), "openai:e is not asked for a while: 429");
+        assert_eq!(held.to_string(), "openai:e is not called for a while: 429");
         assert_eq!(purse.settled.lock().unwrap().len(), 1);
         assert!(matches!(guard.state().circuit, Circuit::Open { until: Some(_), .. }));
         guard.reset();

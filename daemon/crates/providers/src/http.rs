@@ -1,5 +1,6 @@
-//! Sends one POST of JSON, within limits: no redirect is followed, no proxy is taken from the environment, no body is
-//! read beyond its cap, and everything ends at the deadline however slowly bytes arrive.
+//! Sends one POST request with JSON, within limits: no redirect is followed, the proxy variables of the environment
+//! are ignored, no body is read beyond its size limit, and everything ends at the deadline however slowly bytes
+//! arrive.
 
 use std::sync::{Once, OnceLock};
 use std::time::Duration;
@@ -19,7 +20,7 @@ use recall_system::faults::{Fault, planted};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limits {
     pub connect: Duration,
-    /// From the first sent byte to the last received byte.
+    /// The maximum time from the first byte sent to the last byte received.
     pub total: Duration,
     pub body_bytes: usize,
 }
@@ -29,7 +30,7 @@ impl Limits {
         Self { connect: Duration::from_secs(5), total: Duration::from_secs(60), body_bytes: 1024 * 1024 };
 }
 
-/// A client of one server. It is made at the first call, so it costs nothing without one.
+/// A client for one server. It is created at the first call, so it costs nothing before.
 pub(super) struct Http {
     client: OnceLock<reqwest::Client>,
     proxy: Option<reqwest::Proxy>,
@@ -39,7 +40,7 @@ pub(super) struct Http {
 
 /// Why a call failed.
 pub(super) struct HttpError {
-    /// The status of a provider that answered.
+    /// The HTTP status, if the provider responded.
     pub(super) status: Option<u16>,
     pub(super) error: ProviderError,
 }
@@ -61,7 +62,7 @@ impl Http {
         Ok(Self { client: OnceLock::new(), proxy, limits, runtime })
     }
 
-    /// Sends a body and reads the answer's. Blocks, so it must not run on the runtime's threads.
+    /// Sends a body and returns that of the response. Blocks, so it must not run on the runtime's threads.
     pub(super) fn post(
         &self,
         url: &str,
@@ -96,7 +97,7 @@ impl Http {
             return Ok(client);
         }
         let made = self.make_client(url).map_err(|error| unacceptable(error.to_string()))?;
-        // Another thread may have been faster; its client is as good.
+        // Another thread may have created a client in the meantime; either one is fine.
         Ok(self.client.get_or_init(|| made))
     }
 
@@ -105,7 +106,7 @@ impl Http {
     }
 }
 
-/// A client for the server of this address.
+/// Creates a client for the server of this address.
 ///
 /// # Errors
 /// When the system's certificates cannot be used.
@@ -116,7 +117,7 @@ pub fn client(
 ) -> Result<reqwest::Client, ProviderSetupError> {
     static TLS: Once = Once::new();
     TLS.call_once(|| {
-        // An error means that a provider is installed already, which is enough.
+        // An error means that a crypto provider is already installed, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
     let builder = reqwest::Client::builder()
@@ -135,15 +136,15 @@ pub fn client(
     builder.build().map_err(|error| ProviderSetupError::Client(error.to_string()))
 }
 
-/// Never follows redirects: only the configured address may answer.
+/// Never follows redirects: only the configured address may respond.
 fn redirects() -> Policy {
     if planted(Fault::FollowRedirects) { Policy::limited(1) } else { Policy::none() }
 }
 
-/// An answer before it is judged.
+/// A response before its status is evaluated.
 struct HttpAnswer {
     status: u16,
-    /// The value of `retry-after-ms`, or else of `retry-after`.
+    /// The value of `retry-after-ms`, or of `retry-after` if there is none.
     retry_after_ms: Option<String>,
     retry_after: Option<String>,
     body: Vec<u8>,
@@ -168,7 +169,7 @@ async fn exchange(request: reqwest::RequestBuilder, limits: &Limits) -> Result<H
     Ok(HttpAnswer { status, retry_after_ms, retry_after, body })
 }
 
-/// The consequence of a status for the next call.
+/// Determines what a status means for the next call.
 fn judged(answer: HttpAnswer, now: Timestamp) -> Result<Value, HttpError> {
     let body: Option<Value> = serde_json::from_slice(&answer.body).ok();
     let status = answer.status;
@@ -176,7 +177,7 @@ fn judged(answer: HttpAnswer, now: Timestamp) -> Result<Value, HttpError> {
         return match body {
             None => Err(unreadable("the provider's answer is not JSON".to_owned()).into()),
             Some(body) => match said_error(&body) {
-                Some(said) => Err(unreadable(format!("the provider answers with an error: {said}")).into()),
+                Some(said) => Err(unreadable(format!("the provider responded with an error: {said}")).into()),
                 None => Ok(body),
             },
         };
@@ -186,21 +187,21 @@ fn judged(answer: HttpAnswer, now: Timestamp) -> Result<Value, HttpError> {
     let is_out_of_money = OUT_OF_MONEY.iter().any(|known| says(body.as_ref(), known));
     let error = match status {
         _ if is_out_of_money => {
-            barred(format!("the provider says that the account is spent: {status}{detail}"))
+            barred(format!("the provider says that the account is empty: {status}{detail}"))
         }
-        401 => barred(format!("the provider refuses the key: 401{detail}")),
-        402 => barred(format!("the provider wants to be paid: 402{detail}")),
+        401 => barred(format!("the provider rejects the key: 401{detail}")),
+        402 => barred(format!("the provider requires payment: 402{detail}")),
         403 => barred(format!("the provider forbids the call: 403{detail}")),
-        300..=399 => {
-            unacceptable(format!("the provider redirects elsewhere, which is not followed: {status}"))
-        }
+        300..=399 => unacceptable(format!(
+            "the provider redirects to another address, which is not followed: {status}"
+        )),
         408 | 409 | 425 | 429 | 500..=599 => {
             let milliseconds = answer.retry_after_ms.as_deref().and_then(wait_of_ms);
             let wait = milliseconds.or_else(|| wait_ms(answer.retry_after.as_deref()?, now));
             let why = match status {
                 429 if code.is_empty() => "rate limited (429)".to_owned(),
                 429 => format!("rate limited (429, {code})"),
-                status => format!("the provider is in trouble: {status}{detail}"),
+                status => format!("the provider has a problem: {status}{detail}"),
             };
             ProviderError::Trouble { why, wait_ms: wait, paid: Paid::No }
         }
@@ -209,7 +210,7 @@ fn judged(answer: HttpAnswer, now: Timestamp) -> Result<Value, HttpError> {
     Err(HttpError { status: Some(status), error })
 }
 
-/// How providers say that an account is empty, under statuses that usually mean a passing problem.
+/// How providers say that an account is empty, under statuses that otherwise mean a temporary problem.
 const OUT_OF_MONEY: [&str; 4] =
     ["insufficient_quota", "billing_hard_limit", "credit balance is too low", "billing_error"];
 
@@ -220,7 +221,7 @@ fn says(body: Option<&Value>, known: &str) -> bool {
     texts.into_iter().flatten().any(|text| text.contains(known))
 }
 
-/// The message of an error that came instead of an answer, shortened to one line.
+/// The error message that a provider sent instead of a result, shortened to one line.
 fn said_error(body: &Value) -> Option<String> {
     const LONGEST: usize = 120;
     let error = body.get("error").filter(|error| !error.is_null())?;
@@ -228,10 +229,10 @@ fn said_error(body: &Value) -> Option<String> {
         return None;
     }
     let message = error.get("message").unwrap_or(error).as_str();
-    Some(visible(message.unwrap_or("it does not say which")).chars().take(LONGEST).collect())
+    Some(visible(message.unwrap_or("no message")).chars().take(LONGEST).collect())
 }
 
-/// The error's own short name. Its message is left out, because it may quote the request.
+/// The error's short code. The message is left out, because it may quote the request.
 fn code(body: &Value) -> String {
     const LONGEST: usize = 60;
     let error = body.get("error").unwrap_or(&Value::Null);
@@ -248,21 +249,21 @@ fn header_map(headers: &[(&'static str, &str)]) -> Result<HeaderMap, ProviderErr
     map.insert(reqwest::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     for (name, value) in headers {
         let mut value = HeaderValue::from_str(value)
-            .map_err(|_| unacceptable(format!("the header {name} cannot hold its value")))?;
-        // Keeps it out of all debug output.
+            .map_err(|_| unacceptable(format!("the header {name} cannot contain its value")))?;
+        // Excludes it from all debug output.
         value.set_sensitive(true);
         map.insert(HeaderName::from_static(name), value);
     }
     Ok(map)
 }
 
-/// A call that failed on the way. The address is left out, because it may contain a user's name.
+/// A call whose connection failed. The address is left out, because it may contain a user name.
 fn broken(error: &reqwest::Error) -> ProviderError {
     if error.is_connect() {
         let why = if error.is_timeout() { "in time" } else { "at all" };
         return trouble(format!("the provider cannot be reached {why}"), Paid::No);
     }
-    let why = if error.is_timeout() { "the provider takes too long" } else { "the connection broke" };
+    let why = if error.is_timeout() { "the provider took too long" } else { "the connection broke" };
     trouble(why.to_owned(), Paid::Perhaps)
 }
 

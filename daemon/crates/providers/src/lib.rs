@@ -1,10 +1,10 @@
 //! Calls to models outside the daemon: the HTTP client, keys, `Retry-After`, the circuit breaker, and the rules of the
-//! cost ledger.
+//! ledger of costs.
 //!
-//! [`chat`] sends a text and gets a text; [`embeddings`] sends texts and gets vectors. [`CallGuard`] decides whether
-//! any call is made.
+//! [`chat`] sends a text and receives a text; [`embeddings`] sends texts and receives vectors. [`CallGuard`] decides
+//! whether a call is made.
 //!
-//! **Invariant:** nothing here knows what a model is used for, or what its answer means.
+//! **Invariant:** nothing here knows the purpose of a call, or the meaning of its result.
 
 mod backend;
 mod retry_after;
@@ -25,7 +25,7 @@ pub use recall_system::secret::KeySource;
 
 use recall_domain::budget::{Prices, Usage};
 
-/// A call's tokens, as the provider counts them.
+/// The numbers of tokens of a call, as counted by the provider.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tokens {
     pub into: u64,
@@ -38,16 +38,16 @@ impl Tokens {
     }
 }
 
-/// Why a call failed. It contains no key and no part of the request.
+/// Why a call failed. The messages contain no key and no part of the request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProviderError {
-    /// A later call may succeed. `wait_ms` is how long the provider asks to wait.
+    /// A later call may succeed. `wait_ms` is the pause that the provider asks for.
     #[error("{why}")]
     Trouble { why: String, wait_ms: Option<u64>, paid: Paid },
-    /// The provider refuses this request. It may accept others.
+    /// The provider refuses this request, but may accept others.
     #[error("{why}")]
     Unacceptable { why: String },
-    /// The provider's answer cannot be read. The call may have cost something.
+    /// The provider's response cannot be read. The call may have cost something.
     #[error("{why}")]
     Unreadable { why: String },
     /// The provider refuses every request until a person has acted.
@@ -60,20 +60,20 @@ pub enum ProviderError {
 pub enum Paid {
     /// The provider refused the call, or never received it.
     No,
-    /// The call was under way, so only the provider knows.
+    /// The call was in progress, so only the provider knows.
     Perhaps,
 }
 
-/// Why settings are not valid for a client.
+/// Why the settings are invalid for an HTTP client.
 #[derive(Debug, thiserror::Error)]
 pub enum ProviderSetupError {
-    #[error("the HTTP client cannot be made: {0}")]
+    #[error("cannot create the HTTP client: {0}")]
     Client(String),
     #[error("the proxy is invalid: {0}")]
     Proxy(String),
 }
 
-/// Whether a provider is being called.
+/// The state of a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProviderState {
     /// `provider:model`.
@@ -85,7 +85,7 @@ fn barred(why: String) -> ProviderError {
     ProviderError::Barred { why }
 }
 
-/// A count in a provider's answer; `None` if it is anything else.
+/// A count in a provider's response; `None` if it is not a count.
 fn count(usage: &Value, key: &str) -> Option<u64> {
     usage.get(key).and_then(Value::as_u64)
 }

@@ -1,4 +1,5 @@
-//! Parses `Retry-After` in its usual forms: seconds, fractions of seconds, the three dates of HTTP, milliseconds.
+//! Parses the usual forms of `Retry-After`: seconds, fractions of seconds, the three date formats of HTTP,
+//! milliseconds.
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -6,7 +7,7 @@ use jiff::tz::TimeZone;
 use super::breaker::LONGEST_PAUSE_MS;
 use recall_domain::ids::Timestamp;
 
-/// How long to wait in milliseconds, at most an hour. `None` if the header cannot be understood.
+/// The time to wait in milliseconds, at most an hour. `None` if the header is invalid.
 pub(super) fn wait_ms(value: &str, now: Timestamp) -> Option<u64> {
     let value = value.trim();
     if let Ok(seconds) = value.parse::<f64>() {
@@ -25,7 +26,7 @@ pub(super) fn wait_of_ms(value: &str) -> Option<u64> {
     Some(milliseconds.clamp(0.0, LONGEST_PAUSE_MS as f64) as u64)
 }
 
-/// The standard form, the older one with the full weekday, and that of C.
+/// Parses the three date formats: the standard one, the older one with the full weekday, and that of C.
 fn date_ms(value: &str) -> Option<i64> {
     const FORMS: [&str; 3] =
         ["%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"];

@@ -3,7 +3,7 @@
 /// One setting of a configuration file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Setting {
-    /// In lower case, like its key.
+    /// The section's name in lower case. The key is in lower case as well.
     section: String,
     /// The quoted name in `[remote "origin"]`; empty if there is none.
     pub subsection: String,
@@ -17,7 +17,7 @@ impl Setting {
     }
 }
 
-/// All settings of a text, in order. Invalid ones are left out.
+/// Parses all settings of a text, in order. Invalid ones are left out.
 pub(super) fn parse(text: &str) -> Vec<Setting> {
     let mut settings = Vec::new();
     let (mut section, mut subsection) = (String::new(), String::new());
@@ -56,7 +56,7 @@ fn after_line(text: &str) -> &str {
     text.split_once('\n').map_or("", |(_, rest)| rest)
 }
 
-/// The section and subsection of a header, and the rest of its line.
+/// Parses a header: the section and subsection, and the rest of the line.
 fn header_of(text: &str) -> (String, String, &str) {
     let mut name = String::new();
     let mut subsection = String::new();
@@ -73,7 +73,7 @@ fn header_of(text: &str) -> (String, String, &str) {
             _ if is_quoted => subsection.push(char),
             ']' => {
                 let mut name = name.trim().to_ascii_lowercase();
-                // The old spelling.
+                // The old spelling, `[section.subsection]`.
                 if let Some((section, sub)) = name.clone().split_once('.').filter(|_| !had_quotes) {
                     (name, subsection) = (section.to_owned(), sub.to_owned());
                 }
@@ -85,10 +85,10 @@ fn header_of(text: &str) -> (String, String, &str) {
     (name, subsection, "")
 }
 
-/// A value, and the text after its line.
+/// Parses a value, and returns it with the text after its line.
 fn value_of(text: &str) -> (String, &str) {
     let mut value = String::new();
-    // Blanks at the end do not count, except in quotes.
+    // Trailing blanks are not part of the value, except in quotes.
     let mut counted = 0;
     let mut is_quoted = false;
     let mut chars = text.char_indices();

@@ -1,6 +1,6 @@
-//! Safe access to a git folder. The folder's author may have put anything there. So everything is opened step by step
-//! from the folder itself, without following symlinks: git creates none there. Files that other users can write are not
-//! read either.
+//! Safe access to a git folder. The folder's author controls its content. So everything is opened step by step from
+//! the folder itself, without following symlinks, because git creates none there. Files that other users can write are
+//! not read either.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -13,7 +13,7 @@ use recall_domain::ids::CommitId;
 use recall_domain::project::FolderMark;
 use recall_system::trusted_file::{Folder, Refused};
 
-/// How many commits are looked up. Each is searched for in every pack.
+/// The maximum number of commits to look up. Each is searched for in every pack.
 const MOST_LOOKED_FOR: usize = 100;
 
 /// A git folder. Two are equal if they are the same folder on disk.
@@ -38,7 +38,7 @@ impl GitFolder {
         Ok(Self { folder: Folder::open(&path)?, path })
     }
 
-    /// Opens a git folder that was known before, if it still exists.
+    /// Opens a previously known git folder, if it still exists.
     pub fn known(path: &Path) -> Option<Self> {
         Self::open(path.to_owned()).ok().filter(Self::is_one)
     }
@@ -47,8 +47,8 @@ impl GitFolder {
         &self.path
     }
 
-    /// Distinguishes it from any other git folder at its path. If the file system does not record when a folder was
-    /// made, git's `description` file is used, because git never writes it again.
+    /// A mark that distinguishes it from any other git folder at its path. If the file system does not record when a
+    /// folder was created, git's `description` file is used, because git never rewrites it.
     pub fn mark(&self) -> Option<FolderMark> {
         let found = self.folder.metadata().ok()?;
         let described = || self.open_file("description").ok()?.metadata().ok()?.modified().ok();
@@ -59,7 +59,7 @@ impl GitFolder {
         self.open_file("HEAD").is_ok()
     }
 
-    /// Whether it is a bare repository, without a `.git` folder around it. Anybody can commit such a folder into a work
+    /// Whether it is a bare repository, without a surrounding work tree. Anybody can commit such a folder into a work
     /// tree.
     pub(super) fn is_bare(&self) -> bool {
         self.is_one() && self.open_file("config").is_ok() && self.is_folder("objects")
@@ -87,7 +87,7 @@ impl GitFolder {
         found.into_iter().flat_map(|folder| folder.names().collect::<Vec<_>>()).collect()
     }
 
-    /// Which of these files and folders exist but are not trusted.
+    /// Returns those of these files and folders that exist but are not trusted.
     pub(super) fn refused(&self, files: &[&str], folders: &[&str]) -> Vec<Ignored> {
         let files = files.iter().map(|name| (name, self.open_file(name).err()));
         let folders = folders.iter().map(|name| (name, self.folder.folder(Path::new(name)).err()));
@@ -96,22 +96,22 @@ impl GitFolder {
         there.map(|(name, why)| Ignored { path: self.path.join(name), why }).collect()
     }
 
-    /// Whether the repository's own objects contain the commit, and it has a parent. Many repositories may begin with the
-    /// same commit.
+    /// Whether the repository's own objects contain the commit, and it has a parent. A commit without a parent proves
+    /// less, because many repositories may begin with the same one.
     pub fn holds_later(&self, commit: &CommitId) -> bool {
         let found = self.folder.folder(Path::new("objects"));
         found.is_ok_and(|objects| objects::holds_later(&objects, commit))
     }
 
-    /// Whether the repository's own objects contain the commit. Names prove nothing, and borrowed objects do not
-    /// count, because a repository can claim to borrow from anywhere.
+    /// Whether the repository's own objects contain the commit. Refs prove nothing, and borrowed objects do not count,
+    /// because a repository can claim to borrow from anywhere.
     pub fn holds(&self, commit: &CommitId) -> bool {
         let found = self.folder.folder(Path::new("objects"));
         found.is_ok_and(|objects| objects::holds(&objects, commit))
     }
 
-    /// Which of the commits it contains. Only the first [`MOST_LOOKED_FOR`] are looked up, beginning with those that
-    /// it has a name for.
+    /// Returns those of the commits that it contains. Only the first [`MOST_LOOKED_FOR`] are looked up, beginning with
+    /// those in `names`.
     pub fn held(&self, known: &[CommitId], names: &[CommitId]) -> impl Iterator<Item = CommitId> {
         let names: HashSet<&CommitId> = names.iter().collect();
         let (named, others): (Vec<_>, Vec<_>) = known.iter().partition(|commit| names.contains(commit));

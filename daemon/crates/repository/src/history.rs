@@ -1,6 +1,6 @@
-//! Asks git which commit contains which, because a repository's files do not tell.
+//! Asks git whether one commit contains another, because the files of a repository do not show it.
 //!
-//! Git runs in an empty repository of our own that only borrows the objects of the other. So none of the other's
+//! Git runs in an empty repository of our own that only borrows the other repository's objects. So none of the other's
 //! settings apply: no hook, no monitor, no command and no url. Git fetches nothing and has a deadline.
 
 use std::path::Path;
@@ -11,7 +11,8 @@ use recall_domain::checkout::Containment;
 use recall_domain::ids::CommitId;
 use recall_system::process_group::{ProcessGroup, until};
 
-/// A history of a million commits without a commit graph takes several seconds. No caller needs the answer at once.
+/// The deadline. A history of a million commits without a commit graph takes several seconds. No caller needs the
+/// answer at once.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
 
 /// Whether `head` contains `commit`. Unknown if git is missing or too slow, or lacks one of the commits. Blocks.
@@ -53,7 +54,7 @@ struct EmptyRepository {
 }
 
 impl EmptyRepository {
-    /// Uses the hash format of `like`.
+    /// Uses the same hash format as the commit `like`.
     fn new(like: &CommitId) -> std::io::Result<Self> {
         let folder = tempfile::tempdir()?;
         let config = match like.as_str().len() {

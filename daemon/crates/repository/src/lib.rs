@@ -1,16 +1,16 @@
-//! Reads from a folder's repository which project it belongs to.
+//! Determines from a folder's repository which project the folder belongs to.
 //!
 //! Starting git takes longer than a whole hook may, so the files are read directly, as described in
-//! gitrepository-layout(5) and git-config(5). Unreadable facts are unknown. Only `history` starts git, for questions
-//! that no file answers, and a hook waits for it only while it has time.
+//! gitrepository-layout(5) and git-config(5). Facts that cannot be read count as unknown. Only `history` starts git,
+//! for questions that no file answers, and a hook waits for it only while it has time left.
 //!
-//! Anybody can make a folder whose `.git` points at another user's repository. Such a pointer is followed only if the
-//! repository points back to this place. Otherwise the folder is known by its path alone, and the repository is only
-//! mentioned, like all remotes on this disk or elsewhere (`mentions`). Nothing in a git folder leads out of it
-//! (`git_folder`). A repository committed inside a work tree is part of that tree. Files that other users can write are
-//! ignored.
+//! Anybody can create a folder whose `.git` points at another user's repository. Such a pointer is followed only if
+//! the repository points back to this place. Otherwise the folder is identified by its path alone, and the repository
+//! is only listed as mentioned, like all remotes, local or not (`mentions`). No link or path inside a git folder is
+//! followed out of it (`git_folder`). A repository committed inside a work tree counts as a part of that tree. Files
+//! that other users can write are ignored.
 //!
-//! **Invariant:** this room reads a handful of small files and never writes.
+//! **Invariant:** this crate reads only a few small files and never writes.
 
 pub mod project_file;
 mod git_config;
@@ -35,15 +35,15 @@ use recall_domain::project::{FolderMark, Mentions, RepositoryFacts, normalise_re
 use recall_system::trusted_file::{self, Folder, Links, Refused};
 use refs::Refs;
 
-/// The size limit of a file. All useful ones are smaller.
+/// The size limit of a file. All useful files are smaller.
 const MOST_BYTES: u64 = 256 * 1024;
 /// The size limit of `.recall.toml`.
 const MOST_PROJECT_FILE: u64 = 64 * 1024;
 /// The size limit of a `.git` file, which contains one path.
 const MOST_POINTER: u64 = 16 * 1024;
-/// The folders of other version control systems. They are at the top of the work tree, except in the oldest Subversion.
+/// The folders of other version control systems. They are at the top of the work tree, except in very old Subversion.
 const OTHER_SYSTEMS: [&str; 7] = [".jj", ".hg", ".sl", ".svn", ".bzr", ".pijul", "_darcs"];
-/// How many local clones of clones are followed. More are a cycle.
+/// How many levels of local clones are followed. More levels mean a cycle.
 const MOST_CLONES: u32 = 4;
 
 /// A file or folder of a repository that is ignored because it is not trusted.
@@ -53,17 +53,17 @@ pub struct Ignored {
     pub why: Refused,
 }
 
-/// Reads the identities of the project in `folder`.
+/// Reads the facts that identify the project in `folder`.
 pub fn facts(folder: &Path) -> RepositoryFacts {
     if !folder.is_absolute() || is_too_long(&folder.to_string_lossy()) {
-        // A path of another system, or invalid. It must not be resolved relative to our own folder.
+        // A path of another operating system, or an invalid one. It must not be resolved relative to our own folder.
         return RepositoryFacts { folder: text(folder), ..Default::default() };
     }
     let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
     follow(&folder, MOST_CLONES, &mut Survey::default())
 }
 
-/// The ignored parts of the surrounding repository, with reasons.
+/// Returns the ignored parts of the surrounding repository, with reasons.
 pub fn ignored(folder: &Path) -> Vec<Ignored> {
     let mut ignored = Vec::new();
     let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
@@ -76,7 +76,7 @@ pub fn ignored(folder: &Path) -> Vec<Ignored> {
     ignored
 }
 
-/// What a folder is part of.
+/// What contains a folder.
 enum Containing {
     /// A work tree and its git folder.
     Repository(PathBuf, GitFolder),
@@ -110,20 +110,20 @@ fn follow(folder: &Path, clones: u32, survey: &mut Survey) -> RepositoryFacts {
     }
 }
 
-/// The work tree of another version control system around a folder.
+/// Returns the surrounding work tree of another version control system.
 fn top_of_other_system(folder: &Path) -> Option<&Path> {
     let is_there = |name: &&str, tree: &Path| Folder::open(&tree.join(name)).is_ok();
     folder.ancestors().find(|tree| OTHER_SYSTEMS.iter().any(|name| is_there(name, tree)))
 }
 
-/// The mark of a folder without a repository. Without the folder's creation time, its inode may already belong to
-/// another folder.
+/// Returns the mark of a folder without a repository. `None` without a creation time, because the inode may already
+/// belong to another folder.
 fn mark_of(folder: &Path) -> Option<FolderMark> {
     let found = fs::metadata(folder).ok().filter(fs::Metadata::is_dir)?;
     mark(&found, found.created().ok()?)
 }
 
-/// The inode of a folder, and when it was made.
+/// Combines the inode of a folder and its creation time.
 fn mark(found: &fs::Metadata, made: SystemTime) -> Option<FolderMark> {
     let made = made.duration_since(UNIX_EPOCH).ok()?.as_nanos();
     (made > 0).then(|| FolderMark(format!("{}-{made}", found.ino())))
@@ -135,7 +135,7 @@ fn facts_of(tree: &Path, git_dir: &GitFolder, clones: u32, survey: &mut Survey) 
     let remote = remote_url(&config);
     let log = common_dir.read("logs/HEAD");
     let beginning = log.as_deref().and_then(Beginning::read);
-    // The log only claims that the commit exists.
+    // The log alone does not prove that the commit exists.
     let beginning = beginning.filter(|beginning| common_dir.holds(&beginning.commit));
     let root_commit = beginning.as_ref().filter(|beginning| beginning.is_initial());
     let is_of_here = root_commit.is_some() || (log.is_none() && has_no_commit(&common_dir));
@@ -164,8 +164,8 @@ fn origin_on_this_disk(facts: &RepositoryFacts, tree: &Path) -> Option<PathBuf> 
     (Some(text(&origin)) != facts.common_dir && find(&origin, &mut |_| {}).is_some()).then_some(origin)
 }
 
-/// The work tree around `folder` and its git folder. A bare repository counts as its own, except inside a work tree,
-/// where it may have been committed.
+/// Finds the work tree around `folder` and its git folder. A bare repository counts as its own work tree, except
+/// inside another work tree, where it may have been committed.
 fn find(folder: &Path, ignored: &mut dyn FnMut(Ignored)) -> Option<(PathBuf, GitFolder)> {
     match place(folder, ignored) {
         Containing::Repository(tree, git_dir) => Some((tree, git_dir)),
@@ -173,8 +173,8 @@ fn find(folder: &Path, ignored: &mut dyn FnMut(Ignored)) -> Option<(PathBuf, Git
     }
 }
 
-/// The repository around `folder`. A repository without a work tree counts as its own, except inside a work tree, where
-/// it may have been committed.
+/// Finds the repository around `folder`. One without a work tree counts as its own work tree, except inside another
+/// work tree, where it may have been committed.
 fn place(folder: &Path, ignored: &mut dyn FnMut(Ignored)) -> Containing {
     let mut bare = None;
     for tree in folder.ancestors() {
@@ -197,7 +197,7 @@ fn place(folder: &Path, ignored: &mut dyn FnMut(Ignored)) -> Containing {
     bare.map_or(Containing::Plain, |git_dir| Containing::Repository(git_dir.path().to_owned(), git_dir))
 }
 
-/// The git folder that a folder's `.git` is or points at.
+/// Returns the git folder that a work tree's `.git` is or points at.
 fn git_dir_of(tree: &Path) -> Result<Option<GitFolder>, Refused> {
     let dot_git = tree.join(".git");
     let found = fs::symlink_metadata(&dot_git)?;
@@ -205,7 +205,7 @@ fn git_dir_of(tree: &Path) -> Result<Option<GitFolder>, Refused> {
         return Ok(Some(GitFolder::open(dot_git)?).filter(GitFolder::is_one));
     }
     let target = if found.is_symlink() {
-        // The owner matters, as for a file that contains a path.
+        // The owner must be trusted, because the pointer decides which folder is used.
         trusted_file::check_owner_of(&dot_git)?;
         dot_git
     } else {
@@ -220,8 +220,8 @@ fn git_dir_of(tree: &Path) -> Result<Option<GitFolder>, Refused> {
     Ok(Some(GitFolder::open(git_dir)?))
 }
 
-/// Whether a git folder belongs to this work tree: it is directly inside, or points back at it. One that points
-/// elsewhere, at a missing folder, or at nothing proves nothing.
+/// Whether a git folder belongs to this work tree: it is directly inside, or points back at it. Otherwise (it points
+/// elsewhere, at a missing folder, or at nothing) it proves nothing.
 fn belongs_to(git_dir: &GitFolder, tree: &Path) -> bool {
     let path = git_dir.path();
     if path.parent() == Some(tree) {
@@ -235,14 +235,14 @@ fn belongs_to(git_dir: &GitFolder, tree: &Path) -> bool {
     worktree.is_some_and(|back| fs::canonicalize(path.join(&back.value)).is_ok_and(|back| back == tree))
 }
 
-/// The address of `origin`, else of the first remote in the file.
+/// The address of `origin`, or else of the first remote in the file.
 fn remote_url(config: &[Setting]) -> Option<String> {
     let mut urls = config.iter().filter(|setting| setting.is("remote", "url"));
     let origin = urls.clone().find(|setting| setting.subsection == "origin");
     origin.or_else(|| urls.next()).map(|setting| setting.value.clone())
 }
 
-/// The first entry of a repository's own log, if the log goes back to the beginning.
+/// The first entry of a repository's reflog, if the log goes back to the beginning.
 struct Beginning {
     commit: CommitId,
     what: String,
@@ -253,18 +253,18 @@ impl Beginning {
         let line = log.lines().next()?;
         let mut words = line.split_whitespace();
         let (before, first) = (words.next()?, words.next()?);
-        // The author is followed by a tab.
+        // A tab follows the author.
         let what = line.split_once('\t').map(|(_, what)| what.to_owned()).unwrap_or_default();
         let commit = CommitId::parse(first)?;
         before.bytes().all(|byte| byte == b'0').then_some(Self { commit, what })
     }
 
-    /// Whether it is the very first commit, in a repository that was not cloned.
+    /// Whether it is the very first commit of a repository that was not cloned.
     fn is_initial(&self) -> bool {
         self.what.contains("commit (initial)")
     }
 
-    /// The commit, if the repository was cloned from elsewhere than this remote.
+    /// The commit, if the repository was cloned from a different place than this remote.
     fn of_another(&self, remote: Option<&str>) -> Option<CommitId> {
         let from = normalise_remote(self.what.strip_prefix("clone: from ")?);
         (from != remote.and_then(normalise_remote)).then(|| self.commit.clone())
@@ -272,23 +272,23 @@ impl Beginning {
 }
 
 fn has_no_commit(git_dir: &GitFolder) -> bool {
-    // Without logs nothing is known of the commits in a reftable.
+    // Without logs nothing is known about commits in a reftable.
     !git_dir.is_folder("reftable")
         && Refs::of_git_dir(git_dir).checkout().is_none_or(|checkout| checkout.commit.is_none())
 }
 
-/// The state of a project's own file, `.recall.toml`.
+/// The state of a project's `.recall.toml`.
 #[derive(Debug)]
 pub enum ProjectFile {
     None,
     Text(String),
     /// It belongs to another user and is ignored.
     Foreign(Refused),
-    /// A link, a pipe, too large, writable by others, or unreadable.
+    /// It is a link or a pipe, too large, writable by others, or unreadable.
     Unreadable(Refused),
 }
 
-/// Reads the project's own file in its folder. Links are not followed, because they may lead out of the project.
+/// Reads `.recall.toml` in the project's folder. Links are not followed, because they may lead out of the project.
 pub fn project_file(folder: &Path) -> ProjectFile {
     let path = folder.join(crate::project_file::NAME);
     match trusted_file::read(&path, Links::Refused, MOST_PROJECT_FILE) {

@@ -1,7 +1,7 @@
 //! Finds the other repositories that a repository's files mention: all its remotes, as written and as resolved.
 //!
-//! They are only used to make recall record less, so every possible meaning counts: each `insteadOf` that fits, and
-//! each included file whatever its condition.
+//! The result is only used to record less, so every possible meaning counts: each `insteadOf` that matches, and each
+//! included file whatever its condition.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -11,21 +11,21 @@ use super::{MOST_BYTES, find, follow, text};
 use recall_domain::project::{Mentions, RepositoryFacts};
 use recall_system::trusted_file::{self, Links, Refused};
 
-/// The most included files of a configuration.
+/// The maximum number of included files of a configuration.
 const MOST_INCLUDES: usize = 32;
-/// How many repositories are examined for one folder, besides the origins.
+/// The maximum number of repositories examined for one folder, not counting the origins.
 const MOST_REPOSITORIES: usize = 64;
-/// The most addresses of one repository.
+/// The maximum number of addresses of one repository.
 const MOST_ADDRESSES: usize = 500;
 
-/// Lookups made for one folder.
+/// The repositories that were already examined for one folder.
 #[derive(Default)]
 pub(super) struct Survey {
     seen: Vec<PathBuf>,
 }
 
 impl Survey {
-    /// The repository around a folder, if there is one that was not examined yet.
+    /// Examines the repository around a folder. `None` if there is none or it was examined before.
     pub(super) fn visit(&mut self, folder: &Path, clones: u32) -> Option<RepositoryFacts> {
         let folder = folder.canonicalize().ok()?;
         if clones == 0 || self.seen.len() >= MOST_REPOSITORIES || self.seen.contains(&folder) {
@@ -37,7 +37,7 @@ impl Survey {
     }
 }
 
-/// `config` is the configuration of the repository itself.
+/// `config` is the configuration file of the repository itself.
 pub(super) fn of(
     facts: &RepositoryFacts,
     git_dir: &GitFolder,
@@ -81,7 +81,7 @@ fn dir_of((_, git_dir): (PathBuf, GitFolder)) -> String {
     text(git_dir.common().path())
 }
 
-/// Adds the settings of all included files, and names the unreadable ones.
+/// Adds the settings of all included files, and lists the unreadable ones in `unread`.
 fn include(common_dir: &GitFolder, settings: &mut Vec<Setting>, unread: &mut Vec<String>) {
     let mut folders = vec![common_dir.path().to_owned(); settings.len()];
     let mut included: Vec<PathBuf> = Vec::new();
@@ -112,7 +112,7 @@ fn include(common_dir: &GitFolder, settings: &mut Vec<Setting>, unread: &mut Vec
     }
 }
 
-/// Reads a file. In the git folder no symlink is followed; elsewhere the file must be ours.
+/// Reads a file. In the git folder no symlink is followed; elsewhere the file must belong to us or root.
 fn read(common_dir: &GitFolder, path: &Path) -> Result<String, Refused> {
     if let Some(within) = path.strip_prefix(common_dir.path()).ok().and_then(Path::to_str) {
         common_dir.open_file(within)?;
@@ -135,7 +135,7 @@ fn addresses(settings: &[Setting]) -> Vec<String> {
     let rewrites = || settings.iter().filter(|it| it.is("url", "insteadof") || it.is("url", "pushinsteadof"));
     for setting in settings {
         let is_address = setting.is("remote", "url") || setting.is("remote", "pushurl");
-        // A branch may have an address in place of a remote's name.
+        // A branch may have an address instead of a remote's name.
         if is_address || setting.is("branch", "remote") || setting.is("branch", "pushremote") {
             add(&setting.value);
             for rewrite in rewrites() {
@@ -148,7 +148,7 @@ fn addresses(settings: &[Setting]) -> Vec<String> {
     addresses
 }
 
-/// The paths that an address may mean to git when it runs in `base`.
+/// The paths that an address may denote when git runs in `base`.
 fn paths_of(address: &str, base: &Path) -> Vec<PathBuf> {
     let mut spelled = vec![];
     if let Some(url) = strip_file_scheme(address) {
@@ -164,7 +164,7 @@ fn paths_of(address: &str, base: &Path) -> Vec<PathBuf> {
     }
     let mut paths = Vec::new();
     for path in spelled.iter().map(|path| without_dots(path)).filter(|path| path.is_absolute()) {
-        // git adds the extension itself.
+        // Git appends the extension `.git` itself.
         if path.symlink_metadata().is_err() {
             paths.push(PathBuf::from(format!("{}.git", path.display())));
         }
@@ -173,7 +173,7 @@ fn paths_of(address: &str, base: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// The path of an address that begins with `file://`, on this machine.
+/// The path in an address that begins with `file://` and is on this machine.
 pub fn strip_file_scheme<'a>(address: &'a str) -> Option<&'a str> {
     let after = |text: &'a str, start: &str| {
         let begins_so = text.get(..start.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(start));
@@ -183,7 +183,7 @@ pub fn strip_file_scheme<'a>(address: &'a str) -> Option<&'a str> {
     Some(after(path, "localhost").filter(|path| path.starts_with('/')).unwrap_or(path))
 }
 
-/// Decodes escapes such as `%41` (`A`). Invalid escapes stay.
+/// Decodes escapes such as `%41` (`A`). Invalid escapes are kept.
 pub fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -196,13 +196,13 @@ pub fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// A path in the user's own folder.
+/// Resolves a path that begins with the user's home folder.
 fn at_home(path: &str) -> Option<PathBuf> {
     let rest = path.strip_prefix("~/")?;
     std::env::home_dir().map(|home| home.join(rest))
 }
 
-/// A path without `.` and `..`, whether or not it exists.
+/// Removes `.` and `..` from a path, whether or not it exists.
 pub fn without_dots(path: &Path) -> PathBuf {
     let mut whole = PathBuf::new();
     for part in path.components() {

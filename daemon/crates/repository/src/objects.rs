@@ -1,6 +1,6 @@
-//! Checks whether a repository contains a commit, from its files: loose objects and packs (gitformat-pack(5)). A name
-//! proves nothing, whether it is a ref or an object's file name: the content must hash to it. Borrowed objects and
-//! objects behind links do not count.
+//! Checks whether a repository contains a commit by reading its files: loose objects and packs (gitformat-pack(5)). A
+//! name proves nothing, whether it is a ref or an object's file name: the content must have that hash. Borrowed
+//! objects and objects behind links do not count.
 
 use std::fs::File;
 use std::io::Read;
@@ -14,11 +14,11 @@ use sha2::{Digest, Sha256};
 use recall_domain::ids::CommitId;
 use recall_system::trusted_file::Folder;
 
-/// How many packs are searched. Git itself keeps far fewer.
+/// The maximum number of packs that are searched. Git itself keeps far fewer.
 const MOST_PACKS: usize = 300;
-/// The size limit of a commit's text, which usually has a few hundred bytes.
+/// The size limit of a commit's text, which is usually a few hundred bytes.
 const MOST_BYTES: usize = 64 * 1024;
-/// The longest delta chain. Git makes chains of 50 by default.
+/// The maximum length of a delta chain. Git creates chains of at most 50 by default.
 const MOST_DELTAS: u32 = 64;
 
 /// Whether a folder of objects contains this commit. Unreadable objects do not count.
@@ -26,7 +26,7 @@ pub(super) fn holds(objects: &Folder, id: &CommitId) -> bool {
     commit(objects, id).is_some()
 }
 
-/// Whether a folder of objects contains this commit, and it is not the first of a history.
+/// Whether a folder of objects contains this commit, and it is not the first one of a history.
 pub(super) fn holds_later(objects: &Folder, id: &CommitId) -> bool {
     // The parents are in the header, which ends with an empty line.
     let has_parent = |object: Vec<u8>| {
@@ -36,7 +36,7 @@ pub(super) fn holds_later(objects: &Folder, id: &CommitId) -> bool {
     commit(objects, id).is_some_and(has_parent)
 }
 
-/// The commit, including its header.
+/// Reads the commit, including its header.
 fn commit(objects: &Folder, id: &CommitId) -> Option<Vec<u8>> {
     let hash = bytes_of(id)?;
     let found = loose(objects, id).or_else(|| packed(objects, &hash));
@@ -84,11 +84,11 @@ fn deflated_bytes(length: usize) -> u64 {
     (length + length / 256 + 1024) as u64
 }
 
-/// The index of a pack, version 2: a fan-out table, the sorted names, a checksum for each, and the offset of each in
-/// the pack.
+/// The index of a pack, version 2: a fan-out table, the sorted names, a checksum for each name, and each object's
+/// offset in the pack.
 struct Index {
     file: File,
-    /// Bytes per name.
+    /// The number of bytes per name.
     width: u64,
     objects: u64,
 }
@@ -112,14 +112,14 @@ impl Index {
         let offset = number_at(&self.file, offsets + self.place_of(hash)? * 4)?;
         match offset.checked_sub(1 << 31) {
             None => Some(offset),
-            // The offset exceeds four bytes, so this is the index of an eight-byte offset.
+            // The offset does not fit into four bytes, so this is the index of an eight-byte offset.
             Some(large) => {
                 Some(u64::from_be_bytes(bytes_at(&self.file, offsets + self.objects * 4 + large * 8)?))
             }
         }
     }
 
-    /// The index of the name.
+    /// The position of the name in the index.
     fn place_of(&self, hash: &[u8]) -> Option<u64> {
         let first = u64::from(*hash.first()?);
         let mut low = if first == 0 { 0 } else { number_at(&self.file, Self::TABLE + (first - 1) * 4)? };
@@ -144,7 +144,7 @@ struct Pack {
 }
 
 impl Pack {
-    /// The text of the commit at this offset. `None` if the object is of another type.
+    /// The text of the commit at this offset. `None` if the object is of a different type.
     fn commit_at(&self, mut offset: u64) -> Option<Vec<u8>> {
         let mut deltas = Vec::new();
         for _ in 0..=MOST_DELTAS {
@@ -175,17 +175,17 @@ impl Pack {
 /// The header of an object in a pack.
 struct Entry {
     kind: Kind,
-    /// The length of the inflated data.
+    /// The size of the inflated data.
     length: usize,
-    /// Bytes of the header.
+    /// The size of the header in bytes.
     header: u64,
 }
 
 enum Kind {
     Commit,
-    /// The base is this many bytes before the delta.
+    /// A delta whose base is this many bytes before it.
     DeltaTo(u64),
-    /// The base has this name.
+    /// A delta whose base has this name.
     DeltaOf(Vec<u8>),
 }
 
@@ -209,7 +209,7 @@ impl Entry {
                     byte = *rest.next()?;
                     distance = distance.checked_add(1)?.checked_mul(128)? | u64::from(byte & 0x7f);
                 }
-                // The base must come before the delta, or this would not terminate.
+                // The base must be before the delta; otherwise the lookup might not terminate.
                 Kind::DeltaTo(Some(distance).filter(|distance| *distance > 0)?)
             }
             7 => Kind::DeltaOf(rest.by_ref().take(usize::try_from(width).ok()?).copied().collect()),
@@ -220,7 +220,7 @@ impl Entry {
     }
 }
 
-/// Applies a delta to its base: it copies parts of the base and inserts new data.
+/// Applies a delta to its base, by copying parts of the base and inserting new data.
 fn apply(base: &[u8], delta: &[u8]) -> Option<Vec<u8>> {
     let mut rest = delta.iter().copied();
     let mut number = || {
@@ -267,7 +267,7 @@ fn apply(base: &[u8], delta: &[u8]) -> Option<Vec<u8>> {
     (made.len() == to).then_some(made)
 }
 
-/// At most this many bytes from this offset on.
+/// Reads at most this many bytes, starting at this offset.
 fn read_at(file: &File, offset: u64, most: usize) -> Option<Vec<u8>> {
     let mut bytes = vec![0; most];
     let mut filled = 0;

@@ -1,11 +1,12 @@
 //! `.recall.toml`: a project's own rules.
 //!
-//! The author of a repository writes this file, so it can only make recall do less: record nothing, record less of some
-//! files, or show the project under another name. It cannot affect a setting, a command, a url or a file outside the
-//! project. It may propose to share the project, which nobody follows until a person says so. Other keys are ignored and reported by `recall doctor`. An invalid file was meant to forbid something, so
-//! recording is off until it is fixed.
+//! The author of a repository writes this file, so it can only make recall do less: record nothing, record less of
+//! some files, or show the project under another name. It cannot affect a setting, a command, a url or a file outside
+//! the project. It may propose to share the project, which has no effect until a person accepts it. Other keys are
+//! ignored and reported by `recall doctor`. An invalid file was meant to forbid something, so recording is off until
+//! it is fixed.
 //!
-//! The user's own exclusions, `capture.exclude`, are also compiled here.
+//! This module also compiles the user's own exclusions, `capture.exclude`.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -14,13 +15,13 @@ use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use toml::{Table, Value};
 use unicode_normalization::UnicodeNormalization;
 
-/// The file's name, in the folder of the project.
+/// The name of the file in the project's folder.
 pub const NAME: &str = ".recall.toml";
-/// The most patterns of a file. Nobody writes more.
+/// The maximum number of patterns in a file. Nobody needs more.
 const MOST_PATTERNS: usize = 200;
 const MOST_ALIAS_CHARS: usize = 64;
 
-/// Whether anything is recorded.
+/// Whether sessions are recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Captured {
     #[default]
@@ -32,26 +33,26 @@ pub enum Captured {
 #[derive(Clone, Debug, Default)]
 pub struct ProjectRules {
     pub captured: Captured,
-    /// The display name. The project's identity does not change.
+    /// The name to display. The project's identity does not change.
     pub alias: Option<String>,
-    /// A share that a person may accept.
+    /// A proposal to share the project, which a person may accept.
     pub proposal: Option<Proposal>,
-    /// Rules that are not followed, with reasons.
+    /// Rules that are ignored, with reasons.
     pub complaints: Vec<String>,
     hidden: GlobSet,
 }
 
-/// A proposal to share the project. It names a remote by the name that the user has given it, never a folder. Whether all
-/// machines are one person's is for that person to say.
+/// A proposal to share the project. It refers to a remote by the name that the user has given it, never to a folder.
+/// Only the user decides whether all machines belong to one person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proposal {
     pub remote: String,
-    /// Sessions are told of others' notes, too.
+    /// Whether notes of other persons are injected, too.
     pub injects: bool,
 }
 
 impl Proposal {
-    /// `None` if it is not understood.
+    /// `None` if it is invalid.
     fn parse(table: &Table) -> Option<Self> {
         let is_known = |key: &String| matches!(key.as_str(), "remote" | "inject");
         let remote = table.get("remote")?.as_str().filter(|name| is_display_name(name))?.trim().to_owned();
@@ -64,17 +65,17 @@ impl Proposal {
 }
 
 impl ProjectRules {
-    /// Rules that record nothing, for this reason.
+    /// Rules that forbid all recording, with a reason.
     pub fn nothing(why: impl Into<String>) -> Self {
         Self { captured: Captured::No, complaints: vec![why.into()], ..Self::default() }
     }
 
-    /// Rules for a file that is ignored, for this reason.
+    /// Rules for an ignored file, with a reason.
     pub fn ignored(why: impl Into<String>) -> Self {
         Self { complaints: vec![why.into()], ..Self::default() }
     }
 
-    /// Parses the file. Never fails: errors become complaints.
+    /// Parses the file. Never fails: errors are returned as complaints.
     pub fn parse(text: &str) -> Self {
         let table: Table = match text.parse() {
             Ok(table) => table,
@@ -87,7 +88,7 @@ impl ProjectRules {
                 ("disable", Value::Boolean(false)) => {}
                 ("disable", _) => {
                     rules.captured = Captured::No;
-                    rules.complain("`disable` is neither true nor false and counts as true");
+                    rules.complain("`disable` is neither true nor false, so it counts as true");
                 }
                 ("exclude", Value::Array(patterns)) => rules.hide(patterns),
                 ("alias", Value::String(alias)) if is_display_name(alias) => {
@@ -95,18 +96,17 @@ impl ProjectRules {
                 }
                 ("share", Value::Table(share)) => match Proposal::parse(share) {
                     Some(proposal) => rules.proposal = Some(proposal),
-                    None => {
-                        rules.complain("`share` is not understood: it has `remote`, a name, and `inject`")
-                    }
+                    None => rules.complain("`share` is invalid: it takes `remote`, a name, and `inject`"),
                 },
-                ("exclude" | "alias" | "share", _) => rules.complain(&format!("`{key}` is not understood")),
-                _ => rules.complain("a key other than `exclude`, `disable`, `alias` and `share` is not read"),
+                ("exclude" | "alias" | "share", _) => rules.complain(&format!("`{key}` is invalid")),
+                _ => rules.complain("a key other than `exclude`, `disable`, `alias` and `share` is ignored"),
             }
         }
         rules
     }
 
-    /// Whether a file's content must not be recorded. `path` is relative to the project's folder if it is inside it.
+    /// Whether a file's content must not be recorded. `path` is relative to the project's folder if the file is inside
+    /// it.
     pub fn hides(&self, path: &str) -> bool {
         self.hidden.is_match(&*composed(path.trim_start_matches("./")))
     }
@@ -130,15 +130,17 @@ impl ProjectRules {
                         set.add(glob);
                     }
                 }
-                Some(Err(_)) | None => self.forbid("a pattern of `exclude` is not valid, so nothing is kept"),
+                Some(Err(_)) | None => {
+                    self.forbid("a pattern of `exclude` is invalid, so nothing is recorded")
+                }
             }
         }
         if patterns.len() > MOST_PATTERNS {
-            self.forbid("`exclude` has too many patterns, so nothing is kept");
+            self.forbid("`exclude` has too many patterns, so nothing is recorded");
         }
         match set.build() {
             Ok(set) => self.hidden = set,
-            Err(_) => self.forbid("the patterns of `exclude` are too large, so nothing is kept"),
+            Err(_) => self.forbid("the patterns of `exclude` are too large, so nothing is recorded"),
         }
     }
 
@@ -148,8 +150,8 @@ impl ProjectRules {
     }
 }
 
-/// As in `.gitignore`: a name without a slash matches in every folder, and a folder matches everything in it. Case is
-/// ignored, as some file systems do.
+/// Translates a pattern as in `.gitignore`: a name without a slash matches in every folder, and a folder matches
+/// everything in it. Case is ignored, because some file systems ignore it.
 fn globs_of(pattern: &str) -> Result<Vec<Glob>, globset::Error> {
     let plain = composed(pattern.trim_start_matches('/').trim_end_matches('/'));
     let anywhere = !plain.contains('/');
@@ -161,7 +163,8 @@ fn globs_of(pattern: &str) -> Result<Vec<Glob>, globset::Error> {
     spellings.iter().map(build).collect()
 }
 
-/// Letters, digits and some punctuation: nothing that looks like an identity, a path or markup.
+/// Whether the name has only letters, digits and some punctuation, so it cannot look like an identity, a path or
+/// markup.
 fn is_display_name(alias: &str) -> bool {
     let alias = alias.trim();
     let is_fine = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_' | '.');
@@ -171,10 +174,10 @@ fn is_display_name(alias: &str) -> bool {
         && !alias.starts_with('.')
 }
 
-/// The names and patterns of projects that the user excludes.
+/// The names and patterns of the projects that the user excludes.
 #[derive(Clone, Debug, Default)]
 pub struct ExcludedNames {
-    /// Patterns without a special character, which are cheap even by the thousand.
+    /// Patterns without special characters, which are cheap to compare even by the thousand.
     plain: HashSet<String>,
     globs: GlobSet,
     /// The globs, ignoring case.
@@ -182,7 +185,7 @@ pub struct ExcludedNames {
 }
 
 impl ExcludedNames {
-    /// Compiles patterns of projects. `~/` is the user's home, and a folder includes everything below it.
+    /// Compiles patterns of projects. `~/` is the user's home, and a folder includes everything in it.
     ///
     /// # Errors
     /// One of them is not a valid pattern.
@@ -211,14 +214,14 @@ impl ExcludedNames {
         Ok(Self { plain, globs: globs.build()?, caseless: caseless.build()? })
     }
 
-    /// Whether the patterns include this name, or a folder that contains it.
+    /// Whether the patterns match this name, or a folder that contains it.
     pub fn covers(&self, name: &str) -> bool {
         let name = composed(name);
         with_parents(&name).any(|name| self.plain.contains(name) || self.globs.is_match(name))
     }
 
-    /// Like [`Self::covers`], for a name on a disk that ignores case. Only patterns with special characters are
-    /// compared: a folder without any is found on the disk itself.
+    /// Like [`Self::covers`], for a name on a file system that ignores case. Only patterns with special characters are
+    /// compared, because a folder without any is looked up on the file system itself.
     pub fn covers_in_any_case(&self, name: &str) -> bool {
         let name = composed(name);
         with_parents(&name).any(|name| self.caseless.is_match(name))
@@ -233,7 +236,7 @@ impl ExcludedNames {
     }
 }
 
-/// A name, and the folders that contain it.
+/// A name, and all folders that contain it.
 fn with_parents(name: &str) -> impl Iterator<Item = &str> {
     let ends = name.char_indices().filter(|(_, letter)| *letter == '/').map(|(at, _)| at);
     std::iter::once(name).chain(ends.filter_map(|end| name.get(..end)))
@@ -244,7 +247,7 @@ pub fn is_plain(pattern: &str) -> bool {
     !pattern.contains(['*', '?', '[', ']', '{', '}', '\\'])
 }
 
-/// A name with each accent as part of its letter. Keyboards write it that way, and some systems separate the two.
+/// Combines each accent with its letter. Keyboards produce this form, but some systems separate the two.
 pub fn composed(name: &str) -> Cow<'_, str> {
     if name.is_ascii() { Cow::Borrowed(name) } else { Cow::Owned(name.nfc().collect()) }
 }

@@ -1,5 +1,5 @@
-//! Reads the current checkout and the branch tips from the files described in gitrepository-layout(5): HEAD, loose refs
-//! and packed refs. Refs in a reftable and unreadable refs are unknown.
+//! Reads the current checkout and the branch tips from the files described in gitrepository-layout(5): HEAD, loose
+//! refs and packed refs. Refs that are in a reftable or cannot be read count as unknown.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -10,11 +10,11 @@ use super::git_folder::GitFolder;
 use recall_domain::checkout::{Checkout, Here, Tip};
 use recall_domain::ids::{BranchName, CommitId};
 
-/// The size limit of the packed refs. Branches come before tags and other remotes.
+/// The size limit of the packed refs. Branches are listed before tags and other remotes.
 const MOST_PACKED: u64 = 8 << 20;
-/// How many symbolic refs are followed. More are a cycle.
+/// How many symbolic refs are followed in a row. More mean a cycle.
 const MOST_HOPS: u32 = 4;
-/// The number of remote branches whose tips are returned.
+/// The maximum number of remote branches whose tips are returned.
 const MOST_TIPS: usize = 32;
 
 /// Where an agent works in a project.
@@ -32,7 +32,7 @@ impl WorkLocation {
         Self { cwd: None, root: Some(folder.to_string_lossy().into_owned()) }
     }
 
-    /// The refs of the work tree: the current folder's if it belongs to the project, else the project's.
+    /// The refs of the current folder's work tree if it belongs to the project, else of the project's.
     pub fn refs(&self) -> Option<Refs> {
         let of = |folder: &Option<String>| folder.as_deref().and_then(|folder| Refs::of(Path::new(folder)));
         let root = of(&self.root);
@@ -73,7 +73,7 @@ impl Refs {
         Self { common_dir: git_dir.common(), git_dir: git_dir.clone() }
     }
 
-    /// The current checkout. `None` if it is unknown.
+    /// The current checkout. `None` if unknown.
     pub fn checkout(&self) -> Option<Checkout> {
         match content(&self.git_dir.read("HEAD")?)? {
             Content::Commit(commit) => Some(Checkout { branch: None, commit: Some(commit) }),
@@ -85,13 +85,13 @@ impl Refs {
         }
     }
 
-    /// The current checkout as evidence, without a commit that the repository only has a name for.
+    /// The current checkout as evidence, without a commit that is only named by a ref but missing from the repository.
     pub fn own_checkout(&self) -> Option<Checkout> {
         let Checkout { branch, commit } = self.checkout()?;
         Some(Checkout { branch, commit: commit.filter(|commit| self.common_dir.holds(commit)) })
     }
 
-    /// The checkout of a reader in this work tree.
+    /// The position of a reader in this work tree.
     pub fn here(&self) -> Here {
         let default =
             self.common_dir.read("refs/remotes/origin/HEAD").and_then(|text| content(&text)).and_then(
@@ -103,7 +103,7 @@ impl Refs {
         Here { checkout: self.checkout(), default_branch: default }
     }
 
-    /// The tip of a local branch, else of the remote's branch as last fetched.
+    /// The tip of a local branch, or else of the remote's branch as last fetched.
     pub fn tip(&self, branch: &BranchName) -> Tip {
         if self.common_dir.is_folder("reftable") {
             return Tip::Unknown;
@@ -113,8 +113,8 @@ impl Refs {
         tip.map_or(Tip::Gone, Tip::At)
     }
 
-    /// Commits that the repository has names for: present and past checkouts, and the remote's branches as last
-    /// fetched. [`GitFolder::holds`] checks whether it contains them.
+    /// Commits named by refs and logs of the repository: present and past checkouts, and the remote's branches as last
+    /// fetched. Use [`GitFolder::holds`] to check whether the repository contains them.
     pub fn named_commits(&self) -> Vec<CommitId> {
         const REMOTE: &str = "refs/remotes/origin";
         let mut commits: Vec<CommitId> = self.checkout().and_then(|it| it.commit).into_iter().collect();
@@ -126,7 +126,7 @@ impl Refs {
         }
         let packed = self.packed().filter(|line| line.contains(" refs/remotes/origin/")).take(MOST_TIPS);
         commits.extend(packed.filter_map(|line| CommitId::parse(line.split(' ').next()?)));
-        // Each line has the previous commit, the new commit and the author.
+        // Each line contains the previous commit, the new commit and the author.
         let log = self.common_dir.read("logs/HEAD").unwrap_or_default();
         commits.extend(log.lines().filter_map(|line| CommitId::parse(line.split(' ').nth(1)?)));
         // All zeros mean no commit.
@@ -134,7 +134,7 @@ impl Refs {
         commits
     }
 
-    /// The folder of the objects.
+    /// The folder that contains the objects.
     pub fn objects(&self) -> Option<PathBuf> {
         self.common_dir.is_folder("objects").then(|| self.common_dir.path().join("objects"))
     }
@@ -149,7 +149,7 @@ impl Refs {
         for _ in 0..MOST_HOPS {
             match self.common_dir.read(&name).and_then(|text| content(&text)) {
                 Some(Content::Commit(commit)) => return Some(commit),
-                // It becomes part of a path, so it must be valid.
+                // The name becomes part of a path, so it must be valid.
                 Some(Content::Symbolic(next)) => name = BranchName::parse(&next)?.0,
                 None => return self.packed_commit(&name),
             }

@@ -1,5 +1,5 @@
-//! Tells whether a file of a work tree was written after a moment: by an agent, a person, or git when it checked out
-//! another commit. Content is read only where the caller knows lines to look for.
+//! Determines whether a file of a work tree was written after a given moment: by an agent, by a person, or by git when
+//! it checked out another commit. Content is read only where the caller looks for known lines.
 
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -9,23 +9,23 @@ use super::git_folder::GitFolder;
 use super::refs::WorkLocation;
 use recall_domain::ids::Timestamp;
 
-/// A file written this soon after the work tree was made was checked out then.
+/// A file written within this time after the work tree was created was written by the checkout.
 const CHECKING_OUT: Duration = Duration::from_secs(600);
-/// A statement's time may be slightly earlier than the end of the work that it is about.
+/// The time of a statement may be slightly before the end of the work that it describes.
 const GRACE_MS: u128 = 60_000;
-/// A longer file is not read.
+/// A larger file is not read.
 const LONGEST: u64 = 256 * 1024;
 
 /// The files that an agent works on.
 #[derive(Clone, Debug)]
 pub struct WorkTree {
     folder: PathBuf,
-    /// When git made it, if that is known.
+    /// When git created it, if known.
     made: Option<SystemTime>,
 }
 
 impl WorkTree {
-    /// The work tree of the current folder if it belongs to the project, else the project's. `None` if nothing is known.
+    /// The work tree of the current folder if it belongs to the project, else the project's. `None` if it is unknown.
     pub fn of(place: &WorkLocation) -> Option<Self> {
         let found = |folder: &Option<String>| {
             let folder = std::fs::canonicalize(folder.as_deref()?).ok()?;
@@ -46,18 +46,19 @@ impl WorkTree {
     }
 
     fn in_repository((folder, git_dir): (PathBuf, GitFolder)) -> Self {
-        // The first file belongs to a linked work tree. Git never writes either again.
+        // `gitdir` exists in a linked work tree. Git never rewrites either file.
         let files = ["gitdir", "description"].into_iter();
         let made = files.filter_map(|name| git_dir.open_file(name).ok()).next();
         Self { folder, made: made.and_then(|file| file.metadata().ok()?.modified().ok()) }
     }
 
-    /// The folder, if it is one of a git repository.
+    /// The folder, if it belongs to a git repository.
     pub fn of_repository(&self) -> Option<&Path> {
         std::fs::symlink_metadata(self.folder.join(".git")).is_ok().then_some(&*self.folder)
     }
 
-    /// Whether this file exists and was written after `at`. The path is relative to the work tree, or inside it.
+    /// Whether this file exists and was written after `at`. The path is relative to the work tree, or an absolute one
+    /// inside it.
     pub fn has_changed_since(&self, path: &str, at: Timestamp) -> bool {
         let Some(metadata) = self.file(path).and_then(|file| std::fs::symlink_metadata(file).ok()) else {
             return false;
@@ -72,7 +73,7 @@ impl WorkTree {
         written > u128::try_from(at.0).unwrap_or(0) + GRACE_MS
     }
 
-    /// The path relative to the work tree. `None` if it lies outside.
+    /// The path relative to the work tree. `None` if it is outside.
     pub fn relative<'p>(&self, path: &'p str) -> Option<&'p str> {
         let path = Path::new(path);
         let path = path.strip_prefix(&self.folder).unwrap_or(path);

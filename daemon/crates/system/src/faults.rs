@@ -1,81 +1,83 @@
-//! Places where a test can kill, stop or refuse the daemon, and the faults that a test can plant.
+//! Fail points, at which a test can kill or delay the daemon or make a step fail, and the faults that a test can
+//! trigger.
 //!
-//! There is a [`Point`] at each step of an event's handling after which a dying process leaves a different state. In
-//! builds with the feature `faults`, the variable `RECALL_FAILPOINTS` says what happens at which point, in the syntax
-//! of the `fail` crate: `writer.commit=2*off->return(kill)` passes twice and kills at the third time. Besides the
-//! crate's own actions (`panic`, `sleep(ms)`, `off`) there are `return(kill)`, which kills the process at once,
-//! `return(kill slowly)`, which first lets earlier output out, and `return(refuse)`, an input/output error if the step
-//! can have one. `RECALL_CLOCK_AHEAD_MS` sets this process's clock ahead. In every other build a point is an empty function, and neither the variable nor the name of a point is
-//! in the program.
+//! There is a [`Point`] at each step in the handling of an event after which a dying process would leave a different
+//! state. In builds with the feature `faults`, the variable `RECALL_FAILPOINTS` defines what happens at which point,
+//! in the syntax of the `fail` crate: `writer.commit=2*off->return(kill)` passes twice and kills the process the third
+//! time. Besides the crate's own actions (`panic`, `sleep(ms)`, `off`) there are `return(kill)`, which kills the
+//! process at once, `return(kill slowly)`, which first lets earlier output be sent, and `return(refuse)`, which causes
+//! an input/output error if the step can have one. `RECALL_CLOCK_AHEAD_MS` sets this process's clock ahead. In all
+//! other builds a point is an empty function, and the program contains neither the variable nor the names of the
+//! points.
 //!
 //! Only `recall-tests` enables the feature, and only when tests are built: `cargo build` never has it, whatever
-//! packages are selected. [`VERSION`] distinguishes the two builds, so the tests never run the wrong one and the bench
-//! never measures it.
+//! packages are selected. [`VERSION`] distinguishes the two builds, so that the tests never run the wrong one and the
+//! benchmark never measures it.
 
 pub use recall_protocol::planted::{Fault, planted};
 
 /// A step in the handling of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Point {
-    /// An event has arrived, through the socket or from the spool, and is not read yet.
+    /// An event has arrived, through the socket or from the spool, but was not parsed.
     Decode,
-    /// Its session has decided and has not sent the effects to the writer.
+    /// The event's session has decided, but has not sent the effects to the writer.
     Enqueue,
     /// The writer is about to begin a transaction.
     Begin,
     /// An event's acceptance is written, but not its effects.
     Insert,
-    /// A group with rows is written and not committed.
+    /// A transaction with rows is written, but not committed.
     Commit,
-    /// A group is committed, and its callers do not know yet.
+    /// A transaction is committed, but its callers do not know yet.
     Committed,
-    /// The answer is ready, but not sent.
+    /// The response is ready, but not sent.
     Ack,
     /// A spooled event is stored, but its file still exists.
     Unlink,
-    /// Context was requested, but nothing looked up yet.
+    /// Context was requested, but nothing was looked up.
     Recall,
-    /// A compressor has a job and has not begun.
+    /// A compressor has leased a job, but has not started it.
     Lease,
-    /// The highest cost of a model's call is reserved, but the call is not made.
+    /// The maximum cost of a model call is reserved, but the call was not made.
     Reserved,
-    /// A model has answered, but the cost is not recorded.
+    /// A model has responded, but the cost is not recorded.
     Answered,
-    /// The cost is recorded, but the answer is not stored.
+    /// The cost is recorded, but the result is not stored.
     Booked,
-    /// A job's result is written, but the job is not marked done.
+    /// A job's result is written, but the job is not marked as done.
     Result,
-    /// A job's result is committed but not reported yet.
+    /// A job's result is committed, but not reported.
     ResultCommitted,
     /// Documents were added to the index, but not committed.
     IndexCommit,
-    /// They are committed, but the store's log still lists them.
+    /// The documents are committed, but the store's log still lists them.
     IndexCommitted,
-    /// The vectors of a document are stored but not reported yet.
+    /// The vectors of a document are stored, but not reported.
     Vectors,
-    /// A file of vectors is complete, but not used yet.
+    /// A file of vectors is complete, but not in use.
     VectorFile,
-    /// Forgotten vectors are gone from the store, but the vector files may still contain them.
+    /// Forgotten vectors were deleted from the store, but the vector files may still contain them.
     VectorFilesDropped,
     /// Entries of another machine were read, but not merged.
     SyncRead,
-    /// They are merged.
+    /// These entries are merged.
     SyncMerged,
     /// Entries are ready to be sent.
     SyncSend,
-    /// They are sent, and this machine does not know.
+    /// The entries are sent, but this machine has not recorded it.
     SyncSent,
-    /// The remote is about to lose the texts of forgotten notes.
+    /// The texts of forgotten notes are about to be deleted from the remote.
     SyncEmpty,
-    /// It has lost them, but the store does not know.
+    /// They are deleted, but the store does not know.
     SyncEmptied,
-    /// The machine has said how far it has read.
+    /// This machine has published how far it has read.
     SyncProgress,
-    /// A file for a shared folder is written, but has not its name yet.
+    /// A file for a shared folder is written, but does not have its final name.
     FolderWritten,
-    /// It has its name, and the temporary one too.
+    /// It has its final name, and still the temporary one as well.
     FolderLinked,
-    /// A file without forgotten texts is written, but the old one is still there.
+    /// A file without the forgotten texts is written, but the old one still exists.
     FolderReplace,
 }
 
@@ -113,13 +115,14 @@ impl Point {
         Self::FolderReplace,
     ];
 
-    /// The points of a model's call. Without a model none of them is reached.
+    /// The points of a model call. They are never reached without a model.
     pub const OF_MODELS: [Self; 3] = [Self::Reserved, Self::Answered, Self::Booked];
 
-    /// The points of vectors. Without a sentence model none of them is reached.
+    /// The points of vectors. They are never reached without a sentence model.
     pub const OF_VECTORS: [Self; 3] = [Self::Vectors, Self::VectorFile, Self::VectorFilesDropped];
 
-    /// The points of a round with remotes. Without a share none of them is reached, and in a database not the last three.
+    /// The points of an exchange with remotes. They are never reached without a share, and the last three only with a
+    /// shared folder.
     pub const OF_SHARING: [Self; 10] = [
         Self::SyncRead,
         Self::SyncMerged,
@@ -133,7 +136,7 @@ impl Point {
         Self::FolderReplace,
     ];
 
-    /// The point's name in the variable.
+    /// The point's name in `RECALL_FAILPOINTS`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Decode => "ingest.decode",
@@ -172,11 +175,11 @@ impl Point {
 
 pub use build::{VERSION, arm, clock_ahead_ms, reach, reach_disk};
 
-/// A test asked that the disk refuses this step.
+/// The error at a step for which a test requested a failure of the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused;
 
-/// Whether this build has points and faults.
+/// Whether this build has fail points.
 pub const WITH_FAULTS: bool = cfg!(feature = "faults");
 
 /// The release build.
@@ -187,7 +190,7 @@ mod build {
     /// The output of `recall --version`.
     pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-    /// Release builds have nothing to arm.
+    /// Does nothing: release builds have no fail points.
     ///
     /// # Errors Never.
     #[inline(always)]
@@ -199,7 +202,7 @@ mod build {
     #[inline(always)]
     pub const fn reach(_: Point) {}
 
-    /// 0: the clock is the system's.
+    /// Always 0.
     #[inline(always)]
     pub const fn clock_ahead_ms() -> i64 {
         0
@@ -226,9 +229,9 @@ mod build {
     use super::{Point, Refused};
 
     /// The output of `recall --version`.
-    pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " with faults, for tests alone");
+    pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " with faults, for tests only");
 
-    /// Why the points cannot be armed.
+    /// Why the fail points cannot be configured.
     #[derive(Debug, thiserror::Error)]
     pub enum ArmError {
         #[error("RECALL_FAILPOINTS: there is no point {0:?}")]
@@ -237,10 +240,10 @@ mod build {
         NoSuchAction(String),
     }
 
-    /// Reads from the environment which action happens at which point.
+    /// Configures the fail points from the environment.
     ///
     /// # Errors
-    /// When it names an unknown point or action.
+    /// When the variable names an unknown point or action.
     pub fn arm() -> Result<(), ArmError> {
         let armed = std::env::var("RECALL_FAILPOINTS").unwrap_or_default();
         for (name, actions) in armed.split(';').filter_map(|point| point.split_once('=')) {
@@ -252,23 +255,23 @@ mod build {
         Ok(())
     }
 
-    /// How far this process's clock is ahead of the system's, as `RECALL_CLOCK_AHEAD_MS` says.
+    /// How far this process's clock is ahead of the system's, according to `RECALL_CLOCK_AHEAD_MS`.
     pub fn clock_ahead_ms() -> i64 {
         static AHEAD: OnceLock<i64> = OnceLock::new();
         let read = || std::env::var("RECALL_CLOCK_AHEAD_MS").ok()?.parse().ok();
         *AHEAD.get_or_init(|| read().unwrap_or_default())
     }
 
-    /// Does what was requested at this point, or nothing.
+    /// Performs the action that is configured for this point, if any.
     pub fn reach(point: Point) {
-        // A step that cannot be refused continues.
+        // A step that cannot fail continues.
         let _ = outcome(point);
     }
 
-    /// The same for a step that the disk can refuse.
+    /// Like [`reach`], for a step that the disk can refuse.
     ///
     /// # Errors
-    /// When a refusal was asked for.
+    /// When a refusal is configured for this point.
     pub fn reach_disk(point: Point) -> Result<(), Refused> {
         match outcome(point) {
             Outcome::GoOn => Ok(()),
@@ -276,7 +279,7 @@ mod build {
         }
     }
 
-    /// Far longer than a finished answer needs to get out.
+    /// Far more time than it takes to send a finished response.
     const LAST_WORDS: Duration = Duration::from_secs(1);
 
     enum Outcome {

@@ -1,6 +1,7 @@
-//! What the system gives: files that others may have written, programs of the user, secrets, who holds the data folder.
+//! Access to the operating system: files that others may have written, programs of the user, secrets, and the
+//! ownership of the data folder.
 //!
-//! [`faults`] is here because every step of an event's handling may have a fail point.
+//! [`faults`] is in this crate because every step of an event's handling may have a fail point.
 
 pub mod faults;
 pub mod holding;

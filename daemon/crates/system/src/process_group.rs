@@ -1,9 +1,10 @@
-//! Runs a user's program and everything it starts as one process group, and ends the whole group.
+//! Runs a user's program and all its child processes as one process group, and ends the whole group.
 //!
 //! A long-running program gets a guard that leads the group: a shell that reads from a pipe whose other end this
 //! process holds. When this process ends, even by SIGKILL, the system closes the pipe, and the guard kills the group
-//! and itself. So nothing has to be recorded for the next daemon, and no process id can be mistaken for another's. If
-//! only the guard is killed, the deadline still applies, because the group keeps its id until the guard is reaped.
+//! including itself. So nothing has to be recorded for the next daemon, and no process id can be mistaken for another
+//! process's. If only the guard is killed, the deadline still applies, because the group keeps its id until the guard
+//! is reaped.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
@@ -11,15 +12,15 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-/// How often the end of a program is checked.
+/// The interval of the checks whether a program has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// A running program in its own group. Dropping it kills the group.
 pub struct ProcessGroup {
     child: Child,
-    /// The guard leads the group; without one the program does.
+    /// The guard, which leads the group; without one the program leads it.
     guard: Option<Child>,
-    /// After reaping, the ids may belong to other processes.
+    /// Whether the processes were reaped. Then the ids may belong to other processes.
     is_reaped: bool,
 }
 
@@ -32,7 +33,7 @@ impl ProcessGroup {
         Ok(Self { child: command.process_group(0).spawn()?, guard: None, is_reaped: false })
     }
 
-    /// Starts a program in a group that also ends when this process ends, however it ends.
+    /// Starts a program in a group that is also killed when this process ends, for whatever reason.
     ///
     /// # Errors
     /// The program or its guard cannot be started.
@@ -57,8 +58,8 @@ impl ProcessGroup {
         self.child.stdout.take()
     }
 
-    /// Waits until the program ends, and kills what it left running. `None` if it ran for longer than allowed and was
-    /// killed. Blocks.
+    /// Waits until the program ends, and kills any process that it left running. `None` if it ran for longer than
+    /// allowed and was killed. Blocks.
     ///
     /// # Errors
     /// Waiting for the program failed.
@@ -69,12 +70,12 @@ impl ProcessGroup {
             }
             std::thread::sleep(LOOK_EVERY);
         }
-        // Before reaping, because until then the group's id cannot be reused.
+        // Killed before reaping, because until then the group's id cannot be reused.
         self.kill();
         self.reap().map(Some)
     }
 
-    /// Checks without reaping.
+    /// Checks whether the program has ended, without reaping it.
     fn has_ended(&self) -> bool {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         !matches!(waitid(WaitId::Pid(Pid::from_child(&self.child)), options), Ok(None))
@@ -95,7 +96,8 @@ impl ProcessGroup {
     }
 }
 
-/// Starts the group's leader, which kills the group when its input closes. This process holds the other end.
+/// Starts the leader of a group. It kills the group when its standard input closes, of which this process holds the
+/// other end.
 fn spawn_guard() -> std::io::Result<Child> {
     Command::new("/bin/sh")
         .args(["-c", "read -r nothing; kill -KILL 0"])
@@ -116,7 +118,7 @@ impl Drop for ProcessGroup {
     }
 }
 
-/// Allows a program to run until the deadline.
+/// Returns a condition that holds until the deadline.
 pub fn until(deadline: Instant) -> impl Fn() -> bool {
     move || Instant::now() < deadline
 }

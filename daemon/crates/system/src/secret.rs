@@ -1,4 +1,4 @@
-//! Keys and passwords: read when they are needed, and never shown.
+//! Keys and passwords. They are read when needed, and never shown.
 
 use std::fmt;
 use std::io::Read;
@@ -9,14 +9,14 @@ use std::process::{Command, Stdio};
 /// The service name of keys in the system's keyring.
 const SERVICE: &str = "recall";
 
-/// Where to find a secret when it is needed. Never the secret itself, because settings may be logged.
+/// The location of a secret. It never contains the secret itself, because settings may be logged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum KeySource {
-    /// No secret, for servers that ask for none.
+    /// No secret, for servers that require none.
     #[default]
     None,
-    /// A variable of the daemon's environment. It exists if a service manager or the user starts the daemon, but not if
-    /// a hook does.
+    /// A variable of the daemon's environment. It is present if a service manager or the user starts the daemon, but
+    /// not if a hook does.
     Environment(String),
     /// A file that only its owner may read.
     File(PathBuf),
@@ -44,24 +44,24 @@ impl Secret {
     }
 }
 
-/// Reads the key for a header. `None` if none is configured. A replaced key is used from the next call on.
+/// Reads the key for a header. `None` if none is configured. If the key is replaced, the next call uses the new one.
 ///
 /// # Errors
-/// When the configured place has no key, as a message for the user.
+/// When the configured location has no valid key, as a message for the user.
 pub fn read_key(source: &KeySource) -> Result<Option<Secret>, String> {
     let Some(text) = read(source, "key")? else { return Ok(None) };
     let key = text.trim();
-    // A text that is invalid in a header is not a key, and must not be quoted in an error.
+    // A text that is invalid in a header cannot be a key, and must not be quoted in an error.
     if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err("the key is empty or contains invalid characters".to_owned());
     }
     Ok(Some(Secret::new(key)))
 }
 
-/// Reads a password, which may be any text of one line. `None` if none is configured.
+/// Reads a password, which may be any single line of text. `None` if none is configured.
 ///
 /// # Errors
-/// When the configured place has no password, as a message for the user.
+/// When the configured location has no valid password, as a message for the user.
 pub fn read_password(source: &KeySource) -> Result<Option<Secret>, String> {
     let Some(text) = read(source, "password")? else { return Ok(None) };
     let password = text.strip_suffix('\n').unwrap_or(&text);
@@ -86,15 +86,15 @@ fn read(source: &KeySource, what: &str) -> Result<Option<String>, String> {
     Ok(Some(text))
 }
 
-/// Reads a file that nobody else may read. `what` it holds is named in errors.
+/// Reads a file that nobody else may read. Error messages call its content `what`.
 ///
 /// # Errors
-/// When it cannot be read, or by others, as a message for the user.
+/// When it cannot be read, or others can read it, as a message for the user.
 pub fn read_private(path: &Path, what: &str) -> Result<String, String> {
     const MOST: u64 = 64 * 1024;
     let shown = path.display();
     let unreadable = |error: std::io::Error| format!("the {what} file {shown} cannot be read: {error}");
-    // A pipe must not block the caller.
+    // Opening a FIFO must not block the caller.
     let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let opened = std::fs::OpenOptions::new().read(true).custom_flags(nonblock).open(path);
     let file = opened.map_err(unreadable)?;
@@ -112,7 +112,7 @@ pub fn read_private(path: &Path, what: &str) -> Result<String, String> {
     Ok(text)
 }
 
-/// Asks the system's own program, because the keyring's libraries would make up a large part of the daemon for a few
+/// Runs the system's own program, because the keyring's libraries would take up a large part of the daemon for a few
 /// users.
 fn read_keyring(account: &str) -> Result<String, String> {
     let mut command = if cfg!(target_os = "macos") {
@@ -128,7 +128,7 @@ fn read_keyring(account: &str) -> Result<String, String> {
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .output()
-        .map_err(|error| format!("the keyring cannot be asked: {error}"))?;
+        .map_err(|error| format!("cannot query the keyring: {error}"))?;
     if !output.status.success() {
         return Err(format!("the keyring has no entry {account:?} of the service {SERVICE:?}, or is locked"));
     }

@@ -1,11 +1,11 @@
-//! Opens files that other users, or the author of a repository, may have put there.
+//! Opens files that other users, or the author of a repository, may have created.
 //!
-//! - Every step beneath an opened folder is opened relative to the one before and never follows a symlink, so nothing
-//!   outside is reached and nobody can swap a part in between.
-//! - A file or folder is trusted if it belongs to us or root and no other user can write it. A group whose only
+//! - Every path component beneath an opened folder is opened relative to the previous one and never follows a symlink,
+//!   so nothing outside is reached, and nobody can exchange a component in between.
+//! - A file or folder is trusted if it belongs to us or root and no other user can write to it. A group whose only
 //!   member is the owner does not count as another user.
 //! - Only regular files are trusted. Opening does not block on a FIFO.
-//! - Reading is bounded, whatever the file's length.
+//! - Reads are limited in size, whatever the file's length.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -36,7 +36,7 @@ pub enum Refused {
     NotAFolder,
     #[error("it belongs to user {0}")]
     Foreign(u32),
-    #[error("other users may write it")]
+    #[error("other users can write to it")]
     Writable,
     #[error("it is larger than {} KiB", .0 / 1024)]
     TooLarge(u64),
@@ -45,7 +45,7 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// Whether the reason is that it does not exist.
+    /// Whether the reason is that the file does not exist.
     pub fn is_absence(&self) -> bool {
         matches!(self, Self::Io(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory))
     }
@@ -68,12 +68,12 @@ pub fn step(at: impl AsFd, name: &OsStr, flags: OFlags) -> io::Result<OwnedFd> {
     Ok(rustix::fs::openat(at, name, flags | OFlags::NOFOLLOW, Mode::empty())?)
 }
 
-/// An opened, trusted folder. Everything opened through it is trusted, too. Cheap to clone.
+/// An opened, trusted folder. Everything opened through it is checked as well. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Folder(Arc<OwnedFd>);
 
 impl Folder {
-    /// Opens a folder by its path. Folders above it may be symlinks; the folder itself may not.
+    /// Opens a folder by its path. Folders above it may be symlinks, but not the folder itself.
     ///
     /// # Errors
     /// The folder is missing or not trusted.
@@ -92,10 +92,10 @@ impl Folder {
         }
     }
 
-    /// Opens a folder beneath it.
+    /// Opens a folder inside this one.
     ///
     /// # Errors
-    /// The folder, or one on the way, is missing or not trusted.
+    /// The folder, or one on the path to it, is missing or not trusted.
     pub fn folder(&self, relative: &Path) -> Result<Self, Refused> {
         let mut at = self.clone();
         for component in relative.components() {
@@ -106,10 +106,10 @@ impl Folder {
         Ok(at)
     }
 
-    /// Opens a regular file beneath it.
+    /// Opens a regular file inside this folder.
     ///
     /// # Errors
-    /// The file, or a folder on the way, is missing or not trusted.
+    /// The file, or a folder on the path to it, is missing or not trusted.
     pub fn file(&self, relative: &Path) -> Result<File, Refused> {
         let Some(name) = relative.file_name() else { return Err(Refused::NotAFile) };
         let folder = self.folder(relative.parent().unwrap_or(Path::new("")))?;
@@ -118,12 +118,12 @@ impl Folder {
     }
 
     /// # Errors
-    /// The file system does not answer.
+    /// The file system does not respond.
     pub fn metadata(&self) -> io::Result<Metadata> {
         File::from(self.0.try_clone()?).metadata()
     }
 
-    /// The names of its entries.
+    /// The names of the folder's entries.
     pub fn names(&self) -> impl Iterator<Item = OsString> {
         let entries = rustix::fs::Dir::read_from(&*self.0).ok();
         let entries = entries.into_iter().flatten().map_while(Result::ok);
@@ -137,7 +137,7 @@ impl Folder {
         Ok(Self(Arc::new(folder.into())))
     }
 
-    /// Explains an error. Systems report a symlink on the way with different errors.
+    /// Turns an error into a reason. Systems report a symlink in a path with different errors.
     fn explain(&self, name: &OsStr, error: io::Error) -> Refused {
         let found = rustix::fs::statat(&*self.0, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
         let is_link = found.is_ok_and(|found| {
@@ -159,8 +159,8 @@ pub fn check_owner_of(path: &Path) -> Result<(), Refused> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Links {
     Refused,
-    /// Followed if the link itself belongs to us or root, because people move their settings. The target is checked as
-    /// usual.
+    /// It is followed if the link itself belongs to us or root, because people move their settings files. The target
+    /// is checked as usual.
     OfOurs,
 }
 
@@ -197,7 +197,7 @@ pub fn open(path: &Path, links: Links) -> Result<File, Refused> {
 /// The file is missing, not trusted, unreadable, or larger than `most` bytes.
 pub fn read(path: &Path, links: Links, most: u64) -> Result<Vec<u8>, Refused> {
     let mut bytes = Vec::new();
-    // The file may grow meanwhile.
+    // The file may grow while it is read.
     open(path, links)?.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most { Err(Refused::TooLarge(most)) } else { Ok(bytes) }
 }
@@ -205,7 +205,7 @@ pub fn read(path: &Path, links: Links, most: u64) -> Result<Vec<u8>, Refused> {
 /// Reads the text of a file by its path.
 ///
 /// # Errors
-/// Those of [`read`], and invalid UTF-8.
+/// Those of [`read`], and for invalid UTF-8.
 pub fn read_text(path: &Path, links: Links, most: u64) -> Result<String, Refused> {
     let text = String::from_utf8(read(path, links, most)?);
     text.map_err(|error| Refused::Io(io::Error::new(ErrorKind::InvalidData, error)))
@@ -234,14 +234,15 @@ fn check_owner(owner: u32) -> Result<(), Refused> {
     if is_trusted { Ok(()) } else { Err(Refused::Foreign(owner)) }
 }
 
-/// Whether the file has an access list. Then the group's bits are the upper bound for everybody named in it.
+/// Whether the file has an access control list. In that case the group's bits are the upper bound for all entries of
+/// the list.
 fn has_access_list(opened: &File) -> bool {
     let mut nothing: [u8; 0] = [];
     rustix::fs::fgetxattr(opened, "system.posix_acl_access", &mut nothing).is_ok_and(|length| length > 0)
 }
 
 /// Whether a group has no member but the user. Cached for a minute, because users with such a group have many files
-/// that it can write.
+/// that the group can write to.
 fn is_private_group(user: u32, group: u32) -> bool {
     const BELIEVED_FOR: Duration = Duration::from_secs(60);
     static KNOWN: Mutex<BTreeMap<(u32, u32), Looked>> = Mutex::new(BTreeMap::new());
@@ -259,8 +260,8 @@ fn is_private_group(user: u32, group: u32) -> bool {
     is_private
 }
 
-/// Reads passwd(5) and group(5). If neither lists the ids, as in a container or with a directory service, equal
-/// numbers count as a private group.
+/// Evaluates passwd(5) and group(5). If neither lists the ids, as in a container or with a directory service, equal
+/// ids count as a private group.
 fn holds_only(user: u32, group: u32, passwd: &str, groups: &str) -> bool {
     let number = |field: Option<&str>| field.and_then(|field| field.parse::<u32>().ok());
     let mut name = None;
@@ -343,7 +344,7 @@ mod tests {
     fn what_others_may_write_does_not_count() {
         let (home, file) = home();
         mode(&file, 0o666);
-        refused(&file, Links::Refused, "other users may write it");
+        refused(&file, Links::Refused, "other users can write to it");
         mode(&file, 0o644);
         let folder = home.path().join("folder");
         fs::create_dir_all(folder.join("inner")).unwrap();
@@ -391,7 +392,7 @@ mod tests {
         // A group with several members.
         chown(&file, Some(0), Some(65_534)).unwrap();
         mode(&file, 0o664);
-        refused(&file, Links::Refused, "other users may write it");
+        refused(&file, Links::Refused, "other users can write to it");
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! Sends to a collector by OTLP/HTTP with binary protobuf, the specification's default
-//! (<https://opentelemetry.io/docs/specs/otlp/#otlphttp>). No redirect is followed, and no proxy is taken from the
-//! environment.
+//! Sends to a collector using OTLP/HTTP with binary protobuf, the specification's default
+//! (<https://opentelemetry.io/docs/specs/otlp/#otlphttp>). No redirect is followed, and the proxy variables of the
+//! environment are ignored.
 
 use std::time::Duration;
 
@@ -18,27 +18,27 @@ use recall_domain::ids::Timestamp;
 use recall_providers::{ProviderSetupError, client};
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
-/// The time from the connection to the last byte of the answer. It is the specification's default.
+/// The maximum time from connecting to the last byte of the response. It is the specification's default.
 const WITHIN: Duration = Duration::from_secs(10);
-/// The most bytes of an answer. A collector answers with a few.
+/// The maximum size of a response. A collector responds with a few bytes.
 const MOST_ANSWER_BYTES: usize = 64 * 1024;
 
 /// A receiver of traces and metrics. Cheap to clone.
 #[derive(Clone)]
 pub struct Collector {
     client: reqwest::Client,
-    /// Without a slash at the end.
+    /// Without a trailing slash.
     endpoint: String,
 }
 
-/// What happened to the spans.
+/// The collector's response to sent spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// Spans that the collector rejected.
+    /// The number of rejected spans.
     pub rejected: u64,
 }
 
-/// Why nothing was sent. It contains no address, because the path may contain a key.
+/// Why nothing was sent. The messages contain no address, because the path may contain a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotSent {
     /// A later attempt may succeed.
@@ -51,29 +51,29 @@ pub enum NotSent {
 
 impl Collector {
     /// # Errors
-    /// When no HTTP client can be made.
+    /// When no HTTP client can be created.
     pub fn new(endpoint: &str) -> Result<Self, ProviderSetupError> {
         let endpoint = endpoint.trim_end_matches('/').to_owned();
         Ok(Self { client: client(&endpoint, None, CONNECT_WITHIN)?, endpoint })
     }
 
     /// # Errors
-    /// When the collector did not take the request.
+    /// When the collector did not accept the request.
     pub async fn send_spans(&self, spans: Vec<Span>) -> Result<Sent, NotSent> {
         let scope_spans = vec![ScopeSpans { scope: Some(scope()), spans, ..ScopeSpans::default() }];
         let of_recall = ResourceSpans { resource: Some(resource()), scope_spans, ..ResourceSpans::default() };
         let request = ExportTraceServiceRequest { resource_spans: vec![of_recall] };
         let answer = self.post("/v1/traces", request.encode_to_vec()).await?;
-        // Whatever the answer contains, the collector has accepted the request.
+        // Whatever the response contains, the collector has accepted the request.
         let answer = ExportTraceServiceResponse::decode(answer.as_slice()).unwrap_or_default();
         let rejected = answer.partial_success.map_or(0, |partly| partly.rejected_spans);
         Ok(Sent { rejected: u64::try_from(rejected).unwrap_or(0) })
     }
 
-    /// `since` is when the daemon started.
+    /// `since` is the start time of the daemon.
     ///
     /// # Errors
-    /// When the collector did not take the request.
+    /// When the collector did not accept the request.
     pub async fn send_metrics(
         &self,
         metrics: &[Metric],
@@ -100,15 +100,15 @@ impl Collector {
         let mut body = Vec::new();
         while let Some(chunk) = answer.chunk().await.map_err(|error| broken(&error))? {
             if body.len() + chunk.len() > MOST_ANSWER_BYTES {
-                return Err(NotSent::Never("the collector's answer is too long".to_owned()));
+                return Err(NotSent::Never("the collector's response is too long".to_owned()));
             }
             body.extend_from_slice(&chunk);
         }
         match status {
             200..=299 => Ok(body),
-            // The specification says to try again at these statuses.
-            429 | 502 | 503 | 504 => Err(NotSent::Later(format!("the collector answers {status}"))),
-            _ => Err(NotSent::Never(format!("the collector answers {status}"))),
+            // The specification requires a retry for these statuses.
+            429 | 502 | 503 | 504 => Err(NotSent::Later(format!("the collector responded with {status}"))),
+            _ => Err(NotSent::Never(format!("the collector responded with {status}"))),
         }
     }
 }
@@ -116,7 +116,7 @@ impl Collector {
 fn broken(error: &reqwest::Error) -> NotSent {
     let why = match (error.is_connect(), error.is_timeout()) {
         (true, _) => "the collector cannot be reached",
-        (false, true) => "the collector takes too long",
+        (false, true) => "the collector took too long",
         (false, false) => "the connection to the collector broke",
     };
     NotSent::Later(why.to_owned())

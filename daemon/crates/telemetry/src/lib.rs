@@ -1,8 +1,8 @@
 //! Traces and metrics for an OpenTelemetry collector, sent by OTLP over HTTP.
 //!
-//! [`spans`] makes spans from the store. A span is sent after its operation has ended, so nothing is kept here
-//! meanwhile, and a restart loses none. Ids are hashes of names, so a child knows its parent's id before the parent is
-//! sent. [`Collector`] sends the spans.
+//! [`spans`] builds spans from the store. A span is sent after its operation has ended, so nothing is kept in memory
+//! until then, and a restart loses no span. Ids are hashes of names, so a child knows its parent's id before the
+//! parent is sent. [`Collector`] sends the spans.
 //!
 //! **Invariant:** names, ids, times and counts are sent, but never the text of a prompt, a call or an observation.
 
@@ -18,7 +18,7 @@ use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, Key
 use opentelemetry_proto::tonic::resource::v1::Resource;
 pub use opentelemetry_proto::tonic::trace::v1::Span;
 
-/// A time in nanoseconds since 1970, from milliseconds.
+/// Converts milliseconds since 1970 to nanoseconds.
 fn nanoseconds(ms: i64) -> u64 {
     u64::try_from(ms).unwrap_or(0).saturating_mul(1_000_000)
 }
@@ -35,7 +35,7 @@ fn number(key: &str, value: impl TryInto<i64>) -> KeyValue {
     attribute(key, Value::IntValue(value.try_into().unwrap_or(i64::MAX)))
 }
 
-/// The resource that sends the spans.
+/// The OpenTelemetry resource: this program.
 fn resource() -> Resource {
     let attributes = vec![text("service.name", "recall"), text("service.version", env!("CARGO_PKG_VERSION"))];
     Resource { attributes, ..Resource::default() }

@@ -1,4 +1,4 @@
-//! A measured value, in the text format of Prometheus (exposition format 0.0.4) and as OTLP.
+//! A metric, in the text format of Prometheus (exposition format 0.0.4) and as OTLP.
 
 use std::fmt::Write as _;
 
@@ -11,10 +11,10 @@ use opentelemetry_proto::tonic::metrics::v1::{
 use super::{nanoseconds, text};
 use recall_domain::ids::Timestamp;
 
-/// How a metric changes.
+/// How the value of a metric changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It only grows until the daemon restarts.
+    /// It only increases until the daemon restarts.
     Counter,
     Gauge,
 }
@@ -22,7 +22,7 @@ pub enum Change {
 /// A metric with its samples.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metric {
-    /// As Prometheus recommends: with the unit, and with `_total` if it only grows.
+    /// As Prometheus recommends: with the unit, and with `_total` if it only increases.
     pub name: &'static str,
     pub change: Change,
     pub help: &'static str,
@@ -36,7 +36,7 @@ pub struct Sample {
     pub value: f64,
 }
 
-/// The text, ending with a line feed.
+/// Returns the text, which ends with a line feed.
 pub fn exposition(metrics: &[Metric]) -> String {
     let mut page = String::new();
     for Metric { name, change, help, samples } in metrics {
@@ -61,7 +61,7 @@ fn escaped(text: &str) -> String {
 }
 
 impl Metric {
-    /// `since` is the daemon's start, when its counters were 0.
+    /// `since` is the start time of the daemon, when its counters were 0.
     pub(super) fn to_otlp(&self, since: Timestamp, now: Timestamp) -> OtlpMetric {
         let point = |Sample { label, value }: &Sample| NumberDataPoint {
             attributes: label.iter().map(|(label, value)| text(label, value)).collect(),
@@ -89,7 +89,7 @@ impl Metric {
         }
     }
 
-    /// OpenTelemetry keeps the unit apart from the name, and the kind says whether a metric only grows.
+    /// In OpenTelemetry the unit is not part of the name, and the type shows whether a metric only increases.
     fn name_and_unit(&self) -> (String, &'static str) {
         let name = self.name.trim_end_matches("_total");
         let units = [("_seconds", "s"), ("_bytes", "By")];

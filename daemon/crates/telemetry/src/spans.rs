@@ -1,4 +1,4 @@
-//! Spans of sessions, turns, tool calls, compression jobs and calls of models.
+//! Spans of sessions, turns, tool calls, compression jobs and model calls.
 //!
 //! Names and attributes follow the semantic conventions for generative AI, if they have one
 //! (<https://opentelemetry.io/docs/specs/semconv/gen-ai/>): a turn is `invoke_agent`, a tool call `execute_tool`, a
@@ -19,10 +19,10 @@ use recall_domain::lifecycle::Tally;
 use recall_domain::session::{CallEnd, RunningCall, UnstoredCall};
 use recall_store::{CallTimes, JobTimes, SessionTimes, TurnTimes};
 
-/// The rule of the guard that refused a call.
+/// The attribute for the rule of the guard that refused a call.
 const GUARD: &str = "recall.guard.rule";
 
-/// A life of a session.
+/// The span of a session, from its start or resumption to its end.
 pub fn session_span(session: &SessionTimes, tally: Tally, ended: Timestamp, reason: &str) -> Span {
     let trace = Trace::of(session);
     Span {
@@ -75,12 +75,12 @@ pub fn turn_spans(
     std::iter::once(invoked).chain(calls.iter().map(|call| call_span(&trace, turn.batch, call))).collect()
 }
 
-/// A call that ended after its turn.
+/// The span of a call that ended after its turn.
 pub fn late_call_span(session: &SessionTimes, turn: BatchId, call: &CallTimes) -> Span {
     call_span(&Trace::of(session), turn, call)
 }
 
-/// A call that has no row.
+/// The span of a call without a row in the store.
 pub fn unstored_call_span(session: &SessionTimes, turn: BatchId, call: &UnstoredCall) -> Span {
     let mut attributes = about_call(&call.tool, call.id.as_ref());
     attributes.extend(call.duration_ms.map(|ran| number("recall.tool.duration_ms", ran)));
@@ -98,8 +98,8 @@ pub fn unstored_call_span(session: &SessionTimes, turn: BatchId, call: &Unstored
     ended_with(Span { attributes, ..span }, failure)
 }
 
-/// A call without a result, which ended with its turn or its session, or at once if a guard refused it. `None` if it
-/// must not be reported.
+/// The span of a call without a result. It ends with its turn or session, or at once if a guard refused it. `None` if
+/// it must not be reported.
 pub fn unfinished_call_span(
     session: &SessionTimes,
     turn: Option<BatchId>,
@@ -134,7 +134,7 @@ fn about_call(tool: &str, id: Option<&CallId>) -> Vec<KeyValue> {
     attributes
 }
 
-/// When a call began. If no start was reported, it is the end minus the duration that the agent reports, if any.
+/// The start of a call. If none was reported, it is the end minus the duration reported by the agent, if any.
 fn beginning(began: Option<Timestamp>, ended: Timestamp, duration_ms: Option<i64>) -> Timestamp {
     began.unwrap_or(Timestamp(ended.0.saturating_sub(duration_ms.unwrap_or(0).max(0))))
 }
@@ -156,7 +156,7 @@ fn call_span(trace: &Trace, turn: BatchId, call: &CallTimes) -> Span {
     ended_with(Span { attributes, ..span }, failure)
 }
 
-/// A job, from when it was queued until its last result is stored.
+/// The span of a job, from when it was queued until its last result is stored.
 pub fn job_span(session: &SessionTimes, job: &JobTimes) -> Span {
     let trace = Trace::of(session);
     let parent = job.batch.map_or(Part::Life(session.life), Part::Turn);
@@ -176,11 +176,11 @@ pub fn job_span(session: &SessionTimes, job: &JobTimes) -> Span {
     ended_with(Span { attributes, ..span }, (job.status == "dead").then_some("gave_up"))
 }
 
-/// A model call for a job. `job` is `None` if the call belongs to no session, as when texts get vectors.
+/// The span of a model call for a job. `job` is `None` if the call belongs to no session, as for computing vectors.
 pub fn model_span(job: Option<(&JobTimes, &SessionTimes)>, call: &ModelCall) -> Span {
     let trace = job.map_or_else(|| Trace::alone(call), |(_, session)| Trace::of(session));
     let (provider, model) = call.backend.split_once(':').unwrap_or((&call.backend, ""));
-    // The conventions name the vendor of the models, whatever program calls them.
+    // The conventions require the vendor of the model, whatever program calls it.
     let provider = if provider == "claude-cli" { "anthropic" } else { provider };
     let operation = if job.is_some() { "chat" } else { "embeddings" };
     let mut attributes = vec![
@@ -220,14 +220,14 @@ fn ended_with(mut span: Span, failure: Option<&str>) -> Span {
     span
 }
 
-/// The subject of a span. Its hash is the span's id.
+/// The operation that a span describes. Its hash is the span's id.
 enum Part<'a> {
     Life(u32),
     Turn(BatchId),
     Call(&'a CallId),
-    /// A call without an id from the agent, by its row.
+    /// A call for which the agent reported no id, identified by its row.
     Unnamed(ActivityId),
-    /// A call without an id and a row, by the event that reported its end.
+    /// A call without an id and a row, identified by the event that reported its end.
     Reported(EventId),
     Job(JobId),
     Model(i64),

@@ -119,14 +119,18 @@ pub fn check(args: &CheckArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         if found.healthy {
             let (sessions, documents) = (found.sessions, found.documents);
             let sessions = counted(sessions, "session", "sessions");
-            writeln!(out, "{GOOD}No problems found:{GOOD:#} {sessions}, {documents} documents in the index.")?;
+            writeln!(
+                out,
+                "{GOOD}No problems found:{GOOD:#} {sessions}, {documents} documents in the index."
+            )?;
         }
     }
     if found.healthy {
         return Ok(());
     }
     out.flush()?;
-    let hint = "A damaged database is replaced with its newest backup; `recall ctl restore` uses a different one.";
+    let hint =
+        "A damaged database is replaced with its newest backup; `recall ctl restore` uses a different one.";
     Err(Failure::failed("The check found problems").hint(hint).into())
 }
 

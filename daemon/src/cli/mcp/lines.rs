@@ -197,8 +197,7 @@ fn message(object: Map<String, Value>) -> Read {
     // Answering an error with an error could go on forever.
     let is_error = method.is_none() && object.contains_key("error");
     let wrong_parameters = || {
-        let why =
-            format!("The parameters of {:?} are invalid.", method.as_deref().unwrap_or_default());
+        let why = format!("The parameters of {:?} are invalid.", method.as_deref().unwrap_or_default());
         refused(ErrorCode::INVALID_PARAMS, &why, id.clone())
     };
     match serde_json::from_value::<ClientJsonRpcMessage>(Value::Object(object)) {
@@ -220,9 +219,8 @@ fn message(object: Map<String, Value>) -> Read {
 /// Refuses each request in a batch, because each expects an answer. The protocol no longer has batches.
 fn batch(items: &[Value]) -> Read {
     let ids = items.iter().filter_map(|item| usable(item.get("id")?)).take(REFUSED);
-    let refuse = |id| {
-        refusal(ErrorCode::INVALID_REQUEST, "Send each message on its own line, not in an array.", id)
-    };
+    let refuse =
+        |id| refusal(ErrorCode::INVALID_REQUEST, "Send each message on its own line, not in an array.", id);
     let mut refusals: Vec<Value> = ids.map(|id| refuse(Some(id))).collect();
     if refusals.is_empty() || refusals.len() == REFUSED {
         refusals.push(refuse(None));

@@ -224,8 +224,11 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
         let about = PromptArgument::new("subject").with_description("What it is about").with_required(true);
-        let prompt =
-            Prompt::new("what-do-you-know", Some("What the memory contains about a subject"), Some(vec![about]));
+        let prompt = Prompt::new(
+            "what-do-you-know",
+            Some("What the memory contains about a subject"),
+            Some(vec![about]),
+        );
         Ok(ListPromptsResult { prompts: vec![prompt], ..ListPromptsResult::default() })
     }
 

@@ -1,4 +1,4 @@
-//! The Messages API. It enforces the schema by offering one tool and asking for its use.
+//! The Messages API. To enforce the schema, a request offers a single tool and requires its use.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::{Backend, KeySource, ProviderError, Tokens, barred, count};
 use recall_domain::ids::Timestamp;
 use recall_system::secret::{Secret, read_key};
 
-/// The version of the API whose shapes are written and read here.
+/// The API version whose requests and responses this module implements.
 const VERSION: &str = "2023-06-01";
 
 pub(super) struct Anthropic {
@@ -20,7 +20,7 @@ pub(super) struct Anthropic {
 
 impl Anthropic {
     pub(super) fn new(backend: &Backend, http: Http) -> Self {
-        // Some users include the version in the base address, as is usual for the other API.
+        // Some users include the version in the base address, which is usual for the other API.
         let base = backend.base_url.trim_end_matches("/v1");
         Self {
             http,
@@ -54,14 +54,14 @@ fn body(model: &str, request: &ChatRequest) -> Value {
         "messages": [{"role": "user", "content": request.user}],
         "tools": [{
             "name": name,
-            "description": "Takes the answer.",
+            "description": "Receives the answer.",
             "input_schema": request.form.schema,
         }],
         "tool_choice": {"type": "tool", "name": name},
     })
 }
 
-/// The tool's input, or else the text.
+/// Returns the tool's input, or the text if there is none.
 fn reply(answer: &Value) -> ChatReply {
     let blocks = answer.get("content").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let input = blocks.iter().find_map(|block| block.get("input")).map(Value::to_string);
@@ -70,7 +70,7 @@ fn reply(answer: &Value) -> ChatReply {
     ChatReply { text: input.unwrap_or_else(said), tokens: tokens(answer.get("usage")), micro_usd: None }
 }
 
-/// Counts tokens, including those read from or written to a cache.
+/// Counts the tokens, including those read from or written to a cache.
 pub(super) fn tokens(usage: Option<&Value>) -> Option<Tokens> {
     let usage = usage?;
     let cached =

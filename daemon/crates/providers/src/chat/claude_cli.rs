@@ -1,8 +1,9 @@
 //! Calls the user's own `claude` program, for users with a subscription.
 //!
-//! It runs without tools, hooks, settings and memory, in an empty folder and in its own process group. At the deadline,
-//! after its end, and when the daemon dies, the whole group is killed, so nothing that it started stays behind. It gets
-//! only the variables that [`is_passed_on`] names. `RECALL_DISABLE` keeps recall's own hook silent if one runs anyway.
+//! It runs without tools, hooks, settings and memory, in an empty folder and in its own process group. The whole group
+//! is killed at the deadline, when the program ends, and when the daemon dies, so no child process is left behind. The
+//! program gets only the variables that [`is_passed_on`] allows. `RECALL_DISABLE` disables recall's own hook if one
+//! runs anyway.
 
 use std::io::{Read, Write};
 use std::process::{ChildStdout, Command, ExitStatus, Stdio};
@@ -17,7 +18,7 @@ use crate::{Paid, ProviderError, barred};
 use recall_domain::ids::Timestamp;
 use recall_system::process_group::{ProcessGroup, until};
 
-/// The pipes of a killed group close at once, unless a process outside the group has one.
+/// The pipes of a killed group close at once, unless a process outside the group holds one open.
 const PIPES_WITHIN: Duration = Duration::from_secs(1);
 
 pub(super) struct ClaudeCli {
@@ -48,12 +49,12 @@ impl ClaudeCli {
     }
 }
 
-/// Whether the program gets a variable of the daemon: what any program needs, and what this one signs in with. Others
-/// are withheld; `CLAUDECODE` and similar ones would make it believe that it is part of the session that started the
-/// daemon.
+/// Whether a variable of the daemon is passed to the program: those that any program needs, and those with which this
+/// one logs in. Others are withheld; `CLAUDECODE` and similar ones would make the program believe that it runs inside
+/// the session that started the daemon.
 fn is_passed_on(name: &str) -> bool {
     const NEEDED: [&str; 6] = ["HOME", "PATH", "USER", "LANG", "TERM", "TMPDIR"];
-    /// Where its login is stored, and the login itself if it comes from `claude setup-token`.
+    /// The location of its login, and the login itself if it comes from `claude setup-token`.
     const LOGIN: [&str; 2] = ["CLAUDE_CONFIG_DIR", "CLAUDE_CODE_OAUTH_TOKEN"];
     NEEDED.contains(&name)
         || LOGIN.contains(&name)
@@ -62,8 +63,8 @@ fn is_passed_on(name: &str) -> bool {
 
 impl ChatProvider for ClaudeCli {
     fn ask(&self, request: &ChatRequest, _now: Timestamp) -> Result<ChatReply, ProviderError> {
-        let folder =
-            tempfile::tempdir().map_err(|error| trouble(format!("no folder for `claude`: {error}")))?;
+        let folder = tempfile::tempdir()
+            .map_err(|error| trouble(format!("cannot create a folder for `claude`: {error}")))?;
         let mut command = self.command(request, folder.path());
         let group = ProcessGroup::spawn_guarded(&mut command).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => barred("there is no `claude` in the daemon's PATH".to_owned()),
@@ -71,18 +72,18 @@ impl ChatProvider for ClaudeCli {
         })?;
         let Ended { status, output } = finish(group, "claude", request.user.clone(), self.within)?;
         let answer: Value = serde_json::from_slice(&output)
-            .map_err(|_| trouble("`claude` did not answer with JSON".to_owned()))?;
+            .map_err(|_| trouble("`claude` did not respond with JSON".to_owned()))?;
         read(&answer, status)
     }
 }
 
-/// How a program ended, and its output.
+/// A program's exit status and output.
 pub(super) struct Ended {
     pub(super) status: ExitStatus,
     pub(super) output: Vec<u8>,
 }
 
-/// Passes the input to the program and waits for its end.
+/// Passes the input to the program and waits until it ends.
 pub(super) fn finish(
     mut group: ProcessGroup,
     name: &str,
@@ -90,7 +91,7 @@ pub(super) fn finish(
     within: Duration,
 ) -> Result<Ended, ProviderError> {
     if let Some(mut stdin) = group.take_stdin() {
-        // The program may end before it has read everything. Its answer then shows it.
+        // The program may end before it has read everything. Its output then shows whether that was a failure.
         std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
     }
     let output = group.take_stdout().map(read_output);
@@ -101,28 +102,28 @@ pub(super) fn finish(
         status.ok_or_else(|| trouble(format!("`{name}` was killed after {} s", within.as_secs_f32())))?;
     let output = output
         .and_then(|output| output.recv_timeout(PIPES_WITHIN).ok())
-        .ok_or_else(|| trouble(format!("what `{name}` started holds its output open")))?;
+        .ok_or_else(|| trouble(format!("a process started by `{name}` keeps its output open")))?;
     if output.len() > Limits::MOST.body_bytes {
         let most = Limits::MOST.body_bytes;
-        return Err(trouble(format!("`{name}` answered with more than {most} bytes")));
+        return Err(trouble(format!("`{name}` responded with more than {most} bytes")));
     }
     Ok(Ended { status, output })
 }
 
-/// Reads one byte more than is allowed, to notice an excess; the rest stays in the pipe.
+/// Reads one byte more than allowed to detect an excess; the rest stays in the pipe.
 fn read_output(stdout: ChildStdout) -> mpsc::Receiver<Vec<u8>> {
     let (sender, output) = mpsc::channel();
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         let most = Limits::MOST.body_bytes as u64 + 1;
         let _ = stdout.take(most).read_to_end(&mut bytes);
-        // After the deadline nobody waits any more.
+        // After the deadline nobody receives it.
         let _ = sender.send(bytes);
     });
     output
 }
 
-/// Reads the answer. `is_error` and the exit status can be trusted, `subtype` cannot.
+/// Parses the response. `is_error` and the exit status are reliable, `subtype` is not.
 fn read(answer: &Value, status: ExitStatus) -> Result<ChatReply, ProviderError> {
     let is_error = answer.get("is_error").and_then(Value::as_bool).unwrap_or(true);
     if is_error || !status.success() {
@@ -130,7 +131,7 @@ fn read(answer: &Value, status: ExitStatus) -> Result<ChatReply, ProviderError> 
         let said = answer.get("result").and_then(Value::as_str).unwrap_or_default();
         return Err(match status {
             Some(401..=403) => {
-                barred(format!("`claude` is refused by its provider: {}", status.unwrap_or(0)))
+                barred(format!("the provider of `claude` rejects it: {}", status.unwrap_or(0)))
             }
             None if said.contains("/login") => barred("`claude` is not logged in".to_owned()),
             Some(400) => {

@@ -1,4 +1,4 @@
-//! Models that answer a text with a text: one file per API, behind one trait.
+//! Models that respond to a text with a text: one file per API, behind one trait.
 
 mod anthropic;
 mod openai;
@@ -21,22 +21,22 @@ pub struct ChatRequest {
     pub system: String,
     pub user: String,
     pub form: AnswerForm,
-    /// The most tokens of the answer.
+    /// The maximum number of tokens in the answer.
     pub most_out: u32,
 }
 
-/// The JSON object that an answer must be. Not every provider enforces it.
+/// The JSON object that an answer must be. Not every provider enforces the schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnswerForm {
-    /// The name of the schema, and of the tool by which it is enforced.
+    /// The name of the schema, and of the tool that enforces it.
     pub name: &'static str,
     pub schema: Value,
 }
 
-/// The answer to a request.
+/// The response to a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChatReply {
-    /// The answer as text; JSON if the provider enforces the schema.
+    /// The answer; JSON if the provider enforces the schema.
     pub text: String,
     /// The usage that the provider reports. `None` if it reports none.
     pub tokens: Option<Tokens>,
@@ -49,20 +49,20 @@ pub trait ChatProvider: Send + Sync + 'static {
     /// Makes one call, which ends within its own deadline.
     ///
     /// # Errors
-    /// When there is no answer. The error says what that means for the next call.
+    /// When there is no answer. The error tells what that means for the next call.
     fn ask(&self, request: &ChatRequest, now: Timestamp) -> Result<ChatReply, ProviderError>;
 }
 
 impl ChatRequest {
-    /// The highest possible cost of a call. In all measurements a token was at least two bytes of text; the provider
-    /// itself limits the length of the answer.
+    /// The maximum cost of a call. In all measurements a token was at least two bytes of text; the provider itself
+    /// limits the length of the answer.
     pub fn most(&self, prices: Prices) -> Usage {
         const FORM_TOKENS: u64 = 1_000;
         let text = self.system.len() + self.user.len();
         prices.of((text as u64).div_ceil(2) + FORM_TOKENS, self.most_out.into())
     }
 
-    /// The cost of a call; estimated if the provider does not report it.
+    /// The cost of a call; an estimate if the provider does not report it.
     pub fn cost(&self, reply: &ChatReply, prices: Prices) -> Usage {
         let estimated = || Tokens {
             into: (tokens::estimate(&self.system) + tokens::estimate(&self.user)).into(),
@@ -73,10 +73,10 @@ impl ChatRequest {
     }
 }
 
-/// Makes the provider of a backend. Before the first call it sends nothing and reads no key.
+/// Creates the provider of a backend. This sends nothing and reads no key.
 ///
 /// # Errors
-/// When the settings are not valid for a client.
+/// When the settings are invalid for an HTTP client.
 pub fn provider(
     backend: &Backend,
     settings: &CallSettings,

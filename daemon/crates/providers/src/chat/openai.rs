@@ -1,5 +1,5 @@
-//! Chat Completions, as many servers implement them. Not all support schemas: if a server refuses the first request
-//! with a schema, later requests have none, and the answers are read leniently.
+//! The Chat Completions API, which many servers implement. Not all support schemas: if a server refuses the first
+//! request with a schema but accepts it without, later requests contain none, and the answers are parsed leniently.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,7 +16,7 @@ pub(super) struct OpenAi {
     url: String,
     model: String,
     key: KeySource,
-    /// The server has refused a request whose only unusual part was the schema.
+    /// The server has refused a request with a schema, and accepted the same request without.
     knows_no_schemas: AtomicBool,
 }
 
@@ -74,8 +74,7 @@ fn body(model: &str, url: &str, request: &ChatRequest, shape: Shape) -> Value {
             {"role": "user", "content": request.user},
         ],
     });
-    // The API's inventor has renamed the field and refuses the old name for newer models; other servers only know the
-    // old name.
+    // OpenAI has renamed the field and refuses the old name for newer models; other servers only know the old name.
     let limit =
         if url.starts_with("https://api.openai.com/") { "max_completion_tokens" } else { "max_tokens" };
     body[limit] = json!(request.most_out);

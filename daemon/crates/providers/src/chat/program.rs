@@ -1,10 +1,11 @@
-//! Other agents' programs as models, and any command of the user. The text goes to standard input, and the answer comes
-//! from standard output.
+//! Other agents' programs as models, and any command of the user. The text is written to standard input, and the
+//! answer is read from standard output.
 //!
-//! Each runs like `claude`: in an empty folder and its own process group, with `RECALL_DISABLE` against recall's own
-//! hooks, and if the program allows it without tools, hooks and the user's instructions. The material is never an
-//! argument, because every user of the machine can read arguments. If a program cannot be kept from recording the call,
-//! its records are removed afterwards: only those that name the empty folder, which nobody else has used.
+//! Each runs like `claude`: in an empty folder and its own process group, with `RECALL_DISABLE` to disable recall's
+//! own hooks, and, if the program allows it, without tools, hooks and the user's instructions. The text is never
+//! passed as an argument, because every user of the machine can read arguments. If a program cannot be kept from
+//! recording the call, its records are removed afterwards: only those that name the empty folder, which no other
+//! process has used.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -26,7 +27,7 @@ pub(super) struct Program {
     within: Duration,
 }
 
-/// The known programs, and a command of the user.
+/// The known programs, or a command of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Dialect {
     Codex,
@@ -37,7 +38,7 @@ enum Dialect {
     Command,
 }
 
-/// The prompt for programs that demand one besides their input.
+/// The prompt for programs that require one in addition to their input.
 const SEE_INPUT: &str = "Do what the text above asks for, and answer with nothing else.";
 
 impl Program {
@@ -107,7 +108,7 @@ impl Program {
         }
     }
 
-    /// Settings that can only be given as variables. A file of settings is written into `folder`.
+    /// Returns the settings that can only be given as variables. Writes a settings file into `folder` if needed.
     fn settings(&self, folder: &Path) -> std::io::Result<Vec<(&'static str, String)>> {
         Ok(match self.dialect {
             Dialect::Gemini => {
@@ -131,7 +132,7 @@ impl Program {
 
     fn is_passed_on(&self, name: &str) -> bool {
         const NEEDED: [&str; 6] = ["HOME", "PATH", "USER", "LANG", "TERM", "TMPDIR"];
-        // What a program signs in with, and where its login is stored.
+        // The variables with which a program logs in, and the location of its login.
         let logins: &[&str] = match self.dialect {
             Dialect::Codex => &["CODEX_HOME", "CODEX_API_KEY", "OPENAI_"],
             Dialect::Gemini => &["GEMINI_API_KEY", "GEMINI_CLI_HOME", "GOOGLE_"],
@@ -176,18 +177,18 @@ impl Program {
             }
         };
         reply.filter(|reply| !reply.text.is_empty()).ok_or_else(|| ProviderError::Unreadable {
-            why: format!("`{}` ended without an answer that can be read", self.name()),
+            why: format!("`{}` ended without a readable answer", self.name()),
         })
     }
 
-    /// Removes the program's records of the call: those that name its folder.
+    /// Removes the program's records of the call: those that contain the path of its folder.
     fn forget(&self, folder: &Path) {
         let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
         let copilot = std::env::var_os("COPILOT_HOME").map_or_else(|| home.join(".copilot"), PathBuf::from);
         let (records, label) = match self.dialect {
             Dialect::Gemini => (home.join(".gemini/tmp"), ".project_root"),
             Dialect::Copilot => (copilot.join("session-state"), "workspace.yaml"),
-            // Its folders are named after the working folder.
+            // Qwen names its folders after the working folder.
             Dialect::Qwen => (home.join(".qwen/projects"), ""),
             Dialect::Codex | Dialect::OpenCode | Dialect::Command => return,
         };
@@ -200,13 +201,13 @@ impl Program {
                 }
             };
             if is_ours && let Err(error) = std::fs::remove_dir_all(entry.path()) {
-                tracing::warn!(program = self.name(), %error, "cannot remove what a program recorded of a call");
+                tracing::warn!(program = self.name(), %error, "cannot remove a program's records of a call");
             }
         }
     }
 }
 
-/// The agent without tools, which exists for one run.
+/// The agent without tools, which is defined for one run only.
 const OPENCODE_AGENT: &str = "recall-notes";
 
 impl ChatProvider for Program {
@@ -214,10 +215,11 @@ impl ChatProvider for Program {
         let name = self.name();
         let trouble = |why: String| ProviderError::Trouble { why, wait_ms: None, paid: Paid::Perhaps };
         let folder = tempfile::Builder::new().prefix("recall-notes-").tempdir();
-        let folder = folder.map_err(|error| trouble(format!("no folder for `{name}`: {error}")))?;
+        let folder =
+            folder.map_err(|error| trouble(format!("cannot create a folder for `{name}`: {error}")))?;
         let mut command = self
             .program(folder.path())
-            .map_err(|error| trouble(format!("no settings for `{name}`: {error}")))?;
+            .map_err(|error| trouble(format!("cannot write settings for `{name}`: {error}")))?;
         let group = ProcessGroup::spawn_guarded(&mut command).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => barred(format!("there is no `{name}` in the daemon's PATH")),
             _ => trouble(format!("cannot start `{name}`: {error}")),
@@ -243,7 +245,7 @@ fn tokens(usage: &Value, into: &str, out: &str) -> Option<Tokens> {
     Some(Tokens { into: usage.get(into)?.as_u64()?, out: usage.get(out)?.as_u64()? })
 }
 
-/// Reads events, one a line: the last message, and the usage of the turn.
+/// Parses events, one per line: the last message, and the usage of the turn.
 fn codex(text: &str) -> Option<ChatReply> {
     let mut reply: Option<ChatReply> = None;
     let mut used = None;
@@ -260,7 +262,7 @@ fn codex(text: &str) -> Option<ChatReply> {
     reply.map(|reply| ChatReply { tokens: used, ..reply })
 }
 
-/// Reads one object with the answer and the tokens of each model.
+/// Parses one object with the answer and the tokens of each model.
 fn gemini(text: &str) -> Option<ChatReply> {
     let answer: Value = serde_json::from_str(text.get(text.find('{')?..)?).ok()?;
     let models = answer["stats"]["models"].as_object();
@@ -274,7 +276,7 @@ fn gemini(text: &str) -> Option<ChatReply> {
     Some(ChatReply { text: answer["response"].as_str()?.to_owned(), tokens, micro_usd: None })
 }
 
-/// Reads a list of messages. The last is the result.
+/// Parses a list of messages. The last one is the result.
 fn qwen(text: &str) -> Option<ChatReply> {
     let messages: Vec<Value> = serde_json::from_str(text.get(text.find('[')?..)?).ok()?;
     let result = messages.iter().rev().find(|message| message["type"] == "result")?;
@@ -285,7 +287,7 @@ fn qwen(text: &str) -> Option<ChatReply> {
     Some(ChatReply { text: result["result"].as_str()?.to_owned(), tokens, micro_usd: None })
 }
 
-/// Reads events, one a line: parts of the text, and the usage of each step.
+/// Parses events, one per line: parts of the text, and the usage of each step.
 fn opencode(text: &str) -> Option<ChatReply> {
     let mut reply = ChatReply { text: String::new(), tokens: None, micro_usd: None };
     let mut used = Tokens::default();

@@ -174,9 +174,9 @@ async fn a_good_status_without_an_answer_is_unreadable() {
     for (body, why) in [
         (r#"{"error":{"message":"no\npe"}}"#, "no pe"),
         (r#"{"error":"nope"}"#, "nope"),
-        (r#"{"error":{"code":7}}"#, "it does not say which"),
+        (r#"{"error":{"code":7}}"#, "no message"),
     ] {
-        let expected = format!("the provider answers with an error: {why}");
+        let expected = format!("the provider responded with an error: {why}");
         assert_eq!(answered(200, "", body.to_owned()).await.result, said(&expected));
     }
     for body in [r#"{"choices":[],"error":"x"}"#, r#"{"error":null}"#] {

@@ -1,21 +1,21 @@
-//! Which kind of file system contains a folder.
+//! Determines the kind of file system that contains a folder.
 //!
-//! Two mounts of a network or FUSE file system may not share locks, nor the memory that SQLite's write-ahead log needs.
-//! There recall relies on neither.
+//! Two mounts of a network or FUSE file system may share neither locks nor the memory that SQLite's write-ahead log
+//! needs. On such file systems recall relies on neither.
 
 use std::path::Path;
 
 /// A kind of file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileSystem {
-    /// Only one kernel has it mounted, so all processes see the same locks.
+    /// Mounted by one kernel only, so all processes see the same locks.
     Local,
-    /// Another kernel or process may have it mounted as well. With the file system's name.
+    /// Another kernel or process may have mounted it as well. Contains the file system's name.
     Shared(&'static str),
 }
 
 impl FileSystem {
-    /// The kind for a path that may not exist yet. If the system cannot tell, it counts as local.
+    /// Determines the kind for a path that may not exist yet. Counts as local if the system cannot tell.
     pub fn of(path: &Path) -> Self {
         path.ancestors().find_map(kind).unwrap_or(Self::Local)
     }
@@ -36,7 +36,7 @@ fn kind(path: &Path) -> Option<FileSystem> {
     Some(of_magic(magic))
 }
 
-/// Numbers of `statfs(2)` and of the kernels' own headers.
+/// Maps the magic numbers of `statfs(2)` and of the kernels' own headers.
 #[cfg(target_os = "linux")]
 fn of_magic(magic: u32) -> FileSystem {
     const SHARED: [(u32, &str); 17] = [
@@ -62,7 +62,7 @@ fn of_magic(magic: u32) -> FileSystem {
     named.map_or(FileSystem::Local, |(_, name)| FileSystem::Shared(name))
 }
 
-/// macOS tells for each mount whether it is local. A FUSE file system is not, unless its mount asks for it.
+/// macOS reports for each mount whether it is local. A FUSE file system is not local, unless its mount requests it.
 #[cfg(target_os = "macos")]
 fn kind(path: &Path) -> Option<FileSystem> {
     const LOCAL: u32 = 0x1000;

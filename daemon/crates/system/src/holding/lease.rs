@@ -1,8 +1,8 @@
-//! The lease is a file beside the lock that names the process that holds the folder.
+//! The lease: a file next to the lock file that names the process that holds the data folder.
 //!
-//! A process of this boot and process namespace can be looked up by its id and start time. For any other process only
-//! the beat counts: a number in the file that grows every few seconds. A lease also identifies the lock file beside it,
-//! so a copy of the folder belongs to nobody.
+//! A process of this boot and PID namespace can be looked up by its id and start time. For any other process only the
+//! heartbeat counts: a number in the file that increases every few seconds. A lease also identifies its lock file, so
+//! a copy of the data folder counts as held by nobody.
 
 use std::fs::{File, OpenOptions};
 use std::io::Read;
@@ -14,39 +14,39 @@ use recall_protocol::boot::BootStamp;
 
 use super::file_system::FileSystem;
 
-/// The longest lease that is read.
+/// The maximum size of a lease that is read.
 const LONGEST: u64 = 4096;
-/// The pause between two checks of a lease that may beat.
+/// The pause between two checks for a heartbeat.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Identifies the process that holds a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Lease {
     pub(super) host: String,
-    /// The boot of its kernel, in hex digits.
+    /// The boot id of its kernel, in hex digits.
     pub(super) boot: String,
-    /// Its process namespace; 0 if there is none.
+    /// The inode of its PID namespace; 0 if there is none.
     pub(super) space: u64,
     pub(super) pid: u32,
-    /// When it started, in ticks since the boot; 0 if the system does not tell.
+    /// The start time of the process, in ticks since the boot; 0 if unknown.
     pub(super) started: u64,
     /// The inode of the lock file.
     pub(super) lock: u64,
-    /// How often it has beaten.
+    /// The number of heartbeats so far.
     pub(super) beat: u64,
 }
 
-/// The state of a lease that was found.
+/// The state of the process that a lease names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
     Living,
     Over,
-    /// Its process cannot be looked up from here.
+    /// The process cannot be looked up from here.
     Unclear,
 }
 
 impl Lease {
-    /// The lease of this process.
+    /// Creates the lease of this process.
     pub(super) fn of_this_process(lock: u64) -> Self {
         let boot = BootStamp::now().boot_id.iter().map(|byte| format!("{byte:02x}")).collect();
         let pid = std::process::id();
@@ -59,13 +59,13 @@ impl Lease {
 
     pub(super) fn to_text(&self) -> String {
         let Self { host, boot, space, pid, started, lock, beat } = self;
-        // The beat has a fixed width, so it can be overwritten in place.
+        // The heartbeat has a fixed width, so it can be overwritten in place.
         format!(
             "host {host}\nboot {boot}\nspace {space}\npid {pid}\nstarted {started}\nlock {lock}\nbeat {beat:020}\n"
         )
     }
 
-    /// `None` unless every line is present.
+    /// Returns `None` unless every line is present.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let value = |name: &str| {
             let mut lines = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
@@ -94,17 +94,17 @@ impl Lease {
         Self::parse(&text)
     }
 
-    /// Whether exactly this process wrote it.
+    /// Whether both leases were written by the same process.
     pub(super) fn is_of_same_process(&self, other: &Self) -> bool {
         self.is_of_same_system(other) && (self.pid, self.started) == (other.pid, other.started)
     }
 
-    /// Whether its process has an id on this system.
+    /// Whether the process of the lease can be looked up on this system.
     pub(super) fn is_of_same_system(&self, other: &Self) -> bool {
         (&self.boot, self.space) == (&other.boot, other.space)
     }
 
-    /// Judges a lease beside a lock that we now hold.
+    /// Evaluates a lease found next to a lock that this process now holds.
     pub(super) fn judged_by(&self, own: &Self, system: FileSystem) -> Life {
         if self.lock != own.lock || self.is_of_same_process(own) {
             return Life::Over;
@@ -118,13 +118,13 @@ impl Lease {
             };
         }
         match system {
-            // The lock that we hold was its own until it ended.
+            // Its process held the lock that we now hold, so it has ended.
             FileSystem::Local => Life::Over,
             FileSystem::Shared(_) => Life::Unclear,
         }
     }
 
-    /// Waits for a beat of an unclear lease. Blocks.
+    /// Waits for a heartbeat of a lease whose process cannot be looked up. Blocks.
     pub(super) fn beats_within(&self, path: &Path, patience: Duration) -> Life {
         let begun = Instant::now();
         loop {
@@ -141,7 +141,7 @@ impl Lease {
     }
 }
 
-/// Opens a lease to read it. This makes a network file system ask its server.
+/// Opens a lease for reading. This makes a network file system query its server.
 pub(super) fn open(path: &Path) -> std::io::Result<File> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)
@@ -154,7 +154,7 @@ enum Process {
         started: u64,
     },
     Gone,
-    /// The system does not tell.
+    /// The system does not provide the information.
     Unknown,
 }
 
@@ -166,7 +166,7 @@ fn process(pid: u32) -> Process {
     of_stat(&text).unwrap_or(Process::Unknown)
 }
 
-/// Parses a line of proc(5). The name is in parentheses, and may contain parentheses.
+/// Parses a line of `/proc/PID/stat`. The name is in parentheses, and may itself contain parentheses.
 #[cfg(any(target_os = "linux", test))]
 fn of_stat(text: &str) -> Option<Process> {
     let (_, fields) = text.rsplit_once(')')?;
@@ -182,12 +182,12 @@ fn process(_pid: u32) -> Process {
     Process::Unknown
 }
 
-/// The inode of this process's namespace of process ids.
+/// The inode of this process's PID namespace.
 fn space() -> u64 {
     std::fs::metadata("/proc/self/ns/pid").map_or(0, |found| found.ino())
 }
 
-/// The name of this machine or container, for people.
+/// The name of this machine or container, to show to people.
 fn host() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name: String =

@@ -1,12 +1,13 @@
-//! Decides which daemon holds the data folder.
+//! Ensures that only one daemon holds the data folder.
 //!
-//! Only one daemon may hold the folder. Where all processes see the same locks, the lock on `recall.lock` ensures it.
-//! For other file systems there is a lease beside it (`recall.lease`) that names the holder's process. A daemon that
-//! finds the lease of a living process exits.
+//! Where all processes see the same locks, the lock on `recall.lock` ensures this. For other file systems there is a
+//! lease next to it (`recall.lease`), which names the process that holds the folder. A daemon that finds the lease of
+//! a running process exits.
 //!
-//! A folder can be deleted, moved or replaced under a running daemon, and another process can take over the lease while
-//! this machine sleeps. So the daemon calls [`Holding::check`] in each round and before it writes, and exits if it has
-//! lost the folder: by name it would write into a folder that belongs to another daemon.
+//! The folder can be deleted, moved or replaced while a daemon is running, and another process can take over the lease
+//! while this machine is suspended. So the daemon calls [`Holding::check`] in each round and before it writes, and
+//! exits if it no longer holds the folder: otherwise it would write, by path, into a folder that belongs to another
+//! daemon.
 
 pub mod file_system;
 mod lease;
@@ -23,22 +24,22 @@ use tokio::sync::watch;
 use file_system::FileSystem;
 use lease::{Lease, Life};
 
-/// How often a lease beats if locks may not be shared.
+/// The interval of heartbeats on a file system where locks may not be shared.
 pub const BEAT: Duration = Duration::from_secs(5);
-/// A lease without a beat for this long is over.
+/// Without a heartbeat for this long, a lease has expired.
 const PATIENCE: Duration = Duration::from_secs(13);
-/// Two daemons that take over a lease at the same time check again after this time.
+/// After taking over a lease, a daemon checks again after this time, in case another one did so simultaneously.
 const SETTLES: Duration = Duration::from_millis(500);
 
-/// The lease beside the lock file.
+/// The file name of the lease, which is next to the lock file.
 const LEASE: &str = "recall.lease";
 
-/// The place of the lease in a data folder.
+/// The path of the lease in a data folder.
 pub fn lease_file(folder: &Path) -> PathBuf {
     folder.join(LEASE)
 }
 
-/// Device and inode.
+/// A file's device and inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileIdentity(u64, u64);
 
@@ -48,11 +49,11 @@ impl FileIdentity {
     }
 }
 
-/// The holder of a data folder.
+/// The process that holds a data folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     pub pid: u32,
-    /// The name of its machine or container, if it is another one.
+    /// The name of its machine or container, unless it is this one.
     pub host: Option<String>,
 }
 
@@ -65,10 +66,10 @@ impl std::fmt::Display for Holder {
     }
 }
 
-/// Why the folder cannot be held.
+/// Why a daemon cannot hold the folder.
 #[derive(Debug, thiserror::Error)]
 pub enum TakeError {
-    /// Another daemon uses the folder, though its lock is not visible here.
+    /// Another daemon uses the folder, although its lock is not visible here.
     #[error("another daemon uses {} ({holder})", folder.display())]
     Held { folder: PathBuf, holder: Holder },
     #[error("cannot use {}", path.display())]
@@ -79,33 +80,33 @@ pub enum TakeError {
     },
 }
 
-/// How a daemon has lost its data folder.
+/// Why a daemon no longer holds its data folder.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
     #[error("{} was deleted or moved", .0.display())]
     Gone(PathBuf),
-    #[error("{} was replaced by another", .0.display())]
+    #[error("{} was replaced with another one", .0.display())]
     Replaced(PathBuf),
-    #[error("another daemon has taken the data folder over ({0})")]
+    #[error("another daemon has taken over the data folder ({0})")]
     TakenOver(Holder),
 }
 
-/// The right to write to the data folder. Cheap to clone. The default is one that is never lost.
+/// The right to write to the data folder. Cheap to clone. The default value is never lost.
 #[derive(Clone, Default)]
 pub struct Holding(Option<Arc<Held>>);
 
 struct Held {
     folder: PathBuf,
     system: FileSystem,
-    /// The folder and the lock file, which must stay in place.
+    /// The folder and the lock file, with their identities. Both must stay in place.
     places: [(PathBuf, FileIdentity); 2],
-    /// Kept open, so that no other file gets its inode.
+    /// The lock file, kept open so that no other file gets its inode.
     opened: File,
     lease: Mutex<Option<Written>>,
     lost: watch::Sender<Option<Lost>>,
 }
 
-/// The lease as it was written.
+/// The lease that this process has written.
 struct Written {
     lease: Lease,
     file: File,
@@ -113,8 +114,8 @@ struct Written {
 }
 
 impl Holding {
-    /// Takes a folder whose lock is held. Blocks, and takes some seconds if only the beat tells whether a lease is
-    /// over.
+    /// Takes a folder whose lock this process already holds. Blocks, for some seconds if only heartbeats show whether
+    /// an existing lease has expired.
     ///
     /// # Errors
     /// When another daemon uses it, or the folder cannot be read.
@@ -145,7 +146,7 @@ impl Holding {
                     tracing::info!(
                         host = found.host,
                         pid = found.pid,
-                        "waiting for a sign of another daemon"
+                        "waiting for a heartbeat of another daemon"
                     );
                     found.beats_within(&path, patience)
                 }
@@ -158,7 +159,7 @@ impl Holding {
         let written = match write(&path, own.clone()) {
             Ok(written) => Some(written),
             Err(error) => {
-                tracing::warn!(%error, "cannot write the lease; the lock alone holds the data folder");
+                tracing::warn!(%error, "cannot write the lease; only the lock protects the data folder");
                 None
             }
         };
@@ -180,21 +181,21 @@ impl Holding {
         Ok(taken)
     }
 
-    /// The kind of file system of the folder.
+    /// The kind of the file system that contains the folder.
     pub fn file_system(&self) -> FileSystem {
         self.0.as_ref().map_or(FileSystem::Local, |held| held.system)
     }
 
-    /// The folder itself, wherever it is now; `None` for one that is never lost.
+    /// The open folder, even if it was moved; `None` for a value that is never lost.
     pub fn folder(&self) -> Option<&File> {
         self.0.as_ref().map(|held| &held.opened)
     }
 
-    /// Whether the folder is still held. Costs three system calls. [`Self::lost`] reports the first loss.
+    /// Checks whether the folder is still held. Costs three system calls. [`Self::lost`] returns the first loss.
     ///
     /// # Errors
-    /// When the folder was deleted, moved or replaced, or another daemon has taken it over. Nothing may be written
-    /// then.
+    /// When the folder was deleted, moved or replaced, or another daemon has taken it over. After that nothing may be
+    /// written to it.
     pub fn check(&self) -> Result<(), Lost> {
         let Some(held) = &self.0 else { return Ok(()) };
         if let Some(lost) = &*held.lost.borrow() {
@@ -209,10 +210,10 @@ impl Holding {
         })
     }
 
-    /// Beats, if another daemon may watch. Writes a missing lease again.
+    /// Writes a heartbeat, if a daemon elsewhere may be watching. Restores a missing lease.
     ///
     /// # Errors
-    /// As [`Self::check`].
+    /// As for [`Self::check`].
     pub fn renew(&self) -> Result<(), Lost> {
         self.check()?;
         let Some(held) = &self.0 else { return Ok(()) };
@@ -234,7 +235,7 @@ impl Holding {
         Ok(())
     }
 
-    /// Returns once the folder is lost.
+    /// Returns when the folder is no longer held.
     pub async fn lost(&self) -> Lost {
         let Some(held) = &self.0 else { return std::future::pending().await };
         let mut lost = held.lost.subscribe();
@@ -265,7 +266,7 @@ impl Held {
                 Ok(found) if FileIdentity::of(&found) == *identity => {}
                 Ok(_) => return Err(Lost::Replaced(path.clone())),
                 Err(error) if is_absence(&error) => return Err(Lost::Gone(path.clone())),
-                // A disk that does not answer proves no loss.
+                // An error of the disk does not prove a loss.
                 Err(_) => {}
             }
         }
@@ -277,7 +278,7 @@ impl Held {
             return Ok(());
         }
         match Lease::read(&path) {
-            // A copy of our own lease that somebody has put back is ours.
+            // A copy of our own lease that somebody has restored still counts as ours.
             Some(found) if !found.is_of_same_process(&written.lease) => {
                 Err(Lost::TakenOver(holder_of(&found, &written.lease)))
             }
@@ -297,7 +298,7 @@ fn is_absence(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
 }
 
-/// Writes a lease completely or not at all.
+/// Writes a lease atomically.
 fn write(path: &Path, lease: Lease) -> std::io::Result<Written> {
     let aside = path.with_extension(format!("lease-{}", lease.pid));
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
@@ -322,7 +323,7 @@ fn holder_of(lease: &Lease, own: &Lease) -> Holder {
     Holder { pid: lease.pid, host: (!is_here).then(|| lease.host.clone()) }
 }
 
-/// The holder of a data folder's lock, from its lease, else from the kernel's list of locks.
+/// Finds the process that holds a data folder's lock, from its lease, or else from the kernel's list of locks.
 pub fn holder(folder: &Path, lock: &Path) -> Option<Holder> {
     let found = std::fs::symlink_metadata(lock).ok()?;
     if let Some(pid) = locked_by(&found) {
@@ -333,8 +334,7 @@ pub fn holder(folder: &Path, lock: &Path) -> Option<Holder> {
     (lease.judged_by(&own, FileSystem::of(folder)) != Life::Over).then(|| holder_of(&lease, &own))
 }
 
-/// Whether another process holds the lock of a file, and which one, if the system tells. Takes a free lock for a
-/// moment.
+/// Whether another process holds the lock of a file, and which one, if known. Takes a free lock for a moment.
 pub fn locked_by_another(lock: &Path) -> Option<Option<u32>> {
     let file = File::open(lock).ok()?;
     match file.try_lock() {
@@ -345,8 +345,8 @@ pub fn locked_by_another(lock: &Path) -> Option<Option<u32>> {
     (holder != Some(std::process::id())).then_some(holder)
 }
 
-/// The process that holds a lock of this file, according to proc_locks(5). `None` if the system does not tell, or the
-/// process has no id here.
+/// The process that holds a lock of this file, according to `/proc/locks`. `None` if the system does not provide it,
+/// or the process has no id in this namespace.
 fn locked_by(lock: &std::fs::Metadata) -> Option<u32> {
     let locks = std::fs::read_to_string("/proc/locks").ok()?;
     let of_file = |line: &&str| {

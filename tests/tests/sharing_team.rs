@@ -207,6 +207,20 @@ fn whoever_was_removed_reads_nothing_new_and_what_they_wrote_stays() {
     for words in ["moss", "cents ledger"] {
         assert_eq!(found(&ben, words), Value::Null);
     }
+    // Only an owner removes and lets in; who it is, an owner says.
+    assert!(zoe.recall(["team", "members", "team"]).stdout.contains("Only one machine owns the team"));
+    for arguments in [
+        ["team", "remove", "team", "mia"],
+        ["team", "invite", "team", "--yes"],
+        ["team", "owner", "team", "mia"],
+    ] {
+        let said = zoe.recall(arguments);
+        assert!(said.code() != 0 && said.stderr.contains("only a machine that owns the team"), "{said:?}");
+    }
+    let said = mia.recall(["team", "owner", "team", "zoe"]);
+    assert!(done(&said).stdout.contains("zoe, devbox may let in and remove others"), "{said:?}");
+    let said = zoe.recall(["team", "members", "team"]).stdout;
+    assert_eq!(said.matches(", owner").count(), 2, "{said}");
     let new = with_remote("new", "desk", &place);
     let_in(&zoe, &new);
     share(&new);
@@ -224,6 +238,25 @@ fn whoever_was_removed_reads_nothing_new_and_what_they_wrote_stays() {
     ];
     assert_eq!(standings(&mia), expected);
     assert_eq!(standings(&new), expected);
+}
+
+#[test]
+fn all_machines_of_one_person_own_the_team() {
+    let shared = Shared::new();
+    let place = folder(&shared);
+    let (laptop, desktop) = (with_remote("mia", "laptop", &place), with_remote("mia", "desktop", &place));
+    let words = begin(&laptop);
+    assert!(joins_by(&desktop, &words));
+    for stage in [&laptop, &desktop] {
+        done(&stage.recall(["share", "--with", "team", "--yes", "--personal"]));
+    }
+    exchange(&[&laptop, &desktop]);
+    assert!(!desktop.recall(["team", "members", "team"]).stdout.contains("Only one machine owns"));
+    // The laptop is stolen.
+    done(&desktop.recall(["team", "remove", "team", "laptop", "--yes"]));
+    remember(&desktop, MOSS);
+    sync(&desktop);
+    assert!(error_of(&laptop).contains("was removed from the team"));
 }
 
 #[test]

@@ -39,6 +39,7 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     ),
     ("team join", &[("recall team join team", "asks for the words")]),
     ("team members", &[("recall team members team", "who can read it")]),
+    ("team owner", &[("recall team owner team ben", "ben may let in and remove others, too")]),
     ("team remove", &[("recall team remove team ben", "the others get a new key")]),
     ("team leave", &[("recall team leave team", "removes the key from this machine")]),
     ("remote list", &[("recall remote list", "with the number of projects")]),

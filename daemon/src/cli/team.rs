@@ -20,7 +20,7 @@ use recall_domain::sync::DeviceId;
 use recall_domain::sync::record::space_of;
 use recall_sync::device::Device;
 use recall_sync::remote::{Heard, Remote, RemoteError};
-use recall_sync::team::{Code, Entry, Member, Standing, Statement, Team, TeamError, Upto};
+use recall_sync::team::{Code, Entry, Member, Role, Standing, Statement, Team, TeamError, Upto};
 
 /// How often the remote is asked whether the other side has answered.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -40,6 +40,10 @@ pub enum TeamCommand {
     Join(RemoteArgs),
     /// List the machines that have a key
     Members(RemoteArgs),
+    /// Name a machine an owner of the team, who may let in and remove others
+    ///
+    /// The machine that begins a team is its owner. Name a second one: if all owners are lost, nobody can remove a machine.
+    Owner(OwnerArgs),
     /// Remove a machine: the others get a new key
     ///
     /// It can still read what it has read, and what was written up to now. It cannot read what is written from then on.
@@ -67,6 +71,17 @@ pub struct InviteArgs {
 }
 
 #[derive(Debug, Args)]
+pub struct OwnerArgs {
+    /// The remote, as `recall remote list` names it
+    remote: String,
+    /// A person, a machine, or the beginning of its name in `recall team members`
+    member: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
 pub struct RemoveArgs {
     /// The remote, as `recall remote list` names it
     remote: String,
@@ -85,6 +100,7 @@ pub fn run(command: &TeamCommand, out: &mut dyn Write) -> anyhow::Result<()> {
         TeamCommand::Invite(args) => invite(args, out),
         TeamCommand::Join(args) => join(args, out),
         TeamCommand::Members(args) => members(args, out),
+        TeamCommand::Owner(args) => owner(args, out),
         TeamCommand::Remove(args) => remove(args, out),
         TeamCommand::Leave(args) => leave(args, out),
     }
@@ -171,7 +187,8 @@ fn init(args: &RemoteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     if known.is_some() {
         return Err(in_it_already());
     }
-    let team = Team::begin(&place.id, &place.statements()?).map_err(|error| refused(&error))?;
+    let team =
+        Team::begin(&place.id, &place.device.id, &place.statements()?).map_err(|error| refused(&error))?;
     place.keep(&team)?;
     let words = team.words()?;
     if args.json {
@@ -200,7 +217,12 @@ fn tell_words(words: &str, out: &mut dyn Write) -> std::io::Result<()> {
 
 fn invite(args: &InviteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let place = Place::open(&args.remote)?;
-    place.team()?;
+    let mut team = place.team()?;
+    // An owner may have named this machine a moment ago.
+    team.keep_up(&place.device, &place.statements()?).map_err(|error| refused(&error))?;
+    if !team.owns(&place.device.id) {
+        return Err(not_owner());
+    }
     let code = Code::random()?;
     writeln!(out, "Tell these words to the machine's owner, and keep this open:")?;
     writeln!(out, "  {BOLD}{}{BOLD:#}", code.words())?;
@@ -222,6 +244,7 @@ fn invite(args: &InviteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     }
     let _lock = Team::lock(&place.data)?;
     let mut team = place.team()?;
+    team.keep_up(&place.device, &place.statements()?).map_err(|error| refused(&error))?;
     team.let_in(&place.device, &asking, &code).map_err(|error| refused(&error))?;
     place.keep(&team)?;
     Ok(writeln!(out, "{GOOD}Let in{GOOD:#} {author}, {name}.")?)
@@ -278,40 +301,74 @@ fn members(args: &RemoteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         let one = |member: &Member| {
             let this = member.device == place.device.id;
             json!({"device": member.device.0, "author": member.author, "name": member.name,
-                   "standing": standing(member.standing), "this": this})
+                   "standing": standing(member.standing), "owner": member.role == Role::Owner, "this": this})
         };
         return Ok(writeln!(out, "{}", json!({"members": members.iter().map(one).collect::<Vec<_>>()}))?);
     }
-    for Member { device, author, name, standing: is } in &members {
+    for Member { device, author, name, standing: is, role } in &members {
         let this = if *device == place.device.id { ", this machine" } else { "" };
         let told = match is {
             Standing::Member => "",
             Standing::Behind => ", has not fetched the newest key yet",
             Standing::Removed => ", removed",
         };
-        writeln!(out, "{BOLD}{author}{BOLD:#}, {name} {DIM}({}){DIM:#}{told}{this}", device.short())?;
+        let owns = if *role == Role::Owner { ", owner" } else { "" };
+        writeln!(out, "{BOLD}{author}{BOLD:#}, {name} {DIM}({}){DIM:#}{owns}{told}{this}", device.short())?;
+    }
+    let owning = |member: &&Member| member.role == Role::Owner && member.standing != Standing::Removed;
+    if members.len() > 1 && members.iter().filter(owning).count() < 2 {
+        writeln!(
+            out,
+            "{WARNING}Only one machine owns the team. If it is lost, nobody can remove one: `recall team owner {}` names a second.{WARNING:#}",
+            place.name
+        )?;
     }
     Ok(())
+}
+
+/// The one other member of this name.
+fn member(place: &Place, statements: &[Statement], named: &str) -> anyhow::Result<Member> {
+    let mut found = place.team()?.members(&place.device, statements).map_err(|error| refused(&error))?;
+    let is_meant = |member: &Member| {
+        member.device != place.device.id
+            && member.standing != Standing::Removed
+            && (member.author == named || member.name == named || member.device.0.starts_with(named))
+    };
+    found.retain(is_meant);
+    match (found.pop(), found.is_empty()) {
+        (Some(found), true) => Ok(found),
+        _ => Err(refused(&TeamError::NoSuchMember(named.to_owned()))
+            .hint("`recall team members` names them.")
+            .into()),
+    }
+}
+
+fn owner(args: &OwnerArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+    let place = Place::open(&args.remote)?;
+    let statements = place.statements()?;
+    let Member { device, author, name, .. } = member(&place, &statements, &args.member)?;
+    let _lock = Team::lock(&place.data)?;
+    let mut team = place.team()?;
+    match team.name_owner(&place.device, &statements, &device) {
+        Ok(()) => place.keep(&team)?,
+        Err(TeamError::NotOwner) => return Err(not_owner()),
+        Err(error) => return Err(refused(&error).into()),
+    }
+    if args.json {
+        return Ok(writeln!(out, "{}", json!({"owner": device.0}))?);
+    }
+    Ok(writeln!(out, "{GOOD}Owner{GOOD:#}: {author}, {name} may let in and remove others, too.")?)
 }
 
 fn remove(args: &RemoveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let place = Place::open(&args.remote)?;
     let statements = place.statements()?;
-    let mut found = place.team()?.members(&place.device, &statements).map_err(|error| refused(&error))?;
-    let is_meant = |member: &Member| {
-        member.device != place.device.id
-            && member.standing != Standing::Removed
-            && (member.author == args.member
-                || member.name == args.member
-                || member.device.0.starts_with(&args.member))
-    };
-    found.retain(is_meant);
-    let (Some(gone), true) = (found.pop(), found.is_empty()) else {
-        return Err(refused(&TeamError::NoSuchMember(args.member.clone()))
-            .hint("`recall team members` names them.")
-            .into());
-    };
-    let Member { device, author, name, .. } = gone;
+    let Member { device, author, name, .. } = member(&place, &statements, &args.member)?;
+    let mut team = place.team()?;
+    team.keep_up(&place.device, &statements).map_err(|error| refused(&error))?;
+    if !team.owns(&place.device.id) {
+        return Err(not_owner());
+    }
     let mut input = std::io::stdin().lock();
     let consent = if args.yes { Consent::Given } else { Consent::at_terminal(&mut input) };
     writeln!(out, "{author}, {name} could read what was written up to now. All others get a new key.")?;
@@ -357,6 +414,10 @@ fn leave(args: &RemoteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         out,
         "{WARNING}Whoever has a copy of it can still use it, until a member runs `recall team remove`.{WARNING:#}"
     )?)
+}
+
+fn not_owner() -> anyhow::Error {
+    refused(&TeamError::NotOwner).hint("`recall team members` says which machines are; one of them can name this one with `recall team owner`.").into()
 }
 
 fn in_it_already() -> anyhow::Error {

@@ -3,7 +3,11 @@
 //! removes a machine makes a new key, which the others get and it does not.
 //!
 //! The server, or who else can write the remote, sees which machines there are. It cannot give anybody a key, and nobody takes
-//! one that a member has not given.
+//! one that an owner has not given.
+//!
+//! The machine that begins a team is its owner, and whom an owner names is one, too. Only what owners say of removals, of new keys
+//! and of owners counts. A newcomer is told who they are by the one who lets it in. Whoever has the key can still give it to
+//! anybody outside of recall; no rule can prevent that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -42,6 +46,8 @@ pub struct Team {
     keys: Vec<Held>,
     wrapped: Vec<WrappedKey>,
     removed: BTreeMap<DeviceId, Upto>,
+    /// The machines that may let in and remove others. Those among them that were removed may not.
+    owners: BTreeSet<DeviceId>,
 }
 
 /// How far a removed machine's logs are read, by their spaces.
@@ -81,6 +87,7 @@ pub struct Statement {
     older: Option<(String, String)>,
     wrapped: Vec<WrappedKey>,
     removed: BTreeMap<DeviceId, Upto>,
+    owners: BTreeSet<DeviceId>,
     /// It asks to be let in with a code.
     asks: Option<String>,
 }
@@ -92,6 +99,16 @@ pub struct Member {
     pub author: String,
     pub name: String,
     pub standing: Standing,
+    pub role: Role,
+}
+
+/// What a machine may do for the team.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Let in and remove others, and name more owners.
+    Owner,
+    /// Read and write.
+    Writer,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +140,12 @@ pub enum TeamError {
     Words,
     #[error("these words belong to another team, or the team has a newer key since then")]
     OtherWords,
+    #[error("only a machine that owns the team may do this: the one that began it, or one that it has named")]
+    NotOwner,
+    #[error(
+        "the members do not agree on who owns the team: enter by an invitation of somebody whom you know"
+    )]
+    OwnersDiffer,
     #[error("no such member, or several: {0:?}")]
     NoSuchMember(String),
     #[error("the remote has an impossible name")]
@@ -222,11 +245,12 @@ pub enum Reads {
 
 impl Team {
     /// A new team with a key of its own.
-    pub fn begin(remote: &str, statements: &[Statement]) -> Result<Self, TeamError> {
+    pub fn begin(remote: &str, device: &DeviceId, statements: &[Statement]) -> Result<Self, TeamError> {
         if statements.iter().any(|said| !said.proofs.is_empty()) {
             return Err(TeamError::Exists);
         }
-        let mut team = Self { remote: remote.to_owned(), ..Self::default() };
+        let owners = BTreeSet::from([device.clone()]);
+        let mut team = Self { remote: remote.to_owned(), owners, ..Self::default() };
         team.hold(1, &Key::random()?);
         Ok(team)
     }
@@ -241,16 +265,24 @@ impl Team {
             let (number, _) = said.proofs.get(&name)?;
             said.proves(key, *number).then_some(*number)
         });
-        let mut team = Self { remote: remote.to_owned(), ..Self::default() };
-        team.hold(proven.ok_or(TeamError::OtherWords)?, key);
+        let number = proven.ok_or(TeamError::OtherWords)?;
+        let having: Vec<&Statement> = statements.iter().filter(|said| said.proves(key, number)).collect();
+        let mut team = Self { remote: remote.to_owned(), owners: owners_of_most(&having), ..Self::default() };
+        if team.owners.is_empty() {
+            return Err(TeamError::OwnersDiffer);
+        }
+        team.hold(number, key);
         Ok(team)
     }
 
     /// A team whose key a member has given for a code. `None` if nobody has yet.
     pub fn joined(remote: &str, code: &Code, device: &Device, statements: &[Statement]) -> Option<Self> {
         let mut team = Self { remote: remote.to_owned(), ..Self::default() };
-        statements.iter().find_map(|said| team.unwrap_key(said, device, Some(&code.key)))?;
-        Some(team)
+        let gives = |said: &&Statement| {
+            said.owners.contains(&said.device) && team.unwrap_key(said, device, Some(&code.key)).is_some()
+        };
+        let owners = statements.iter().find(gives)?.owners.clone();
+        Some(Self { owners, ..team })
     }
 
     fn hold(&mut self, number: u32, key: &Key) {
@@ -286,10 +318,12 @@ impl Team {
     pub fn keep_up(&mut self, device: &Device, statements: &[Statement]) -> Result<Standings, TeamError> {
         // A key leads to the statements of those who have it, and they to a newer key.
         for _ in 0..=statements.len() {
-            self.removed = self.removed_by_all(device, statements)?;
+            self.take_owners(statements)?;
+            self.removed = self.removed_by_owners(device, statements)?;
             let before = self.keys.len();
             let givers = statements.iter().filter(|said| !self.removed.contains_key(&said.device));
-            let givers: Vec<&Statement> = givers.filter(|said| self.has_proof(said)).collect();
+            let givers: Vec<&Statement> =
+                givers.filter(|said| self.owners.contains(&said.device) && self.has_proof(said)).collect();
             for said in givers {
                 self.unwrap_key(said, device, None);
                 self.take_older(said);
@@ -309,7 +343,9 @@ impl Team {
         if !is_known && members.is_empty() && others.iter().any(|said| !said.proofs.is_empty()) {
             return Err(TeamError::OtherKey);
         }
-        self.wrap_for_members(device, &members, &removed)?;
+        if self.owns(&device.id) {
+            self.wrap_for_members(device, &members, &removed)?;
+        }
         Ok(Standings { members: members.into_iter().map(|said| said.device.clone()).collect(), removed })
     }
 
@@ -318,22 +354,66 @@ impl Team {
         self.keys.iter().any(|held| said.proves(&held.key, held.number))
     }
 
-    /// Whom the holders of the current key have removed. It is kept, for they may lack the next one.
-    fn removed_by_all(
+    /// Whether a machine may let in and remove others.
+    pub fn owns(&self, device: &DeviceId) -> bool {
+        self.owners.contains(device) && !self.removed.contains_key(device)
+    }
+
+    /// Takes those whom owners have named, and whom these have named.
+    fn take_owners(&mut self, statements: &[Statement]) -> Result<(), TeamError> {
+        let (number, key) = self.current()?;
+        loop {
+            let before = self.owners.len();
+            let naming =
+                statements.iter().filter(|said| self.owns(&said.device) && said.proves(&key, number));
+            let named: Vec<DeviceId> = naming.flat_map(|said| said.owners.iter().cloned()).collect();
+            self.owners.extend(named);
+            if self.owners.len() == before {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Names a machine an owner.
+    pub fn name_owner(
+        &mut self,
+        device: &Device,
+        statements: &[Statement],
+        named: &DeviceId,
+    ) -> Result<(), TeamError> {
+        self.keep_up(device, statements)?;
+        if !self.owns(&device.id) {
+            return Err(TeamError::NotOwner);
+        }
+        self.owners.insert(named.clone());
+        Ok(())
+    }
+
+    /// Names all members owners, if this machine may: they are one person's.
+    pub fn name_members(&mut self, device: &Device, standings: &Standings) {
+        if self.owns(&device.id) {
+            self.owners.extend(standings.members.iter().cloned());
+        }
+    }
+
+    /// Whom the owners that hold the current key have removed. It is kept, for they may lack the next one.
+    fn removed_by_owners(
         &self,
         device: &Device,
         statements: &[Statement],
     ) -> Result<BTreeMap<DeviceId, Upto>, TeamError> {
         let (number, key) = self.current()?;
         let mut claims: BTreeMap<&DeviceId, &BTreeMap<DeviceId, Upto>> = BTreeMap::new();
-        for said in statements.iter().filter(|said| said.proves(&key, number)) {
+        let owners = statements.iter().filter(|said| self.owners.contains(&said.device));
+        for said in owners.filter(|said| said.proves(&key, number)) {
             claims.insert(&said.device, &said.removed);
         }
         claims.insert(&device.id, &self.removed);
         let mut removed: BTreeMap<DeviceId, Upto> = BTreeMap::new();
         for (by, of) in &claims {
             for (device, upto) in *of {
-                if claims.get(device).is_some_and(|back| back.contains_key(*by)) {
+                let has_power = self.owners.contains(*by);
+                if has_power && claims.get(device).is_some_and(|back| back.contains_key(*by)) {
                     return Err(TeamError::RemovedEachOther);
                 }
                 let known = removed.entry(device.clone()).or_default();
@@ -376,6 +456,9 @@ impl Team {
 
     /// Gives the current key to a machine that has asked with this code.
     pub fn let_in(&mut self, device: &Device, asking: &Statement, code: &Code) -> Result<(), TeamError> {
+        if !self.owns(&device.id) {
+            return Err(TeamError::NotOwner);
+        }
         self.wrap_for(device, asking, Some(&code.key))
     }
 
@@ -430,6 +513,9 @@ impl Team {
         upto: Upto,
     ) -> Result<(), TeamError> {
         let Standings { members, .. } = self.keep_up(device, statements)?;
+        if !self.owns(&device.id) {
+            return Err(TeamError::NotOwner);
+        }
         self.removed.insert(gone.clone(), upto);
         let (number, _) = self.current()?;
         self.hold(number.saturating_add(1), &Key::random()?);
@@ -464,6 +550,7 @@ impl Team {
             .collect();
         said.wrapped.clone_from(&self.wrapped);
         said.removed.clone_from(&self.removed);
+        said.owners.clone_from(&self.owners);
         Ok(said)
     }
 
@@ -482,7 +569,9 @@ impl Team {
 
     /// All machines that have or had a key.
     pub fn members(&self, device: &Device, statements: &[Statement]) -> Result<Vec<Member>, TeamError> {
-        let removed = self.removed_by_all(device, statements)?;
+        let mut known = self.clone();
+        known.take_owners(statements)?;
+        let removed = known.removed_by_owners(device, statements)?;
         let (number, current) = self.current()?;
         let member = |said: &Statement| {
             let standing = match () {
@@ -492,7 +581,8 @@ impl Team {
                 () => return None,
             };
             let (author, name) = self.names(said).unwrap_or_default();
-            Some(Member { device: said.device.clone(), author, name, standing })
+            let role = if known.owners.contains(&said.device) { Role::Owner } else { Role::Writer };
+            Some(Member { device: said.device.clone(), author, name, standing, role })
         };
         Ok(statements.iter().filter_map(member).collect())
     }
@@ -556,6 +646,7 @@ impl Statement {
             older: None,
             wrapped: Vec::new(),
             removed: BTreeMap::new(),
+            owners: BTreeSet::new(),
             asks: None,
         }
     }
@@ -615,6 +706,16 @@ impl Statement {
             && is_signed(device, &said.public, &signed(body), signature);
         is_its.then_some(said)
     }
+}
+
+/// The owners that more than half of these name. One of them alone could name itself.
+fn owners_of_most(statements: &[&Statement]) -> BTreeSet<DeviceId> {
+    let mut named: BTreeMap<&DeviceId, usize> = BTreeMap::new();
+    for owner in statements.iter().flat_map(|said| &said.owners) {
+        *named.entry(owner).or_default() += 1;
+    }
+    let of_most = named.into_iter().filter(|(_, by)| by * 2 > statements.len());
+    of_most.map(|(owner, _)| owner.clone()).collect()
 }
 
 fn signed(body: &str) -> String {
@@ -678,7 +779,7 @@ mod tests {
 
     fn begin(home: &tempfile::TempDir, place: &mut Place) -> Machine {
         let device = device(home, "first");
-        let mut machine = Machine { team: Team::begin(REMOTE, &place.all()).unwrap(), device };
+        let mut machine = Machine { team: Team::begin(REMOTE, &device.id, &place.all()).unwrap(), device };
         place.round(&mut machine).unwrap();
         machine
     }
@@ -703,6 +804,13 @@ mod tests {
         machine
     }
 
+    /// The first names the other an owner, and it hears of it.
+    fn own(place: &mut Place, by: &mut Machine, named: &mut Machine) {
+        by.team.name_owner(&by.device, &place.all(), &named.device.id).unwrap();
+        place.round(by).unwrap();
+        place.round(named).unwrap();
+    }
+
     fn standing(of: &Machine, place: &Place, other: &Machine) -> Option<Standing> {
         let members = of.team.members(&of.device, &place.all()).unwrap();
         members.into_iter().find(|member| member.device == other.device.id).map(|member| member.standing)
@@ -713,7 +821,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let mut place = Place::default();
         let mut first = begin(&home, &mut place);
-        assert_eq!(Team::begin(REMOTE, &place.all()), Err(TeamError::Exists));
+        assert_eq!(Team::begin(REMOTE, &first.device.id, &place.all()), Err(TeamError::Exists));
         let second = enter(&home, "second", &mut place, &mut first);
         assert_eq!(first.team.current().unwrap(), second.team.current().unwrap());
         assert_eq!(standing(&first, &place, &second), Some(Standing::Member));
@@ -729,13 +837,14 @@ mod tests {
             assert_eq!(Entry::read(wrong), Err(TeamError::Words), "{wrong}");
         }
         // A machine with the key of another team writes nothing.
-        let mut stranger = Machine { device: device(&home, "x"), team: Team::begin(REMOTE, &[]).unwrap() };
+        let x = device(&home, "x");
+        let mut stranger = Machine { team: Team::begin(REMOTE, &x.id, &[]).unwrap(), device: x };
         assert_eq!(place.round(&mut stranger).unwrap_err(), TeamError::OtherKey);
     }
 
     #[test]
     fn no_debug_output_shows_a_key_or_a_code() {
-        let team = Team::begin(REMOTE, &[]).unwrap();
+        let team = Team::begin(REMOTE, &DeviceId::default(), &[]).unwrap();
         let code = Code::random().unwrap();
         let shown = format!("{team:?} {code:?} {:?}", Entry::Code(code.clone()));
         assert!(!shown.contains(&hex(team.keys[0].key.bytes())), "{shown}");
@@ -749,6 +858,7 @@ mod tests {
         let mut place = Place::default();
         let mut first = begin(&home, &mut place);
         let mut second = enter(&home, "second", &mut place, &mut first);
+        own(&mut place, &mut first, &mut second);
         let mut third = enter(&home, "third", &mut place, &mut second);
         place.round(&mut first).unwrap();
         let old = first.team.current().unwrap();
@@ -790,6 +900,64 @@ mod tests {
     }
 
     #[test]
+    fn only_owners_remove_let_in_and_name_owners_whatever_others_say() {
+        let home = tempfile::tempdir().unwrap();
+        let mut place = Place::default();
+        let mut first = begin(&home, &mut place);
+        let mut second = enter(&home, "second", &mut place, &mut first);
+        let mut third = enter(&home, "third", &mut place, &mut first);
+        let asking = place.0[&third.device.id].clone();
+        let code = Code::random().unwrap();
+        let (by, all, owner) = (&second.device, place.all(), first.device.id.clone());
+        assert_eq!(second.team.remove(by, &all, &third.device.id, Upto::new()), Err(TeamError::NotOwner));
+        assert_eq!(second.team.let_in(by, &asking, &code), Err(TeamError::NotOwner));
+        assert_eq!(second.team.name_owner(by, &all, &second.device.id), Err(TeamError::NotOwner));
+        // A program of its own says it all the same, and offers a key that only the third gets.
+        let honest = second.team.clone();
+        second.team.owners.insert(second.device.id.clone());
+        let old = first.team.current().unwrap();
+        second.team.remove(&second.device, &place.all(), &first.device.id, Upto::new()).unwrap();
+        place.put(second.team.statement(&second.device, "a", "d").unwrap(), &second.device);
+        second.team.keys = honest.keys.clone();
+        for _ in 0..2 {
+            for machine in [&mut first, &mut third] {
+                let standings = place.round(machine).unwrap();
+                assert_eq!(standings.reads(&second.device.id, "space"), Reads::All);
+                assert_eq!(machine.team.current().unwrap(), old);
+                assert!(!machine.team.owns(&second.device.id) && machine.team.owns(&owner));
+            }
+        }
+        let role = |of: &Machine, place: &Place, other: &Machine| {
+            let members = of.team.members(&of.device, &place.all()).unwrap();
+            members.into_iter().find(|member| member.device == other.device.id).map(|member| member.role)
+        };
+        // Under the old key it claims the same, and is an owner for itself alone.
+        place.put(second.team.statement(&second.device, "a", "d").unwrap(), &second.device);
+        place.round(&mut third).unwrap();
+        assert_eq!(role(&third, &place, &second), Some(Role::Writer));
+        assert_eq!(role(&third, &place, &first), Some(Role::Owner));
+        // Nor does it become one for whoever enters with the words of the team.
+        let (_, key) = first.team.current().unwrap();
+        let recovered = Team::recovered(REMOTE, &key, &place.all()).unwrap();
+        assert_eq!(recovered.owners, BTreeSet::from([first.device.id.clone()]));
+        let alone: Vec<Statement> =
+            vec![place.0[&first.device.id].clone(), place.0[&second.device.id].clone()];
+        assert!(!Team::recovered(REMOTE, &key, &alone).unwrap().owners.contains(&second.device.id));
+        // Whom the first names may, and an owner that was removed may not any more.
+        second.team = honest;
+        place.round(&mut second).unwrap();
+        own(&mut place, &mut first, &mut second);
+        place.round(&mut third).unwrap();
+        assert!(third.team.owns(&second.device.id));
+        second.team.remove(&second.device, &place.all(), &first.device.id, Upto::new()).unwrap();
+        place.round(&mut second).unwrap();
+        place.round(&mut third).unwrap();
+        assert_eq!(place.round(&mut first).unwrap_err(), TeamError::Removed);
+        assert!(!third.team.owns(&first.device.id));
+        assert_eq!(third.team.current().unwrap(), second.team.current().unwrap());
+    }
+
+    #[test]
     fn two_who_remove_somebody_at_once_end_with_the_same_key() {
         let home = tempfile::tempdir().unwrap();
         let mut place = Place::default();
@@ -797,6 +965,7 @@ mod tests {
         let mut second = enter(&home, "second", &mut place, &mut first);
         let third = enter(&home, "third", &mut place, &mut first);
         let fourth = enter(&home, "fourth", &mut place, &mut first);
+        own(&mut place, &mut first, &mut second);
         let before = place.all();
         for (machine, gone) in [(&mut first, &third), (&mut second, &fourth)] {
             machine.team.remove(&machine.device, &before, &gone.device.id, Upto::new()).unwrap();

@@ -136,7 +136,7 @@ impl<P: Ports> Syncing<P> {
         let made = || Prepared { remote: Remote::at(address, known.password()), team: None };
         let prepared = remotes.entry(name.clone()).or_insert_with(made);
         if prepared.team.is_none() && !known.plaintext {
-            prepared.team = Some(self.keep_up(&prepared.remote, share.marker.clone(), sharing).await?);
+            prepared.team = Some(self.keep_up(&prepared.remote, share, sharing).await?);
         }
         Ok(prepared)
     }
@@ -145,10 +145,10 @@ impl<P: Ports> Syncing<P> {
     async fn keep_up(
         &self,
         remote: &Remote,
-        marker: Option<String>,
+        share: &Share,
         sharing: &Sharing,
     ) -> Result<TeamView, SyncError> {
-        let id = remote.enter(marker).await?;
+        let id = remote.enter(share.marker.clone()).await?;
         let (data, asked) = (self.data_folder(), id.clone());
         let (_lock, known) = blocking(move || {
             let lock = Team::lock(&data)?;
@@ -162,6 +162,10 @@ impl<P: Ports> Syncing<P> {
         let statements = remote.statements(&id, &mut heard).await?;
         self.keep_heard(id.clone(), heard);
         let standings = team.keep_up(&device, &statements)?;
+        // So a person who has lost one machine can remove it with any other one.
+        if sharing.shares.iter().any(|meant| meant.remote == share.remote && meant.personal) {
+            team.name_members(&device, &standings);
+        }
         if team != before {
             let (data, changed) = (self.data_folder(), team.clone());
             blocking(move || Ok(changed.save(&data)?)).await?;

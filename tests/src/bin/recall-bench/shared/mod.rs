@@ -89,7 +89,7 @@ impl Place {
         let said = stage.recall(arguments);
         assert_eq!(said.code(), 0, "{said:?}");
         let id = cluster.sql("memory", "SELECT id FROM recall.meta");
-        let team = Team::begin(&id, &[]).unwrap();
+        let team = Team::begin(&id, &recall_domain::sync::DeviceId::default(), &[]).unwrap();
         passwords(keys.path(), "mia");
         let spaces = made::spaces(&team, keys.path());
         Some(Self { cluster, team, id, spaces, keys })

@@ -1,7 +1,7 @@
 //! A PostgreSQL server of the test's own: its own folder, port and user, and gone with the test. Nothing else on the machine is
 //! touched. In front of it may stand PgBouncer in transaction mode, or a way through which a test cuts the network.
 
-use std::io::{BufWriter, Read, Write};
+use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
@@ -114,6 +114,29 @@ impl Cluster {
             true => Ok(String::from_utf8_lossy(&said.stdout).trim_end().to_owned()),
             false => Err(String::from_utf8_lossy(&said.stderr).into_owned()),
         }
+    }
+
+    /// A transaction of the superuser that has run a statement and stays open.
+    pub fn held_open(&self, statement: &str) -> HeldOpen {
+        let mut command = self.psql("admin", "memory", "");
+        command.args([
+            "-c",
+            "BEGIN",
+            "-c",
+            statement,
+            "-c",
+            "SELECT 'is open'",
+            "-c",
+            "SELECT pg_sleep(600)",
+        ]);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        let mut told = BufReader::new(child.stdout.take().unwrap());
+        while !line.contains("is open") {
+            line.clear();
+            assert!(told.read_line(&mut line).unwrap() > 0, "psql ended");
+        }
+        HeldOpen(child)
     }
 
     fn psql(&self, role: &str, database: &str, statements: &str) -> Command {
@@ -242,6 +265,16 @@ impl Cluster {
             command.uid(NOBODY).gid(NOBODY);
         }
         command
+    }
+}
+
+/// A session of the server with a transaction that is not over.
+pub struct HeldOpen(Child);
+
+impl HeldOpen {
+    pub fn close(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
     }
 }
 

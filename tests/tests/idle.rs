@@ -1,11 +1,15 @@
 //! A daemon with nothing to do does nothing.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use recall_tests::Stage;
 use recall_tests::faults::process;
 use recall_tests::faults::syscalls::strace_works;
+use serde_json::json;
+
+use super::sharing::{RULE, done, machine, remember, sync};
 
 /// How often a daemon is looked at before it is as expected.
 const LOOKS: usize = 10;
@@ -49,6 +53,66 @@ fn an_idle_daemon_does_not_touch_its_database_and_a_round_of_housekeeping_writes
     let mut looks = (0..LOOKS).map(|_| locks_within(&stage, 4));
     let rounds = looks.find(|rounds| rounds.all > 0).expect("a round reads");
     assert_eq!(rounds.to_write, 0);
+}
+
+/// How often the daemon's threads name a file below a folder in so many seconds.
+fn looks_into(stage: &Stage, folder: &Path, seconds: u32) -> usize {
+    let trace = stage.user_home().join("trace");
+    let traced = Command::new("timeout")
+        .args([
+            "-s",
+            "INT",
+            &seconds.to_string(),
+            "strace",
+            "-f",
+            "-qq",
+            "-s",
+            "500",
+            "-e",
+            "trace=%file",
+            "-o",
+        ])
+        .args([trace.as_os_str(), "-p".as_ref(), stage.daemon_pid().to_string().as_ref()])
+        .output()
+        .unwrap();
+    assert!(trace.exists(), "{traced:?}");
+    let name = folder.to_string_lossy().into_owned();
+    std::fs::read_to_string(&trace).unwrap().lines().filter(|line| line.contains(&name)).count()
+}
+
+/// Rounds are a minute apart, and a constant of the program says so. Between two nothing looks at a remote.
+#[test]
+fn between_two_rounds_no_remote_is_looked_at_however_many_there_are() {
+    if !strace_works() {
+        println!("skipped: strace is missing or may not trace");
+        return;
+    }
+    let stage = machine(
+        "mia",
+        "laptop",
+        "
+[timers]
+housekeeping_s = 3600
+",
+    );
+    let places = tempfile::tempdir().unwrap();
+    for name in ["team", "mine"] {
+        let folder = places.path().join(name);
+        std::fs::create_dir(&folder).unwrap();
+        done(&stage.recall(["remote", "add", name, folder.to_str().unwrap(), "--plaintext"]));
+        done(&stage.recall(["share", "--with", name, "--yes"]));
+    }
+    remember(&stage, RULE);
+    // An agent is at work, so rounds come as often as they ever do.
+    stage.hook(&stage.event("open", "SessionStart", json!({"source": "startup"})));
+    let state = sync(&stage);
+    assert_eq!(state["shares"].as_array().unwrap().len(), 2, "{state}");
+    // The trace sees a round, if there is one.
+    let asking = stage.command("recall").args(["sync", "--now"]).stdout(Stdio::null()).spawn();
+    let seen = looks_into(&stage, places.path(), 4);
+    assert!(asking.unwrap().wait().unwrap().success());
+    let mut looks = (0..LOOKS).map(|_| looks_into(&stage, places.path(), 6));
+    assert!(seen > 0 && looks.any(|looks| looks == 0), "{seen}");
 }
 
 #[test]

@@ -162,6 +162,83 @@ fn a_server_that_stops_costs_nothing_and_what_waited_is_sent() {
     assert_eq!(found(&ben, "invoices")["author"], "mia");
 }
 
+#[derive(Clone, Copy)]
+enum Disk {
+    Full,
+    WithRoom,
+}
+
+/// Lets each call of the server that writes into a table fail as on a full disk, or not any more.
+fn put(disk: Disk, cluster: &Cluster, table: &str) {
+    let fail = "CREATE OR REPLACE FUNCTION public.full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        RAISE EXCEPTION 'could not extend file \"base/16384/2619\": No space left on device' USING ERRCODE = '53100';
+        END $$";
+    let change = match disk {
+        Disk::Full => format!(
+            "{fail}; CREATE TRIGGER full_disk BEFORE INSERT OR UPDATE ON recall.{table} FOR EACH ROW EXECUTE FUNCTION public.full_disk()"
+        ),
+        Disk::WithRoom => format!("DROP TRIGGER full_disk ON recall.{table}"),
+    };
+    cluster.sql("memory", &change);
+}
+
+#[test]
+fn a_server_without_room_loses_nothing_and_gets_what_waited_once_it_has_some() {
+    let Some(cluster) = Cluster::start() else { return };
+    init(&cluster);
+    let mia = sharing("mia", cluster.port(), &[]);
+    let ben = sharing("ben", cluster.port(), &[]);
+    remember(&mia, RULE);
+    exchange(&[&mia, &ben]);
+    let id = id_of(&mia, NOTE);
+    for table in ["record", "device", "segment"] {
+        put(Disk::Full, &cluster, table);
+        remember(&mia, &format!("Moss of the {table} grows on the northern wall"));
+        let error = error_of(&mia);
+        assert!(error.contains("has no room on its disk. Nothing is lost"), "{table}: {error}");
+        let said = mia.recall(["sync"]).stdout;
+        assert!(said.contains("has no room on its disk") && said.contains("next try at"), "{table}: {said}");
+        assert!(said.contains("1 waiting"), "{table}: {said}");
+        // Reading goes on, and so does the work here.
+        assert_eq!(found(&ben, NOTE)["author"], "mia");
+        assert_eq!(found(&mia, &format!("\"{table} grows\""))["kind"], "observation");
+        put(Disk::WithRoom, &cluster, table);
+        let state = sync(&mia);
+        assert_eq!(state["shares"][0]["sent"], state["shares"][0]["logged"], "{table}: {state}");
+        sync(&ben);
+        assert_eq!(found(&ben, &format!("\"{table} grows\""))["author"], "mia");
+    }
+    // A deletion that the server cannot write reaches everybody later.
+    put(Disk::Full, &cluster, "record");
+    done(&mia.recall(["forget", &id, "--yes"]));
+    assert!(error_of(&mia).contains("has no room"));
+    assert_ne!(stored(&cluster, "Hedwig"), "0");
+    put(Disk::WithRoom, &cluster, "record");
+    exchange(&[&mia, &ben]);
+    assert_eq!((stored(&cluster, "Hedwig"), found(&ben, NOTE)), ("0".to_owned(), Value::Null));
+}
+
+#[test]
+fn a_transaction_that_somebody_leaves_open_holds_nothing_up_and_hides_nothing() {
+    let Some(cluster) = Cluster::start() else { return };
+    init(&cluster);
+    let mia = sharing("mia", cluster.port(), &[]);
+    let ben = sharing("ben", cluster.port(), &[]);
+    remember(&mia, RULE);
+    exchange(&[&mia, &ben]);
+    // An older transaction than all that follow, with a row of its own that is not committed for long.
+    let mut open = cluster.held_open("CREATE TABLE public.mine AS SELECT txid_current()");
+    remember(&mia, MOSS);
+    sync(&mia);
+    remember(&ben, "Cents are integers in every table of the ledger");
+    exchange(&[&ben, &mia]);
+    assert_eq!(
+        (&found(&ben, "moss")["author"], &found(&mia, "cents ledger")["author"]),
+        (&json!("mia"), &json!("ben"))
+    );
+    open.close();
+}
+
 #[test]
 fn whoever_is_not_let_in_is_told_why_and_what_to_do() {
     let Some(cluster) = Cluster::start() else { return };

@@ -18,6 +18,8 @@ use recall_domain::ids::Timestamp;
 const FIRST_AFTER: Duration = Duration::from_secs(2);
 const WHILE_WORKING: Duration = Duration::from_secs(60);
 const OTHERWISE: Duration = Duration::from_secs(600);
+// One timer for all remotes: however many there are, a machine wakes once a minute at most.
+const _: () = assert!(WHILE_WORKING.as_secs() >= 60 && OTHERWISE.as_secs() >= 60);
 
 pub type SyncHandle = ActorHandle<SyncMessage>;
 

@@ -74,6 +74,8 @@ pub enum DatabaseError {
     NotAllowed { database: String, user: String },
     #[error("the database {database} is not the one that was there before")]
     OtherDatabase { database: String },
+    #[error("{server} has no room on its disk. Nothing is lost: what is new waits here until it has")]
+    NoRoom { server: String },
     #[error("the server refuses it: {0}")]
     Refused(String),
     #[error("the server's answer cannot be understood: {0}")]
@@ -283,6 +285,7 @@ impl Database {
         match said.code() {
             code if not_there.contains(code) => DatabaseError::NotSetUp { database },
             code if *code == SqlState::INSUFFICIENT_PRIVILEGE => DatabaseError::NotAllowed { database, user },
+            code if *code == SqlState::DISK_FULL => DatabaseError::NoRoom { server: self.address.server() },
             code if [NOT_ACCEPTED, OTHER_LOGIN].contains(&code.code()) => {
                 DatabaseError::Refused(visible(said.message()))
             }

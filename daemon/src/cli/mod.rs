@@ -181,15 +181,15 @@ enum Command {
     Edit(edit::EditArgs),
     /// Look through what machines noted: keep, edit, reject, pin
     ///
-    /// On a terminal it opens `recall ui` on the observations that nobody has looked at, newest first. What you reject is not
-    /// told to any session unasked, and a search shows it as resolved.
+    /// On a terminal it opens `recall ui` with the observations that nobody has looked at, newest first. Rejected ones
+    /// are no longer injected unasked, and searches show them as resolved.
     Review(review::ReviewArgs),
     /// Pin observations to the start of every session
     Pin(pin::PinArgs),
     /// Mark a note as wrongly injected
     ///
-    /// It is not told any more on such an occasion (a start, a prompt, a file, a command), unless you rewrite it. Everything
-    /// else stays: search finds it, and `recall resolve` says that it does not hold at all.
+    /// It is no longer injected on an occasion of that kind (a start, a prompt, a file, a command), unless you rewrite
+    /// it. Everything else stays: searches find it. If it is not true at all, use `recall resolve`.
     Wrong(wrong::WrongArgs),
     /// Undo the last edit, pin, resolve or reopening
     Undo(undo::UndoArgs),

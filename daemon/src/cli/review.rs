@@ -30,7 +30,7 @@ pub struct ReviewArgs {
     /// Keep these as they are: 12 or #12, or q3 of what is kept apart
     #[arg(long, value_name = "ID", num_args = 1.., conflicts_with = "list", add = candidates::observations())]
     keep: Vec<String>,
-    /// Reject these: no session is told of them any more, and what is kept apart never comes in
+    /// Reject these: they are no longer injected, and what is kept apart is never accepted
     #[arg(long, value_name = "ID", num_args = 1.., conflicts_with = "list", add = candidates::observations())]
     reject: Vec<String>,
     /// Print JSON

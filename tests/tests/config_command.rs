@@ -99,7 +99,7 @@ fn a_cap_in_dollars_needs_prices() {
     // Written by hand, it is an error of the file.
     let stage = Stage::new().config(&format!("{remote}usd_per_day = 2\n"));
     let told = stage.recall(["config", "list"]).stdout;
-    assert!(told.contains("compression.usd_per_day caps nothing"), "{told}");
+    assert!(told.contains("compression.usd_per_day has no effect"), "{told}");
     let free = remote.replace("https://models.example", "http://127.0.0.1:1/v1");
     let stage = Stage::new().config(&format!("{free}usd_per_day = 2\n"));
     let told = stage.recall(["config", "list"]).stdout;

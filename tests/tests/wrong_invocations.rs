@@ -150,7 +150,7 @@ fn the_hook_client_answers_a_person_and_starts_nothing() {
     for (arguments, expected) in [
         (&["--help"][..], "Usage: recall-shim AGENT [EVENT]"),
         (&["--version"], "recall-shim "),
-        (&["--nothing"], "no such option"),
+        (&["--nothing"], "unknown option"),
         (&[], "Usage: recall-shim AGENT [EVENT]"),
         (&["status"], "Usage: recall-shim AGENT [EVENT]"),
     ] {

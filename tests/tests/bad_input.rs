@@ -351,7 +351,7 @@ fn a_daemon_that_never_answers() {
     let report = doctor.json();
     let daemon = report["findings"].as_array().unwrap().iter().find(|each| each["area"] == "daemon").unwrap();
     assert_eq!(daemon["health"], "bad", "{daemon}");
-    assert!(daemon["what"].as_str().unwrap().contains("did not answer"), "{daemon}");
+    assert!(daemon["what"].as_str().unwrap().contains("did not respond"), "{daemon}");
     // The agent does not wait for it, and nothing is lost.
     let hook = stage.hook(&stage.event("one", "Stop", json!({})));
     assert_eq!(hook.stdout, "");

@@ -553,7 +553,7 @@ fn a_link_lets_one_page_in() {
     let page = opened.json()["token"].as_str().unwrap().to_owned();
     let again = open();
     assert_eq!(again.status, 401);
-    assert!(again.body.contains("This link was used already"), "{}", again.body);
+    assert!(again.body.contains("This link was already used"), "{}", again.body);
     let unknown = gateway.request("POST", "/api/open", &[], &json!({"key": "0"}).to_string());
     assert_eq!(unknown.status, 401);
     let status = |token: &str| {

@@ -251,7 +251,7 @@ fn a_page_without_a_link_is_locked() {
     assert_eq!(browser.see("[location.hash, document.cookie].join()"), "#/,", "nothing is left of the link");
     browser.see("sessionStorage.clear()");
     browser.go(&used);
-    browser.shows("This link was used already");
+    browser.shows("This link was already used");
     browser.shows("This page is locked");
     browser.is_clean();
 }

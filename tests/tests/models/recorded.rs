@@ -266,7 +266,7 @@ fn a_program_without_an_answer_leaves_the_built_in_notes() {
         play(&stage, "s1", &RECORDED[0]);
         stage.flush();
         let dead = until_job(&stage, "s1", "notes", |job| job["status"] == "dead");
-        assert!(dead["error"].as_str().unwrap().contains("without an answer"), "{backend}: {dead}");
+        assert!(dead["error"].as_str().unwrap().contains("without a readable answer"), "{backend}: {dead}");
         assert!(observations(&stage, "s1").iter().all(|it| it["origin"] == "extractive"), "{backend}");
     }
 }

@@ -161,7 +161,7 @@ fn nothing_reaches_a_second_host() {
     for status in [301, 302, 307, 308] {
         let stage = calls::nothing_reaches_a_second_host(Stage::new(), status);
         let dead = until(&stage, "s1", |job| job["status"] == "dead");
-        assert!(dead["error"].as_str().unwrap().contains("redirects elsewhere"), "{dead}");
+        assert!(dead["error"].as_str().unwrap().contains("redirects to another address"), "{dead}");
     }
 }
 

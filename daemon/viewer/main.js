@@ -6,7 +6,7 @@ import { List } from './list.js';
 import * as views from './views.js';
 import * as detail from './detail.js';
 
-const LABELS = { timeline: 'Timeline', sessions: 'Sessions', threads: 'Threads', projects: 'Projects', numbers: 'Numbers', review: 'Review', sharing: 'Sharing', search: 'Results' };
+const LABELS = { timeline: 'Timeline', sessions: 'Sessions', threads: 'Threads', projects: 'Projects', numbers: 'Numbers', review: 'Review', sharing: 'Sharing', friction: 'Friction', search: 'Results' };
 const [listPlace, detailPlace, filters, query, project] = ['list', 'detail', 'filters', 'query', 'project'].map(byId);
 const state = { view: 'timeline', text: '', list: null, listing: null, reading: null, days: 30 };
 
@@ -26,8 +26,8 @@ async function read(signal) {
     listPlace.replaceChildren(made);
     return null;
   }
-  if (state.view === 'sharing') {
-    const made = await views.sharing(of, signal);
+  if (state.view === 'sharing' || state.view === 'friction') {
+    const made = await views[state.view](of, signal, state.days, (days) => { state.days = days; showList(); });
     if (signal.aborted) return null;
     state.list = null;
     listPlace.replaceChildren(made);
@@ -53,7 +53,7 @@ async function showList() {
   for (const link of document.querySelectorAll('nav a')) {
     if (link.dataset.view === state.view) link.setAttribute('aria-current', 'page'); else link.removeAttribute('aria-current');
   }
-  document.body.classList.toggle('wide', ['numbers', 'sharing'].includes(state.view));
+  document.body.classList.toggle('wide', ['numbers', 'sharing', 'friction'].includes(state.view));
   if (!filters.contains(document.activeElement) || filters.dataset.view !== state.view) showFilters();
   try {
     const sections = await read(signal);
@@ -172,7 +172,7 @@ function route() {
     enter(key);
     return;
   }
-  const view = { '': 'timeline', sessions: 'sessions', threads: 'threads', projects: 'projects', numbers: 'numbers', review: 'review', sharing: 'sharing', search: 'search' }[name];
+  const view = { '': 'timeline', sessions: 'sessions', threads: 'threads', projects: 'projects', numbers: 'numbers', review: 'review', sharing: 'sharing', friction: 'friction', search: 'search' }[name];
   const changed = view && (view !== state.view || text !== state.text);
   if (changed || !state.shown) {
     state.view = view ?? state.view;
@@ -238,7 +238,7 @@ function connect() {
 }
 
 const KEYS = [['/', 'search'], ['j k', 'next and previous entry'], ['Enter', 'open'], ['Esc', 'back'], ['y', 'keep: it was reviewed'], ['x', 'reject'], ['r', 'resolve or reopen'], ['p', 'pin or unpin'], ['w', 'wrongly told: not again like that'], ['e', 'edit'], ['f', 'forget; y says yes'], ['u', 'undo'],
-  ['1 2 3 4 5 6 7', 'timeline, sessions, threads, projects, numbers, review, sharing'], ['t', 'light or dark'], ['?', 'these keys']];
+  ['1 2 3 4 5 6 7 8', 'timeline, sessions, threads, projects, numbers, review, sharing, friction'], ['t', 'light or dark'], ['?', 'these keys']];
 
 function help() {
   const dialog = byId('dialog');
@@ -274,7 +274,7 @@ const act = (name) => () => {
 const ACTIONS = {
   '/': () => query.focus(), '?': help, j: () => state.list?.move(1), k: () => state.list?.move(-1), y: act('keep'), x: act('reject'), r: act('mark'), p: act('pin'), w: act('wrong'), e: act('edit'), f: act('forget'), u: undo, t: switchTheme,
   ArrowDown: () => state.list?.move(1), ArrowUp: () => state.list?.move(-1), Escape: goBack,
-  1: () => { location.hash = '#/'; }, 2: () => { location.hash = '#/sessions'; }, 3: () => { location.hash = '#/threads'; }, 4: () => { location.hash = '#/projects'; }, 5: () => { location.hash = '#/numbers'; }, 6: () => { location.hash = '#/review'; }, 7: () => { location.hash = '#/sharing'; },
+  1: () => { location.hash = '#/'; }, 2: () => { location.hash = '#/sessions'; }, 3: () => { location.hash = '#/threads'; }, 4: () => { location.hash = '#/projects'; }, 5: () => { location.hash = '#/numbers'; }, 6: () => { location.hash = '#/review'; }, 7: () => { location.hash = '#/sharing'; }, 8: () => { location.hash = '#/friction'; },
 };
 
 document.addEventListener('keydown', (event) => {

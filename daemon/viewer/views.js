@@ -203,6 +203,45 @@ export async function numbers({ project }, signal, count, chosen) {
       `No model was asked in these ${count} days: what was kept was chosen on this machine, without cost.`));
 }
 
+const KINDS = [['failure', 'The same failure in several sessions'], ['correction', 'What you corrected'], ['stop', 'Turns that ended without an answer'],
+  ['denial', 'Calls that you denied again and again'], ['workaround', 'Workarounds']];
+const SPANS = [[7, '7 days'], ...RANGES];
+/** How many sessions of a finding are named. */
+const NAMED = 6;
+
+/** What goes wrong again and again, with its evidence and what may be worth remembering. */
+export async function friction({ project }, signal, count, chosen) {
+  const { items } = await get('/api/friction', { project, since: `${count}d` }, signal);
+  const range = el('select', { id: 'range', change: (event) => chosen(Number(event.target.value)) },
+    SPANS.map(([value, name]) => el('option', { value, selected: value === count }, name)));
+  const sections = KINDS.map(([kind, heading]) => [heading, items.filter((one) => one.kind === kind)]).filter(([, found]) => found.length);
+  return el('div', { class: 'numbers sharing friction' },
+    el('div', { class: 'headed' }, el('h1', {}, project ? `Friction in ${project}` : 'Friction'), el('label', {}, el('span', { class: 'hidden' }, 'Time'), range)),
+    sections.length ? sections.map(([heading, found]) => el('section', {}, el('h2', {}, heading), found.map((one) => finding(one, project))))
+      : el('p', { class: 'quiet' }, `Nothing went wrong again and again in these ${count} days.`));
+}
+
+function finding(one, project) {
+  const named = one.met.slice(0, NAMED).flatMap((met, at) => [at ? ', ' : '', el('a', { href: sessionLink(met.session_id) }, met.session_id.slice(0, 8)), ' ', moment(met.at)]);
+  const more = one.met.length - NAMED;
+  const keep = async (event) => {
+    event.target.disabled = true;
+    try {
+      await post('/api/remember', { text: one.remember.text, type: one.remember.type, project });
+      toast('It is remembered.');
+      document.dispatchEvent(new Event('changed'));
+    } catch (error) { event.target.disabled = false; toast(error.message); }
+  };
+  // A suggestion with dots is for a person to complete.
+  const isWhole = one.remember && !one.remember.text.includes('...') && !one.remember.text.includes('…');
+  return el('article', {}, el('h3', {}, one.what),
+    el('p', { class: 'quiet' }, `${counted(one.times, 'time')} in ${counted(one.met.length, 'session')}: `, named, more > 0 ? ` and ${more} more` : null),
+    one.example ? el('div', { class: 'said' }, el('div', {}, one.example)) : null,
+    one.note ? el('p', {}, 'It is noted: ', el('a', { href: itemLink(one.note) }, `note ${one.note}`)) : null,
+    !one.note && one.remember ? el('p', {}, 'Worth remembering? ', el('code', {}, one.remember.text)) : null,
+    !one.note && isWhole && project ? el('div', { class: 'actions' }, el('button', { type: 'button', click: keep }, 'Remember')) : null);
+}
+
 /** What is shared with other machines, and how far every one of them is. */
 export async function sharing({ project }, signal) {
   const [told, { quarantined }] = await Promise.all([get('/api/sync', {}, signal), get('/api/review', { project }, signal)]);

@@ -70,7 +70,7 @@ const fn row(name: &'static str, silence: &'static str, project_dir: &'static [&
 
 /// Agents that differ from the default: empty output, and the folder in `CLAUDE_PROJECT_DIR` (which many agents set for
 /// compatibility).
-pub const ROWS: [AgentRow; 23] = [
+pub const ROWS: [AgentRow; 24] = [
     AgentRow { config_dir: Some("CLAUDE_CONFIG_DIR"), ..row(DEFAULT, NOTHING, &[CLAUDE_PROJECT_DIR]) },
     AgentRow {
         // This agent ignores output at session starts and prompts.
@@ -174,6 +174,7 @@ pub const ROWS: [AgentRow; 23] = [
     },
     AgentRow { config_dir: Some("KILO_CONFIG_DIR"), ..row("kilo", OBJECT, &[]) },
     row("amp", OBJECT, &[]),
+    row("command-code", NOTHING, &["COMMANDCODE_PROJECT_DIR"]),
     row("pi", OBJECT, &[]),
     row("trae", NOTHING, &["TRAE_PROJECT_DIR", CLAUDE_PROJECT_DIR]),
 ];

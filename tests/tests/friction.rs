@@ -3,6 +3,8 @@
 use recall_tests::Stage;
 use serde_json::{Value, json};
 
+use super::mcp::Mcp;
+
 fn stop(stage: &Stage, session: &str, answer: &str) {
     stage.hook(&stage.event(session, "Stop", json!({"last_assistant_message": answer})));
     stage.flush();
@@ -59,6 +61,13 @@ fn the_same_failure_in_three_sessions_is_told_with_what_helped() {
         what,
         ["`--no-verify` switches a check off", "For now the tax table is read from a file of last year."]
     );
+    let mut mcp = Mcp::start(&stage, None);
+    let told = mcp.told("friction", json!({}));
+    assert!(
+        told.contains("failure: error: could not acquire the lock") && told.contains("(3 times)"),
+        "{told}"
+    );
+    assert!(mcp.told("friction", json!({"since": "2099-01-01"})).starts_with("Nothing found"), "{told}");
     let said = stage.recall(["friction"]).stdout;
     assert!(
         said.starts_with("The same failure in several sessions\nerror: could not acquire the lock"),

@@ -246,6 +246,7 @@ fn what_nobody_has_looked_at_is_listed_and_judged() {
         (&said["items"][0]["status"], &said["items"][0]["reviewed"]),
         (&json!("active"), &json!(true))
     );
+    assert_eq!(gateway.get("/api/friction?project=shop&since=30d")["items"], json!([]));
     for (path, status) in [("/api/review?project=unheard-of", 404), ("/api/review?since=nonsense", 400)] {
         let answer = gateway.request("GET", path, &[("Authorization", &gateway.bearer())], "");
         assert_eq!(answer.status, status, "{path}: {}", answer.body);

@@ -7,7 +7,7 @@ use recall_tests::Stage;
 use serde_json::{Value, json};
 
 /// A client with its server. Ends with the test.
-struct Mcp {
+pub(super) struct Mcp {
     server: Child,
     to: ChildStdin,
     from: BufReader<ChildStdout>,
@@ -17,7 +17,7 @@ struct Mcp {
 }
 
 impl Mcp {
-    fn start(stage: &Stage, roots: Option<String>) -> Self {
+    pub(super) fn start(stage: &Stage, roots: Option<String>) -> Self {
         let mut command = stage.command("recall");
         command.arg("mcp").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut server = command.spawn().unwrap();
@@ -66,7 +66,7 @@ impl Mcp {
 
     /// The text of a call that succeeds.
     #[track_caller]
-    fn told(&mut self, tool: &str, arguments: Value) -> String {
+    pub(super) fn told(&mut self, tool: &str, arguments: Value) -> String {
         let answer = self.call(tool, arguments);
         let result = &answer["result"];
         assert_ne!(result["isError"], true, "{answer}");
@@ -104,7 +104,7 @@ fn a_model_searches_looks_around_and_reads() {
     let names: Vec<_> =
         tools["result"]["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
     let reading = ["search", "timeline", "get_observations", "recent_context", "file_history"];
-    assert_eq!(names, [&reading[..], &["how", "fix", "blame"]].concat());
+    assert_eq!(names, [&reading[..], &["how", "fix", "blame", "friction"]].concat());
 
     let index = mcp.told("search", json!({"query": "cart rounding"}));
     let first = first_item(&index);
@@ -175,6 +175,7 @@ fn the_project_is_that_of_the_clients_first_root() {
         ("how", json!({"command": "cargo test"})),
         ("fix", json!({"error": "error: rounded twice in the cart"})),
         ("blame", json!({"path": "cart.rs"})),
+        ("friction", json!({})),
         ("timeline", json!({"query": "cart"})),
     ] {
         assert!(mcp.told(tool, arguments).starts_with("Nothing is known about this project yet"), "{tool}");

@@ -55,6 +55,23 @@ fn a_prompt_is_told_once_where_the_code_is_that_it_names() {
 }
 
 #[test]
+fn a_place_in_a_file_that_the_session_has_read_is_no_news() {
+    let stage = Stage::new().config(ON).daemon();
+    repository(&stage);
+    assert_eq!(files(&stage.json(["outline", "PassageCache"])), ["src/cart.rs"]);
+    prompt(&stage, "Look at the cart.");
+    let file = stage.project().join("src/cart.rs");
+    let read = json!({"tool_name": "Read", "tool_use_id": "r1", "tool_input": {"file_path": file},
+        "tool_response": {"type": "text", "file": {"filePath": file, "content": "x"}}});
+    stage.hook(&stage.event("one", "PostToolUse", read));
+    stage.flush();
+    assert!(!prompt(&stage, "Why does `PassageCache` drop entries?").contains("src/cart.rs:"));
+    let other =
+        stage.event("two", "UserPromptSubmit", json!({"prompt": "Why does `PassageCache` drop entries?"}));
+    assert!(stage.hook(&other).context().contains("src/cart.rs:1 struct PassageCache"));
+}
+
+#[test]
 fn what_the_repository_ignores_is_not_read() {
     let stage = Stage::new().config(ON).daemon();
     repository(&stage);

@@ -562,6 +562,41 @@ fn every_machine_is_shown_in_the_viewer() {
     browser.is_clean();
 }
 
+#[test]
+fn what_goes_wrong_again_and_again_is_a_page() {
+    let stage = Stage::new().daemon();
+    for (number, session) in ["one", "two", "three"].into_iter().enumerate() {
+        stage.ask(session, 1, "Import the prices");
+        let error = format!("error: could not acquire the lock <b>index</b> after {number}0 ms");
+        stage.ran(session, 1, "pnpm run import", Some(&error));
+        stage.ran(session, 2, "pkill -f worker", None);
+        stage.ran(session, 3, "pnpm run import", None);
+        stage.hook(&stage.event(
+            session,
+            "Stop",
+            json!({"last_assistant_message": "The prices are imported."}),
+        ));
+        stage.flush();
+    }
+    let Some(mut browser) = Browser::open(&link(&stage)) else { return };
+    browser.shows("Import the prices");
+    browser.key("8");
+    browser.until("location.hash === '#/friction' && document.querySelector('.friction article h3')");
+    browser.shows("The same failure in several sessions");
+    browser.shows("could not acquire the lock <b>index</b>");
+    browser.shows("3 times in 3 sessions");
+    browser.is_accessible();
+    browser.see("document.querySelector('.friction .actions button').click()");
+    browser.shows("It is remembered.");
+    stage.flush();
+    let found = stage.json(["search", "pkill worker"]);
+    assert!(found["results"].to_string().contains("pkill -f worker"), "{found}");
+    browser.size(390, 780);
+    let wide = browser.see("document.documentElement.scrollWidth");
+    assert!(wide.as_u64() <= Some(390), "{wide}");
+    browser.is_clean();
+}
+
 /// Texts that are markup wherever a string is taken for such. The hostile texts of the tests come along.
 const CANARIES: [&str; 8] = [
     "<img src=x onerror=\"window.pwned=1\">",

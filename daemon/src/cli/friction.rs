@@ -35,12 +35,16 @@ pub struct FrictionArgs {
     json: bool,
 }
 
+/// The time from which on it is looked without `--since`.
+pub(super) fn a_week_ago() -> i64 {
+    clock::now().0.saturating_sub(A_WEEK_MS)
+}
+
 /// # Errors
 /// When the daemon does not respond, or the project is unknown.
 pub fn run(args: &FrictionArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut client = Client::connect(Start::IfNeeded)?;
-    let week = clock::now().0.saturating_sub(A_WEEK_MS);
-    let since = |filter: Filter| Filter { since_ms: filter.since_ms.or(Some(week)), ..filter };
+    let since = |filter: Filter| Filter { since_ms: filter.since_ms.or(Some(a_week_ago())), ..filter };
     let (answer, _) = args.scope.ask(&mut client, |filter| Friction { filter: since(filter) })?;
     if args.json {
         out.write_all(&answer.bytes)?;

@@ -16,6 +16,7 @@ mod chain;
 mod claude_code;
 mod cline;
 mod codex;
+mod command_code;
 mod copilot_cli;
 mod cursor;
 pub mod demo;
@@ -94,6 +95,7 @@ pub const AGENTS: Agents = Agents::new(&[
     &kilo::SPEC,
     &goose::SPEC,
     &amp::SPEC,
+    &command_code::SPEC,
 ]);
 
 /// The facts about an agent that recall needs.

@@ -64,6 +64,8 @@ pub fn answer_within() -> Duration {
     shim_waits.map_or(ANSWER_WITHIN, |ms| Duration::from_millis(ms.clamp(10, 10_000) * 9 / 10))
 }
 
+/// The latest calls of a session that are searched for files that it has opened.
+const MOST_CALLS: u32 = 500;
 /// If models have failed for longer than this, in milliseconds, the user is told at a session's start.
 const LASTING_TROUBLE_MS: i64 = 3600 * 1000;
 
@@ -318,19 +320,26 @@ impl ContextLookup {
         material.statements.retain(|one| {
             one.key.document.kind != DocumentKind::Observation || !is_told(one.key.document.row)
         });
-        material.places = self.code(text, context_request);
+        material.places = self.code(db, text, context_request);
         Ok((material, decision))
     }
 
     /// Returns the declarations that a prompt or a task is about, if the user enabled this.
-    fn code(&self, text: &str, context_request: &ContextRequest) -> Vec<Place> {
+    fn code(&self, db: Reader<'_>, text: &str, context_request: &ContextRequest) -> Vec<Place> {
         if self.settings.context().code == Code::Off {
             self.outlines.clear();
             return Vec::new();
         }
         let tree = WorkTree::of(&context_request.place);
         let Some(folder) = tree.as_ref().and_then(WorkTree::of_repository) else { return Vec::new() };
-        self.outlines.about(folder, &asked::of(text), context_request.session.as_ref())
+        let (session, agent) = (context_request.session.as_ref(), context_request.agent.as_ref());
+        let seen = || {
+            let (Some(session), Some(agent)) = (session, agent) else { return Vec::new() };
+            let tools = self.agents.spec(agent.as_str()).format.tools;
+            let calls = db.calls_before(agent, session, MOST_CALLS).unwrap_or_default();
+            calls.iter().filter_map(|(tool, input)| tools.file(tool, input)).collect()
+        };
+        self.outlines.about(folder, &asked::of(text), session, seen)
     }
 
     /// Returns the lines for the person who starts a session.

@@ -107,13 +107,24 @@ impl Outlines {
         known.outlines.push(Read { folder, outline, at, took: began.elapsed() });
     }
 
-    /// Returns the places that a prompt is about and that its session has not received yet, as they are now.
-    pub fn about(&self, folder: &Path, prompt: &str, session: Option<&SessionId>) -> Vec<Place> {
+    /// Returns the places that a prompt is about, as they are now, without those that its session has received or whose
+    /// files it has read or written. `seen` lists these files.
+    pub fn about(
+        &self,
+        folder: &Path,
+        prompt: &str,
+        session: Option<&SessionId>,
+        seen: impl FnOnce() -> Vec<String>,
+    ) -> Vec<Place> {
         let Some(outline) = self.of(folder) else { return Vec::new() };
         let mut places = outline.related(prompt, Asked::Unasked, CONSIDERED);
         let key = |place: &Place| (place.file.clone(), place.symbol());
         if let Some(told) = session.and_then(|session| self.known().told.get(session).cloned()) {
             places.retain(|place| !told.contains(&key(place)));
+        }
+        if !places.is_empty() {
+            let seen: HashSet<String> = seen().iter().map(|path| within(folder, path)).collect();
+            places.retain(|place| !seen.contains(&place.file));
         }
         places.truncate(MOST_TOLD);
         let places = outline.as_now(folder, places);
@@ -149,6 +160,12 @@ impl Drop for Done {
     fn drop(&mut self) {
         self.0.known().reading = None;
     }
+}
+
+/// A path relative to a repository's folder, as far as it is in there.
+fn within(folder: &Path, path: &str) -> String {
+    let relative = Path::new(path).strip_prefix(folder).unwrap_or(Path::new(path));
+    relative.to_string_lossy().trim_start_matches("./").to_owned()
 }
 
 /// Whether the repository's own file hides a path.

@@ -218,6 +218,13 @@ mod every_agent {
             &["# mine: keep", "check-bash.mjs", "[loop_control]"],
         ),
         ("kimi-code", "mcp.json", ".kimi-code/mcp.json", &["\"tickets\""]),
+        (
+            "command-code",
+            "settings.json",
+            ".commandcode/settings.json",
+            &["guard-tools.sh", "notify-send done"],
+        ),
+        ("command-code", "mcp.json", ".commandcode/mcp.json", &["tickets-mcp"]),
         ("kilo", "kilo.jsonc", ".config/kilo/kilo.json", &["// mine", "anthropic/"]),
         ("goose", "hooks.json", ".agents/plugins/other/hooks/hooks.json", &["${PLUGIN_ROOT}"]),
         ("amp", "settings.json", ".config/amp/settings.json", &["// mine", "playwright"]),

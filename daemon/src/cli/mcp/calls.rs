@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use recall_protocol::query::{
-    AgentRemark, Blame, Explain, Filter, Fix, How, Mark, Outline, Remember, Search, Session, Timeline,
-    Validity,
+    AgentRemark, Blame, Explain, Filter, Fix, Friction, How, Mark, Outline, Remember, Search, Session,
+    Timeline, Validity,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -15,6 +15,7 @@ use super::tools::Offer;
 use super::{ask, is_not_found, shown};
 use crate::cli::ctl::session as session_text;
 use crate::cli::filter;
+use crate::cli::friction;
 use crate::cli::show;
 use crate::cli::terminal;
 use crate::cli::ui::age;
@@ -120,6 +121,12 @@ pub(super) struct FixCall {
 }
 
 #[derive(Debug, Deserialize)]
+pub(super) struct FrictionCall {
+    #[serde(alias = "dateStart")]
+    since: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
 pub(super) struct BlameCall {
     path: String,
     line: Option<String>,
@@ -150,6 +157,7 @@ pub(super) enum Call {
     How(HowCall),
     Fix(FixCall),
     Blame(BlameCall),
+    Friction(FrictionCall),
     CodeOutline(OutlineCall),
     Remember(RememberCall),
     Resolve(IdsCall),
@@ -169,6 +177,7 @@ impl Call {
             "how" => from_value(arguments).map(Self::How),
             "fix" => from_value(arguments).map(Self::Fix),
             "blame" => from_value(arguments).map(Self::Blame),
+            "friction" => from_value(arguments).map(Self::Friction),
             "code_outline" if offer.code == Code::Told => from_value(arguments).map(Self::CodeOutline),
             "remember" if writes => from_value(arguments).map(Self::Remember),
             "resolve" if writes => from_value(arguments).map(Self::Resolve),
@@ -200,6 +209,7 @@ impl Call {
                 let file = Path::new(folder).join(path).to_string_lossy().into_owned();
                 told(folder, Blame { file, line, limit: None })
             }
+            Self::Friction(call) => friction(&call, folder),
             Self::CodeOutline(OutlineCall { asked }) => outline(asked, folder),
             Self::Remember(call) => remember(call, folder),
             Self::Resolve(call) => resolve(call),
@@ -250,6 +260,12 @@ fn told<T, R: Request<Response = TextAnswer<T>>>(folder: &str, question: R) -> a
     };
     let lines: Vec<String> = answer.text.lines().map(plain).collect();
     Ok(if answer.items.is_empty() { NOTHING.to_owned() } else { fenced(&lines.join("\n")) })
+}
+
+fn friction(call: &FrictionCall, folder: &str) -> anyhow::Result<String> {
+    let since = call.since.as_deref().map(filter::since).transpose()?;
+    let since_ms = since.or_else(|| Some(friction::a_week_ago()));
+    told(folder, Friction { filter: Filter { since_ms, ..here(folder) } })
 }
 
 fn outline(asked: String, folder: &str) -> anyhow::Result<String> {

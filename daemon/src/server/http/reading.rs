@@ -2,8 +2,8 @@
 
 use recall_protocol::query::{
     Changes, Context, Days, Edit, Entries, EntryFilter, Explain, Filter, Forget, ForgetStep, Forgettable,
-    Jobs, Mark, Pin, PinUp, Projects, Query, Remember, Review, Search, Session, SessionPage, Show, Stats,
-    Status, SyncRound, SyncState, ThreadPage, Threads, Timeline, Told, Undo, Unreadable, Unreviewed,
+    Friction, Jobs, Mark, Pin, PinUp, Projects, Query, Remember, Review, Search, Session, SessionPage, Show,
+    Stats, Status, SyncRound, SyncState, ThreadPage, Threads, Timeline, Told, Undo, Unreadable, Unreviewed,
     Validity, Verdict, WhichJobs, Why, Wrong,
 };
 use schemars::JsonSchema;
@@ -134,6 +134,14 @@ fn time(call: &Call, names: &[&str]) -> Result<Option<i64>, Refusal> {
 pub(super) fn unreviewed(call: &Call) -> Reading {
     let until_ms = time(call, &["until", "until_ms"])?;
     Ok(Unreviewed { filter: filter(call)?, until_ms, skip: skip(call)? }.into())
+}
+
+/// Of the last seven days, if nothing else is asked for.
+pub(super) fn friction(call: &Call) -> Reading {
+    const A_WEEK_MS: i64 = 7 * 86_400_000;
+    let filter = filter(call)?;
+    let since_ms = filter.since_ms.or_else(|| Some(clock::now().0.saturating_sub(A_WEEK_MS)));
+    Ok(Friction { filter: Filter { since_ms, ..filter } }.into())
 }
 
 pub(super) fn projects(_: &Call) -> Reading {

@@ -6,8 +6,8 @@ use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use percent_encoding::percent_decode_str;
 use recall_protocol::query::{
-    Changes, Days, Edit, Entries, Forget, Jobs, Mark, PinUp, Projects, Remember, Review, Search, Session,
-    Sessions, Show, Stats, Status, SyncState, Threads, Timeline, Undo, Unreviewed, Why, Wrong,
+    Changes, Days, Edit, Entries, Forget, Friction, Jobs, Mark, PinUp, Projects, Remember, Review, Search,
+    Session, Sessions, Show, Stats, Status, SyncState, Threads, Timeline, Undo, Unreviewed, Why, Wrong,
 };
 use schemars::JsonSchema;
 use serde_json::Value;
@@ -99,6 +99,12 @@ pub(super) static ROUTES: &[Route] = &[
         "Lists observations that nobody has reviewed, newest first.",
         &[text("project"), text("since"), text("until"), number("skip"), number("limit")],
         Endpoint::Ask(reading::unreviewed, of::<Unreviewed>),
+    ),
+    get(
+        "/api/friction",
+        "What went wrong again and again, of the last seven days if `since` says nothing else.",
+        &[text("project"), text("since")],
+        Endpoint::Ask(reading::friction, of::<Friction>),
     ),
     get(
         "/api/projects",

@@ -14,8 +14,20 @@ use crate::event::{HookEvent, HookEventKind, ToolCall, ToolResult, ToolStart};
 
 const PROGRAM: &str = "recall";
 /// The tools of the server.
-const TOOLS: [&str; 7] =
-    ["search", "timeline", "get_observations", "recent_context", "file_history", "remember", "resolve"];
+const TOOLS: [&str; 12] = [
+    "search",
+    "timeline",
+    "get_observations",
+    "recent_context",
+    "file_history",
+    "how",
+    "fix",
+    "blame",
+    "friction",
+    "code_outline",
+    "remember",
+    "resolve",
+];
 /// Tool names that no other server is likely to have. Some agents do not name the server.
 const DISTINCTIVE: [&str; 3] = ["get_observations", "recent_context", "file_history"];
 /// Words that may surround the names of the server and the tool.

@@ -286,6 +286,22 @@ impl Reader<'_> {
         )
     }
 
+    /// Returns tools and inputs of a session's latest calls.
+    pub fn calls_before(
+        self,
+        agent: &AgentName,
+        session: &SessionId,
+        most: u32,
+    ) -> Result<Vec<(String, String)>, StoreError> {
+        let calls: Vec<(String, Option<String>)> = self.0.all(
+            "SELECT tool_name, input FROM activities
+             WHERE session = (SELECT id FROM sessions WHERE agent = ?1 AND session_id = ?2) AND kind = 'tool'
+             ORDER BY at DESC LIMIT ?3",
+            params![agent.as_str(), session.as_str(), most],
+        )?;
+        Ok(calls.into_iter().filter_map(|(tool, input)| Some((tool, input?))).collect())
+    }
+
     /// Returns the turns of a session before a prompt, which need not be stored yet.
     pub fn turns_before(self, session: &SessionId, prompt: &str) -> Result<Turns, StoreError> {
         let db = self.0;

@@ -1,0 +1,96 @@
+//! Command Code, by the code of its program 1.53.1 and its vendor's pages. Not run here, because it needs an account.
+//!
+//! It has four events. None reports a prompt or an answer: both come from the session's record ([`history`]), which the
+//! program writes first when it has an answer. A matcher would keep the events that are no calls from firing. A session's
+//! start is told with the first prompt. Before a call, a hook that takes too long or prints something unknown changes
+//! nothing.
+
+mod history;
+
+use recall_protocol::agents::Wait;
+
+use super::failure::FailureRules;
+use super::format::tools::{Tool, Tools};
+use super::format::{Format, Meaning, answer};
+use super::settings::{AgentVersion, Install, JsonHooks, Part, Place, SKILL, Setting, Syntax};
+use super::{Advice, AgentSpec, Asking, Cap, EventSpec, GuardAnswers, Host};
+use recall_domain::event::EventName;
+
+pub(super) const SPEC: AgentSpec = AgentSpec {
+    name: "command-code",
+    title: "Command Code",
+    host: Host {
+        program: "command-code",
+        other_places: &[".local/bin/command-code"],
+        folder: ".commandcode",
+        assumed_version: AgentVersion(1, 53, 1),
+        ..AgentSpec::PLAIN.host
+    },
+    format: FORMAT,
+    guards: GuardAnswers {
+        before: Some(EventSpec::reported("PreToolUse", EventName::ToolStart)),
+        // It knows `deny` alone, and takes every other decision for none.
+        refusal: Some(answer::plain_refusal),
+        asking: Asking::Refuses,
+        advice: Some(Advice::CONTEXT),
+        command_change: None,
+        warning: Some(answer::warning),
+    },
+    plan_folders: &[".commandcode/plans"],
+    install: Install {
+        hooks: &[Part::hooks(
+            Place::own("settings.json", &[".commandcode/settings.json"]),
+            JsonHooks {
+                entry: &[
+                    ("type", Setting::Text("command")),
+                    ("command", Setting::ShimLine),
+                    // In seconds.
+                    ("timeout", Setting::Number(10)),
+                ],
+                ..JsonHooks::GROUPED
+            },
+        )],
+        server: &[
+            Part::server(Place::own("mcp.json", &[".mcp.json"]), Syntax::Json),
+            Part::own_file(
+                Place::own("skills/recall/SKILL.md", &[".commandcode/skills/recall/SKILL.md"]),
+                SKILL,
+            ),
+        ],
+        then: None,
+    },
+    history: Some(history::HISTORY),
+    ..AgentSpec::PLAIN
+};
+
+/// Longer texts are cut.
+const CAP: Cap = Cap { utf16_units: 4_000 };
+
+const FORMAT: Format = Format {
+    events: &[
+        EventSpec::answered("SessionStart", EventName::SessionStart, Wait::Start, CAP),
+        EventSpec::reported("PostToolUse", EventName::Tool),
+        EventSpec::reported("Stop", EventName::Stop),
+    ],
+    also: &[
+        ("pretooluse", Meaning::Is(EventName::ToolStart)),
+        // The names under which the record is read.
+        ("userpromptsubmit", Meaning::Is(EventName::Prompt)),
+    ],
+    tools: Tools(&[
+        ("read_file", Tool::Read),
+        ("read_multiple_files", Tool::Read),
+        ("write_file", Tool::Write),
+        ("edit_file", Tool::Edit),
+        ("shell_command", Tool::Command),
+        ("grep", Tool::Search),
+        ("glob", Tool::Search),
+        ("read_directory", Tool::Search),
+        ("web_fetch", Tool::Fetch),
+        ("web_search", Tool::Fetch),
+        ("todo_write", Tool::TodoList),
+        ("ask_user_question", Tool::Ask),
+    ]),
+    failures: FailureRules::COMMON,
+    ..Format::PLAIN
+};

@@ -67,6 +67,27 @@ fn played() -> Stage {
     stage
 }
 
+/// Three sessions that met the same error, in a repository whose code may be read.
+fn failed() -> Stage {
+    let stage = Stage::new().config("[context]\ncode = true\n").daemon();
+    let folder = stage.project();
+    let made = std::process::Command::new("git").args(["init", "-q"]).current_dir(&folder).status();
+    assert!(made.is_ok_and(|status| status.success()));
+    fs::create_dir_all(folder.join("src")).unwrap();
+    fs::write(folder.join("src/prices.rs"), "pub struct PriceImport;\n\npub fn import_prices() {}\n")
+        .unwrap();
+    for (number, id) in ["3a1f0c77", "5e92b4d0", "c80d16aa"].into_iter().enumerate() {
+        stage.ask(id, 1, "Import the prices");
+        let error = format!("error: could not acquire the lock of prices.db after {number}0 ms");
+        stage.ran(id, 1, "pnpm run import", Some(&error));
+        stage.ran(id, 2, "pkill -f worker", None);
+        stage.ran(id, 3, "pnpm run import", None);
+        stage.hook(&stage.event(id, "Stop", json!({"last_assistant_message": "The prices are imported."})));
+        stage.flush();
+    }
+    stage
+}
+
 /// Without what differs from run to run, and as wide as it was.
 fn settled(text: &str, stage: &Stage) -> String {
     const VARYING: [(&str, &str); 9] = [
@@ -130,6 +151,15 @@ fn the_page_of_screens_is_what_is_shown() {
         ("What is wrong", "doctor"),
     ] {
         capture(&mut page, &stage, heading, line);
+    }
+
+    let other = failed();
+    for (heading, line) in [
+        ("What made an error go away", "fix \"could not acquire the lock of prices.db\""),
+        ("What goes wrong again and again", "friction"),
+        ("Where the code declares a name", "outline import prices"),
+    ] {
+        capture(&mut page, &other, heading, line);
     }
 
     let mut command = stage.command("recall");

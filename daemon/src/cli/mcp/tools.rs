@@ -53,7 +53,7 @@ fn questions_about_calls() -> [Tool; 4] {
         ),
         tool(
             "friction",
-            "What goes wrong here again and again: failures, corrections, denied calls, workarounds.",
+            "What goes wrong here again and again, with how often and where.",
             json!({"since": {"type": "string"}}),
             &[],
         ),
@@ -71,7 +71,7 @@ pub(super) fn list(offer: Offer) -> Vec<Tool> {
             "Find what earlier sessions did, decided or learned. Returns an index: id, age, type, title, tokens.",
             json!({
                 "query": {"type": "string", "description": "Words, \"phrases\", -without, file:NAME, since:2d"},
-                "limit": {"type": "integer", "default": 20},
+                "limit": {"type": "integer"},
                 "type": {"type": "string", "description": "An observation's type, such as bugfix, decision, gotcha"},
                 "file": {"type": "string"},
                 "since": {"type": "string", "description": "2d, 3 weeks, a date"},
@@ -83,12 +83,12 @@ pub(super) fn list(offer: Offer) -> Vec<Tool> {
         ),
         tool(
             "timeline",
-            "What happened before and after an item, in order of time. Give its id, or a query whose best result is taken.",
+            "What happened before and after an item: give its id, or a query for it.",
             json!({
                 "id": id,
                 "query": {"type": "string"},
-                "before": {"type": "integer", "default": 5},
-                "after": {"type": "integer", "default": 5}
+                "before": {"type": "integer"},
+                "after": {"type": "integer"}
             }),
             &[],
         ),
@@ -101,7 +101,7 @@ pub(super) fn list(offer: Offer) -> Vec<Tool> {
         tool(
             "recent_context",
             "The newest observations of this project, as an index.",
-            json!({"limit": {"type": "integer", "default": 10}}),
+            json!({"limit": {"type": "integer"}}),
             &[],
         ),
         tool(

@@ -182,10 +182,13 @@ pub(crate) fn curve(judged: &[Judged]) -> String {
         let (told, today) = &judged.types;
         ObservationType::ALL.iter().any(|(kind, name)| name == told && Some(*kind) == *today)
     };
+    let wanted = || judged.iter().filter(|judged| judged.points.is_wanted);
     table.push_str(&format!(
-        "\n{} of {} have the type that a reader gave them.\n\n",
+        "\n{} of {} have the type that a reader gave them, {} of the {} that are wanted.\n\n",
         judged.iter().filter(is_true).count(),
-        judged.len()
+        judged.len(),
+        wanted().filter(is_true).count(),
+        wanted().count()
     ));
     table
 }

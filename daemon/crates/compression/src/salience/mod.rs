@@ -203,8 +203,14 @@ impl<'w> Salience<'w> {
         let used = RefCell::new(Vec::new());
         selection::select(&self.analysis, &self.windows, &values, known, budget, |chosen| {
             let value = values.get(chosen.window).copied().unwrap_or(0.0);
-            let subject = self.subject_of(chosen).filter(|subject| !used.borrow().contains(subject));
-            let told = self.word(chosen, subject)?;
+            let subject = self.subject_of(chosen);
+            let is_used = subject.is_some_and(|subject| used.borrow().contains(&subject));
+            let told = self.word(chosen, subject.filter(|_| !is_used))?;
+            // Without the subject, which is another note's title, only a title that stands alone is understood.
+            if is_used && !wording::stands_alone(&told.title) {
+                return None;
+            }
+            let subject = subject.filter(|_| !is_used);
             let kept = self.kept(&told, chosen, value);
             (kept >= least).then(|| used.borrow_mut().extend(subject))?;
             Some((told, kept))
@@ -260,6 +266,7 @@ impl<'w> Salience<'w> {
             Some(Piece {
                 text: &unit.text,
                 heading: unit.headings.last().map(|heading| heading.text.as_str()),
+                lead: unit.lead.as_deref(),
                 salience: self.units.get(number).copied().unwrap_or(0.0) as f32,
                 source: source.kind,
                 progress: unit.progress,

@@ -6,6 +6,9 @@ const ABBREVIATIONS: [&str; 20] = [
     "usw", "ca", "nr", "al", "p.s",
 ];
 
+/// A bracket that is not closed within so many bytes holds no sentence together.
+const LONGEST_BRACKET: usize = 300;
+
 /// The text with single spaces.
 pub(super) fn collapsed(text: &str) -> String {
     let mut single = String::with_capacity(text.len());
@@ -18,15 +21,22 @@ pub(super) fn collapsed(text: &str) -> String {
     single
 }
 
-/// The sentences of a paragraph. Points inside code spans, after abbreviations and before lower case end none.
+/// The sentences of a paragraph. Points inside code spans and brackets, after abbreviations and before lower case end none.
 pub(crate) fn sentences(paragraph: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut start = 0;
     let mut in_code = false;
+    // Brackets that are open, and closed further on.
+    let mut open = 0_usize;
     let mut letters = paragraph.char_indices().peekable();
     while let Some((at, letter)) = letters.next() {
         match letter {
             '`' => in_code = !in_code,
+            '(' if !in_code => {
+                let ahead = paragraph.floor_char_boundary(at + LONGEST_BRACKET);
+                open += usize::from(paragraph.get(at..ahead).is_some_and(|ahead| ahead.contains(')')));
+            }
+            ')' if !in_code => open = open.saturating_sub(1),
             // The full stop of Chinese and Japanese needs no gap behind it.
             '。' | '！' | '？' if !in_code => {
                 let end = at + letter.len_utf8();
@@ -37,7 +47,8 @@ pub(crate) fn sentences(paragraph: &str) -> Vec<&str> {
                 let behind = paragraph.get(at + 1..).unwrap_or_default();
                 let closed = behind.trim_start_matches(['"', '\'', ')', '*']);
                 let next = closed.trim_start_matches([' ', '\n']);
-                if closed.len() == next.len() {
+                let closing = behind.get(..behind.len() - closed.len()).unwrap_or_default();
+                if closed.len() == next.len() || open > closing.matches(')').count() {
                     continue;
                 }
                 let before = paragraph.get(start..at).unwrap_or_default();
@@ -51,6 +62,7 @@ pub(crate) fn sentences(paragraph: &str) -> Vec<&str> {
                 let end = paragraph.len() - closed.len();
                 found.push(paragraph.get(start..end).unwrap_or_default().trim());
                 start = paragraph.len() - next.len();
+                open = 0;
                 while letters.peek().is_some_and(|(at, _)| *at < start) {
                     letters.next();
                 }
@@ -81,6 +93,10 @@ mod tests {
             &["It runs `a. B` first.", "Then (it stops.)", "Done"],
         );
         check("1. First thing. Next", &["1. First thing.", "Next"]);
+        check(
+            "It casts (EXTRACT(EPOCH FROM ...) AS BIGINT). Then (see below it sums. Done",
+            &["It casts (EXTRACT(EPOCH FROM ...) AS BIGINT).", "Then (see below it sums.", "Done"],
+        );
         check("", &[]);
     }
 

@@ -38,6 +38,8 @@ pub struct Unit {
     pub is_subject: bool,
     /// Whether a line that ends with a colon leads to its list.
     pub is_led: bool,
+    /// That line, or the entry above a deeper one, without its colon.
+    pub lead: Option<String>,
     /// Whether it offers to go on. Only the session's last answer keeps such units, for what is open.
     pub is_offer: bool,
     /// Whether it is still to do.
@@ -94,6 +96,7 @@ fn plain(text: String, paragraph: usize) -> Unit {
         is_bold: false,
         is_subject: false,
         is_led: false,
+        lead: None,
         is_offer: false,
         progress: Progress::Unsaid,
     }
@@ -134,8 +137,10 @@ struct Reader<'a> {
     headings: Vec<Heading>,
     section: usize,
     paragraph: usize,
-    /// Whether the last paragraph ends with a colon.
-    is_led: bool,
+    /// The last sentence of the last paragraph, if it ends with a colon.
+    lead: Option<String>,
+    /// The entries above, with their depths.
+    above: Vec<(usize, String)>,
     remains: Remains,
     pending: Option<Pending<'a>>,
     code: Option<Code<'a>>,
@@ -177,7 +182,8 @@ impl<'a> Reader<'a> {
         if let Some((level, heading)) = heading(bare) {
             self.flush();
             self.section += 1;
-            self.is_led = false;
+            self.lead = None;
+            self.above.clear();
             self.remains = Remains::default();
             self.headings.retain(|above| above.level < level);
             let text = without_marks(heading).trim_end_matches(':').to_owned();
@@ -198,7 +204,8 @@ impl<'a> Reader<'a> {
             return;
         }
         let bare = bare.strip_prefix('>').map_or(bare, str::trim_start);
-        if bare.is_empty() {
+        // `> [!NOTE]` colours a box on GitHub.
+        if bare.is_empty() || bare.starts_with("[!") && bare.ends_with(']') {
             self.flush();
             return;
         }
@@ -228,7 +235,11 @@ impl<'a> Reader<'a> {
         }
         self.paragraph += 1;
         let said = if form == Form::Row { vec![text.as_str()] } else { sentences(&text) };
-        let is_led = self.is_led && matches!(form, Form::Item | Form::Row);
+        let is_entry = matches!(form, Form::Item | Form::Row);
+        self.above.retain(|(above, _)| is_entry && *above < depth);
+        let lead =
+            self.above.last().map(|(_, entry)| entry).or(self.lead.as_ref()).filter(|_| is_entry).cloned();
+        let is_led = self.lead.is_some() && is_entry;
         let inherited = match ticked {
             Progress::Unsaid => self.remains.of_paragraph(form, depth, &said, &self.headings),
             told => told,
@@ -247,13 +258,17 @@ impl<'a> Reader<'a> {
                 headings: self.headings.clone(),
                 is_bold: is_bold && number == 0,
                 is_led,
+                lead: lead.clone(),
                 progress,
                 is_first: number == 0,
                 ..plain((*sentence).to_owned(), self.paragraph)
             });
         }
+        let last = said.last().map(|last| last.trim_end_matches(':').to_owned());
         if form == Form::Prose {
-            self.is_led = said.last().is_some_and(|last| last.ends_with(':'));
+            self.lead = last.filter(|_| text.ends_with(':'));
+        } else if let Some(entry) = last.filter(|_| form == Form::Item && text.ends_with(':')) {
+            self.above.push((depth, entry));
         }
     }
 
@@ -334,8 +349,11 @@ fn of_headings(headings: &[Heading]) -> Progress {
     told.rfind(|told| *told != Progress::Unsaid).unwrap_or_default()
 }
 
-/// `---`, `***`, `═══`: three or more of the same sign.
+/// `---`, `***`, `═══`: three or more of the same sign. Also `★ Insight ─────`, the frame of a box.
 fn is_rule(line: &str) -> bool {
+    if line.contains("─────") {
+        return true;
+    }
     let mut signs = line.chars().filter(|sign| !sign.is_whitespace());
     let Some(first) = signs.next() else { return false };
     !first.is_alphanumeric()
@@ -436,6 +454,31 @@ mod tests {
                 "Row 1.4 c | d",
                 "Code 1.5 make test",
             ],
+        );
+    }
+
+    #[test]
+    fn frames_of_boxes_say_nothing() {
+        check(
+            "`★ Insight ─────────────`\nCarts round once.\n`────────────────────────`\n\n> [!NOTE]\n> Lines do not.",
+            &["Prose 0.1 Carts round once.", "Prose 0.2 Lines do not."],
+        );
+    }
+
+    #[test]
+    fn an_entry_knows_what_leads_to_it() {
+        let units = parse("Carts that are empty:\n- cost nothing\n- Gift cards:\n  - are lines\n\nThe end.");
+        let leads: Vec<(&str, Option<&str>)> =
+            units.iter().map(|unit| (unit.text.as_str(), unit.lead.as_deref())).collect();
+        assert_eq!(
+            leads,
+            [
+                ("Carts that are empty:", None),
+                ("cost nothing", Some("Carts that are empty")),
+                ("Gift cards:", Some("Carts that are empty")),
+                ("are lines", Some("Gift cards")),
+                ("The end.", None),
+            ]
         );
     }
 

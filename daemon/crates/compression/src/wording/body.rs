@@ -1,10 +1,12 @@
 //! Bodies: what the chosen pieces say beyond the title, each thing once.
 
 use super::Piece;
+use super::clause::{Opening, opening};
+use super::kind::is_of_testing;
 use super::never::{Within, never};
 use super::plain::{capitalized, plain};
 use super::subject::{is_generic, without_number};
-use super::title::Title;
+use super::title::{Title, is_code};
 use super::word::{content, phrases};
 
 /// What an observation says below its title.
@@ -28,8 +30,8 @@ pub(crate) fn body(pieces: &[Piece<'_>], title: Option<&Title>) -> Body {
     }
     let mut body = Body::default();
     let mut sentences: Vec<String> = Vec::new();
-    let mut label: Option<String> = None;
-    let mut heading = pieces.first().and_then(|piece| piece.heading);
+    let mut labelled = Labelled::default();
+    let mut heading = pieces.first().and_then(|piece| piece.about());
     // What the title leaves of its sentence goes on below it.
     let mut order: Vec<(usize, &Piece<'_>)> = pieces.iter().enumerate().collect();
     order.sort_by_key(|(at, _)| title.is_none_or(|title| title.piece != *at));
@@ -37,46 +39,76 @@ pub(crate) fn body(pieces: &[Piece<'_>], title: Option<&Title>) -> Body {
         let titled = title.filter(|title| title.piece == at);
         let text = titled.map_or_else(|| plain(piece.text), |title| continued(&plain(&title.rest)));
         let text = without_bracket(text.trim());
-        let is_chaff = titled.is_none() && never(piece.text, piece.source, Within::Earlier).is_some();
+        let is_chaff = titled.is_none()
+            && (never(piece.text, piece.source, Within::Earlier).is_some() || is_check(&text, piece.heading));
         if text.is_empty() || is_chaff || said.has(&text) && titled.is_none() {
             continue;
         }
-        let text = match piece.heading {
-            Some(new) if piece.heading != heading => {
-                heading = piece.heading;
+        let text = match piece.about() {
+            Some(new) if piece.about() != heading => {
+                heading = piece.about();
                 with_heading(new, &text, &said)
             }
             _ => text,
         };
         said.add(&text);
-        // A label says something together with what stands below it.
-        if text.ends_with(':') && titled.is_none() && text.chars().count() <= LONGEST_FACT {
-            label = Some(text);
-            continue;
-        }
-        let text = match label.take() {
-            Some(label) => format!("{label} {text}"),
-            None => text,
-        };
         let is_line =
             !text.ends_with(['.', '!', '?']) && text.chars().count() <= LONGEST_FACT && titled.is_none();
-        // A narrative first: facts alone say too little where no title leads to them.
-        if is_line && (title.is_some() || !sentences.is_empty()) {
-            body.facts.push(text);
+        // A label says something together with what stands below it.
+        if is_line && text.ends_with(':') {
+            labelled.end(&mut body, &mut sentences);
+            labelled.label = Some(text);
+        } else if is_line && labelled.label.is_some() {
+            labelled.lines.push(text);
+        } else if let Some(label) = labelled.label.take_if(|_| labelled.lines.is_empty()) {
+            sentences.push(format!("{label} {text}"));
         } else {
-            sentences.push(text);
+            labelled.end(&mut body, &mut sentences);
+            // A narrative first: facts alone say too little where no title leads to them.
+            match is_line && (title.is_some() || !sentences.is_empty()) {
+                true => body.facts.push(text),
+                false => sentences.push(text),
+            }
         }
     }
+    labelled.end(&mut body, &mut sentences);
     body.narrative = joined(&sentences);
     body
 }
 
-/// The rest of a sentence, marked as one where it cannot be read alone.
+/// Whether an entry says how a result is checked: `bun run lint — ensure that lint passes`. That is over when it is read.
+pub(super) fn is_check(text: &str, heading: Option<&str>) -> bool {
+    let is_entry = !text.ends_with(['.', '!', '?']) && text.chars().count() <= LONGEST_FACT;
+    is_entry && (is_code(text) || heading.is_some_and(is_of_testing))
+}
+
+/// A label with the lines below it.
+#[derive(Default)]
+struct Labelled {
+    label: Option<String>,
+    lines: Vec<String>,
+}
+
+impl Labelled {
+    /// Tells the lines with their label: one is a fact, several are a sentence, since the label is of all of them.
+    fn end(&mut self, body: &mut Body, sentences: &mut Vec<String>) {
+        let (Some(label), lines) = (self.label.take(), std::mem::take(&mut self.lines)) else { return };
+        match lines.as_slice() {
+            [] => {}
+            [line] => body.facts.push(format!("{label} {line}")),
+            _ => sentences.push(format!("{label} {}", lines.join("; "))),
+        }
+    }
+}
+
+/// The rest of a sentence, marked as one where it cannot be read alone: it joins, or it has no subject of its own.
 fn continued(rest: &str) -> String {
     const JOINING: &str = "which, who, whose, where, when, while, and, or, but, instead, rather, so, because, since, including, \
         not, than, with, without, via, as, unless, until, even";
     let first = rest.split_whitespace().next().unwrap_or_default();
-    match phrases(JOINING).any(|word| word == first) {
+    let is_whole = matches!(opening(rest), Opening::Subject | Opening::Imperative);
+    let goes_on = rest.starts_with(char::is_lowercase) && !is_whole;
+    match goes_on || phrases(JOINING).any(|word| word == first) {
         true => format!("… {rest}"),
         false => capitalized(rest),
     }
@@ -145,7 +177,14 @@ mod tests {
     use super::*;
 
     fn piece<'a>(text: &'a str, heading: Option<&'a str>) -> Piece<'a> {
-        Piece { text, heading, salience: 1.0, source: SourceKind::Answer, progress: Progress::Unsaid }
+        Piece {
+            text,
+            heading,
+            lead: None,
+            salience: 1.0,
+            source: SourceKind::Answer,
+            progress: Progress::Unsaid,
+        }
     }
 
     #[test]
@@ -193,6 +232,41 @@ mod tests {
         let title = title(&pieces).unwrap();
         let body = body(&pieces, Some(&title));
         assert_eq!(body.facts, ["What gift cards cost: a card is a line without a tax"]);
+    }
+
+    #[test]
+    fn a_label_of_several_lines_stands_before_all_of_them() {
+        let pieces = [
+            piece("The cart rounds its total once.", None),
+            piece("Gift cards are:", None),
+            piece("a line without a tax", None),
+            piece("never refunded", None),
+            piece("That holds for vouchers as well.", None),
+        ];
+        let title = title(&pieces).unwrap();
+        assert_eq!(
+            body(&pieces, Some(&title)).narrative,
+            "Gift cards are: a line without a tax; never refunded. That holds for vouchers as well."
+        );
+    }
+
+    #[test]
+    fn what_has_no_subject_goes_on_below_the_title() {
+        assert_eq!(continued("retried, then failed."), "… retried, then failed.");
+        assert_eq!(continued("use the till for refunds."), "Use the till for refunds.");
+        assert_eq!(continued("the till prints it."), "The till prints it.");
+    }
+
+    #[test]
+    fn how_a_result_is_checked_is_no_fact() {
+        let pieces = [
+            piece("The cart rounds its total once.", None),
+            piece("cargo test cart", None),
+            piece("open the shop and pay", Some("Verification")),
+            piece("a voucher is a line", Some("Vouchers")),
+        ];
+        let title = title(&pieces).unwrap();
+        assert_eq!(body(&pieces, Some(&title)).facts, ["a voucher is a line"]);
     }
 
     #[test]

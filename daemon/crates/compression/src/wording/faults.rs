@@ -17,6 +17,11 @@ pub(crate) fn manner(title: &str) -> [(&'static str, bool); 6] {
     .map(|(name, opening)| (name, opening == manner))
 }
 
+/// Whether a title names its subject and has no fault.
+pub(crate) fn stands_alone(title: &str) -> bool {
+    opening(title) == Opening::Subject && faults(title) == 0.0
+}
+
 /// The penalty of a title as a feature.
 pub(crate) fn title_faults(title: &str) -> f32 {
     faults(title)
@@ -50,6 +55,11 @@ pub(super) fn faults(text: &str) -> f32 {
         && words.iter().skip(1).take(2).any(|word| matches!(word.as_str(), "it" | "them" | "those" | "these"))
     {
         against += 0.5;
+    }
+    // `It unwraps those rows`, `every line in it`: which ones, was said before.
+    let said = format!(" {} ", words.join(" "));
+    if phrases("those, these, in it, of it, fixed by").any(|pointer| said.contains(&format!(" {pointer} "))) {
+        against += 0.4;
     }
     // `The fix is in cart.rs`: where, not what.
     let place = text.split_once(" is in ").or_else(|| text.split_once(" are in "));
@@ -113,7 +123,7 @@ fn leaning(text: &str, words: &[String]) -> f32 {
     const REFERENCES: &str = "at that point, at this point, at the time, in that case, in this case, in both cases, that way, \
     this way, either way, the same, the other, the others, the former, the latter, the rest, the second, the first, the above, \
     as above, on success, on failure, with that, with this, after that, after this, before that, before this, by then, \
-    for this, for that, to this, such a, such an";
+    for this, for that, to this, such a, such an, both, all three, each of them";
     let mut against = 0.0;
     let said = format!("{} ", words.join(" "));
     if phrases(REFERENCES).any(|opening| said.starts_with(&format!("{opening} "))) {

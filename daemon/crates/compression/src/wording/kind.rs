@@ -32,7 +32,7 @@ pub(crate) fn kind(
         titled: lowered(&titled),
         text: lowered(&text),
         heading,
-        opening: opening(&plain(first.text)),
+        opening: opening(&titled),
         source: first.source,
         progress: first.progress,
     };
@@ -117,16 +117,20 @@ pub(crate) fn says_why(said: &str) -> bool {
     phrases(WHY).any(|why| has(&text, why))
 }
 
+/// Whether a heading says that what stands below it is how a result is tested.
+pub(super) fn is_of_testing(heading: &str) -> bool {
+    let heading = lowered(&plain(heading));
+    phrases(TESTING).any(|step| has(&heading, step))
+}
+
 /// Whether a plan's entry is a step: an imperative below a heading of what is to be done, or anything about how the
 /// result is tested.
 pub(crate) fn is_step(said: &str, headings: &[&str]) -> bool {
     let text = plain(said);
     let (_, said) = super::subject::labelled(&text);
-    let below = |list: &str| {
-        headings.iter().any(|heading| phrases(list).any(|step| has(&lowered(&plain(heading)), step)))
-    };
     let orders = opening(&text) == Opening::Imperative || opening(said) == Opening::Imperative;
-    below(TESTING) || orders && below(STEPS)
+    let is_of_steps = |heading: &&str| phrases(STEPS).any(|step| has(&lowered(&plain(heading)), step));
+    headings.iter().any(|heading| is_of_testing(heading)) || orders && headings.iter().any(is_of_steps)
 }
 
 /// A type that a model gave, corrected where a rule is certain of another.
@@ -213,8 +217,8 @@ const STEPS: &str = "step, steps, files, file, verification, verify, changes, ch
     order, phase";
 
 /// Headings of how the result of a plan is tested.
-const TESTING: &str =
-    "verification, verify, tests, testing, test plan, test cases, test coverage, coverage, success criteria";
+const TESTING: &str = "verification, validation, verify, verified, checks, tests, testing, test plan, test cases, test coverage, coverage, \
+    success criteria";
 
 /// How often each type is right, in the order of [`ObservationType::ALL`]. A learned score counts by what it says beyond.
 const SHARES: [f32; 13] = [0.11, 0.07, 0.02, 0.08, 0.19, 0.2, 0.17, 0.02, 0.01, 0.04, 0.02, 0.07, 0.0];
@@ -334,7 +338,7 @@ impl Signs {
             return Some(Decision);
         }
         if self.progress == Progress::Left
-            || self.has_any("not pushed, unpushed, uncommitted, not committed, left unfixed, noted for later, to be done later")
+            || phrases("not pushed, unpushed, uncommitted, not committed, left unfixed, noted for later, to be done later").any(|p| has(&self.titled, p))
         {
             return Some(NextStep);
         }

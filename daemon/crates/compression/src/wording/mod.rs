@@ -25,7 +25,7 @@ mod typed;
 pub use alone::alone;
 pub(crate) use answered::answered;
 pub(crate) use body::body;
-pub(crate) use faults::{manner, title_faults};
+pub(crate) use faults::{manner, stands_alone, title_faults};
 pub(crate) use kind::{Typed, holds_beyond, is_step, kind, says_why, standing_kind, valid_kind};
 pub(crate) use never::{Never, Within, never};
 pub(crate) use open::{
@@ -73,9 +73,22 @@ pub(crate) struct Piece<'a> {
     pub text: &'a str,
     /// A heading above it: the nearest one.
     pub heading: Option<&'a str>,
+    /// The line that leads to its list, or the entry above it.
+    pub lead: Option<&'a str>,
     /// How much it matters, from about 0 to 2.
     pub salience: f32,
     pub source: SourceKind,
     /// Whether it is still to do.
     pub progress: Progress,
+}
+
+impl<'a> Piece<'a> {
+    /// What it is about, by what stands above it: a name, no sentence and no single word such as `Use`.
+    fn about(&self) -> Option<&'a str> {
+        let names = |lead: &&str| {
+            lead.split_whitespace().any(word::is_identifier)
+                || lead.contains(' ') && clause::opening(lead) == clause::Opening::Fragment
+        };
+        self.lead.filter(names).or(self.heading)
+    }
 }

@@ -171,7 +171,7 @@ fn by_marks(raw: &str) -> Option<Never> {
     const BOILERPLATE: &str = "Base directory for this skill, This session is being continued from, ARGUMENTS:, Co-Authored-By:, \
     Signed-off-by:, If you need specific details from before";
     // Programs mark what they write with tags of two words, `<ide_selection>`; HTML has none.
-    let tag = raw.strip_prefix('<').unwrap_or_default();
+    let tag = raw.strip_prefix("</").or_else(|| raw.strip_prefix('<')).unwrap_or_default();
     let name =
         tag.split(|c: char| !(c.is_ascii_lowercase() || c == '-' || c == '_')).next().unwrap_or_default();
     if name.contains(['-', '_']) || phrases(NOTICES).any(|notice| raw.starts_with(notice)) {
@@ -224,7 +224,11 @@ fn is_offer(lower: &str) -> bool {
     can also, if you'd like, if you want, if you like, soll ich, möchtest du, what do you prefer, what \
     would you, which do you, which style, what's your preference, which approach, which option, how \
     would you like, does that, please log in, please confirm, please try, could you, can you";
+    // How to try it: over when it is read.
+    const TRY: &str = "you can test, you can now test, you can try, you can now try, you can verify, you should now see, type /, \
+    type `/, run /, run `/";
     starts(lower, openings)
+        || phrases(TRY).any(|how| lower.contains(how))
         || lower.ends_with('?')
             && phrases("want me to, would you like me to, do you want me to, should i, shall i, do you prefer, or would you")
             .any(|offer| lower.contains(offer))
@@ -363,6 +367,8 @@ mod tests {
             "Want me to round the total too?",
             "Let me know if it should be rounded.",
             "The cart is slow, should I cache it?",
+            "Type `/reload` to see the new till in action",
+            "Once it is deployed, you can test with a voucher of your own",
         ] {
             check(text, Some(Never::Offer));
         }

@@ -1,5 +1,6 @@
 //! Titles: of some pieces, the statement that stands alone in an index line.
 
+use super::body::is_check;
 use super::clause::{Border, Cut, Opening, cut, opening, trimmed};
 use super::commit::Conventional;
 use super::faults::faults;
@@ -39,11 +40,13 @@ pub(crate) fn title(pieces: &[Piece<'_>]) -> Option<Title> {
 
 /// Titles that a piece may give, each with its worth.
 fn of_piece(pieces: &[Piece<'_>], at: usize, piece: Piece<'_>) -> Vec<(f32, Title)> {
-    let text = plain(piece.text);
+    // A label in code may have its own colon: `` `Caused by:`: the pool is empty ``.
+    let text = plain(piece.text).replace(":: ", ": ");
     let text = without_teller(&without_opening(without_speaker(without_count(&text))));
     if text.is_empty()
         || text.ends_with(['?', ':', ','])
         || is_code(&text)
+        || is_check(&text, piece.heading)
         || never(piece.text, piece.source, Within::Earlier).is_some()
     {
         return Vec::new();
@@ -142,7 +145,7 @@ fn forms(pieces: &[Piece<'_>], at: usize, piece: Piece<'_>, text: &str) -> Vec<F
         Label::None => {}
     }
     let plainly = form(None, if label_of(text) == Label::Generic { said } else { text }, 0.0);
-    if let Some(heading) = of_heading(piece.heading, text)
+    if let Some(heading) = of_heading(piece.about(), text)
         && (plainly.needs_subject() || plainly.opening == Opening::Imperative)
     {
         let said = uncapitalized(if matches!(label_of(text), Label::Generic) { said } else { text });
@@ -443,16 +446,16 @@ fn without_teller(text: &str) -> String {
 }
 
 /// Whether a line is code or a command rather than words.
-fn is_code(text: &str) -> bool {
+pub(super) fn is_code(text: &str) -> bool {
     let marks = text
         .chars()
         .filter(|c| matches!(c, '{' | '}' | ';' | '=' | '$' | '|' | '<' | '>' | '\\' | '&'))
         .count();
     let words: Vec<&str> = text.split_whitespace().collect();
     let first = words.first().copied().unwrap_or_default();
-    const COMMANDS: [&str; 20] = [
+    const COMMANDS: [&str; 23] = [
         "cargo", "git", "npm", "pnpm", "npx", "yarn", "bun", "go", "make", "cd", "mise", "pip", "pytest",
-        "docker", "curl", "gh", "func", "let", "const", "import",
+        "docker", "curl", "gh", "bash", "corepack", "uv", "func", "let", "const", "import",
     ];
     let is_command = COMMANDS.contains(&first)
         && words.get(1).is_some_and(|second| {

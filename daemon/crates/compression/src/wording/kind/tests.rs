@@ -8,7 +8,7 @@ use ObservationType as T;
 fn check(source: SourceKind, heading: Option<&str>, text: &str, expected: T) {
     let is_left = heading.is_some_and(names_what_is_left) || is_left(text);
     let progress = if is_left && source != SourceKind::Prompt { Progress::Left } else { Progress::Unsaid };
-    let piece = Piece { text, heading, salience: 1.0, source, progress };
+    let piece = Piece { text, heading, lead: None, salience: 1.0, source, progress };
     assert_eq!(kind(&[piece], None, Typed::ByUser, None), expected, "{text}");
 }
 
@@ -17,6 +17,7 @@ fn a_word_of_what_is_open_counts_in_the_titles_sentence() {
     let piece = |text| Piece {
         text,
         heading: None,
+        lead: None,
         salience: 1.0,
         source: SourceKind::Answer,
         progress: Progress::Unsaid,
@@ -49,6 +50,7 @@ fn a_commit_is_what_its_author_calls_it() {
     let piece = Piece {
         text: "The total of a cart is the sum of its lines",
         heading: None,
+        lead: None,
         salience: 1.0,
         source: SourceKind::Commit,
         progress: Progress::Unsaid,
@@ -148,6 +150,7 @@ fn what_is_left_beneath_a_title_does_not_type_it() {
         let piece = |text| Piece {
             text,
             heading: None,
+            lead: None,
             salience: 1.0,
             source: SourceKind::Answer,
             progress: if is_left(text) { Progress::Left } else { Progress::Unsaid },
@@ -164,7 +167,7 @@ fn what_is_left_beneath_a_title_does_not_type_it() {
 fn only_what_the_user_typed_is_a_standing_wish() {
     let of = |source, typed, text| {
         kind(
-            &[Piece { text, heading: None, salience: 1.0, source, progress: Progress::Unsaid }],
+            &[Piece { text, heading: None, lead: None, salience: 1.0, source, progress: Progress::Unsaid }],
             None,
             typed,
             None,

@@ -4,7 +4,7 @@ use super::super::Progress;
 use super::*;
 
 fn piece<'a>(text: &'a str, heading: Option<&'a str>, salience: f32) -> Piece<'a> {
-    Piece { text, heading, salience, source: SourceKind::Answer, progress: Progress::Unsaid }
+    Piece { text, heading, lead: None, salience, source: SourceKind::Answer, progress: Progress::Unsaid }
 }
 
 #[track_caller]
@@ -206,5 +206,40 @@ proptest::proptest! {
             proptest::prop_assert!(!found.text.ends_with(['?', ':', '…']));
             proptest::prop_assert!(found.text.chars().any(char::is_alphabetic));
         }
+    }
+}
+
+#[test]
+fn the_line_above_a_list_says_what_an_entry_is_about() {
+    let entry = |text, lead| Piece { lead: Some(lead), ..piece(text, None, 1.0) };
+    check(&[entry("rounds once", "Carts of the shop")], "Carts of the shop: rounds once");
+    // A sentence is not put before another.
+    check(&[entry("vouchers are lines of the cart", "It has three rules")], "Vouchers are lines of the cart");
+}
+
+#[test]
+fn a_label_loses_its_own_colon() {
+    check_one(
+        "`Caused by:`: the pool of the till is empty",
+        None,
+        "Caused by: the pool of the till is empty",
+    );
+}
+
+#[test]
+fn what_points_back_is_no_title_where_another_stands() {
+    for pointing in [
+        "Both tills are open at night",
+        "Changed the till so that it unwraps those rows",
+        "Every row in it has a price of its own",
+        "Fixed by closing the drawer of the till first",
+    ] {
+        check(
+            &[
+                piece(pointing, None, 1.0),
+                piece("`Printer::wait` ends when the drawer of the till is closed", None, 1.0),
+            ],
+            "Printer::wait ends when the drawer of the till is closed",
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Warns if events cannot be stored or were lost, or if an agent's hooks are gone.
+//! Warns if events cannot be stored or were lost.
 //!
 //! A hook that cannot store its event prints nothing, because the agent would show that to the model. Instead, the
 //! next command that a person runs prints the warning.
@@ -13,11 +13,7 @@ use recall_protocol::frame::Deadline;
 use recall_protocol::losses::{Losses, Lost};
 use recall_protocol::paths::Paths;
 
-use super::client::{Soon, this_folder};
-use super::install::inspection::{has_connected, vanished};
-use super::terminal::{WARNING, ago};
-use recall_agents::AGENTS;
-use recall_protocol::query::Glance;
+use super::terminal::WARNING;
 
 /// How long a live daemon may take to accept a connection.
 const LIVES_WITHIN: Duration = Duration::from_millis(200);
@@ -100,24 +96,4 @@ pub fn warn() {
         losses.told();
     }
     let _ = writeln!(err, "  hint: Run `recall doctor` for details.");
-}
-
-/// Prints a warning on stderr for each agent whose hooks are gone.
-pub fn warn_of_vanished_hooks() {
-    if !has_connected(AGENTS) {
-        return;
-    }
-    // Without a daemon nothing is known of when they reported.
-    let Ok(mut soon) = Soon::connect() else { return };
-    let Some(glance) = soon.ask(Glance { folder: this_folder() }) else { return };
-    let mut err = anstream::AutoStream::auto(std::io::stderr().lock());
-    for (spec, last) in vanished(AGENTS, &glance.reported) {
-        let (title, name) = (spec.title, spec.name);
-        let _ = writeln!(
-            err,
-            "{WARNING}warning:{WARNING:#} the hooks of {title} are gone; it last reported {}.\n  hint: Run `recall \
-             install --agent {name}`, or `recall uninstall --agent {name}` if they are to stay away.",
-            ago(last)
-        );
-    }
 }

@@ -10,6 +10,7 @@ pub mod terminal;
 pub mod filter;
 pub mod page;
 pub mod keeping;
+pub mod vanished_hooks;
 pub mod in_the_way;
 pub(crate) mod consent;
 pub mod daemon;
@@ -378,7 +379,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         keeping::warn();
     }
     if of_hooks {
-        keeping::warn_of_vanished_hooks();
+        vanished_hooks::warn();
     }
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,13 +1,13 @@
 //! Bodies: what the chosen pieces say beyond the title, each thing once.
 
-use super::Piece;
+use super::check::is_check;
 use super::clause::{Opening, opening};
-use super::kind::is_of_testing;
 use super::never::{Within, never};
 use super::plain::{capitalized, plain};
 use super::subject::{is_generic, without_number};
-use super::title::{Title, is_code};
+use super::title::Title;
 use super::word::{content, phrases};
+use super::{LONGEST_FACT, Piece};
 
 /// What an observation says below its title.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,9 +17,6 @@ pub(crate) struct Body {
     /// Short lines.
     pub facts: Vec<String>,
 }
-
-/// A longer entry is a sentence of the narrative.
-const LONGEST_FACT: usize = 140;
 
 /// What the title leaves of the pieces: sentences for the narrative, short entries of lists as facts. A piece that says
 /// nothing that was not said is left out. Headings that name something stand in front of the first piece below them.
@@ -74,12 +71,6 @@ pub(crate) fn body(pieces: &[Piece<'_>], title: Option<&Title>) -> Body {
     labelled.end(&mut body, &mut sentences);
     body.narrative = joined(&sentences);
     body
-}
-
-/// Whether an entry says how a result is checked: `bun run lint — ensure that lint passes`. That is over when it is read.
-pub(super) fn is_check(text: &str, heading: Option<&str>) -> bool {
-    let is_entry = !text.ends_with(['.', '!', '?']) && text.chars().count() <= LONGEST_FACT;
-    is_entry && (is_code(text) || heading.is_some_and(is_of_testing))
 }
 
 /// A label with the lines below it.

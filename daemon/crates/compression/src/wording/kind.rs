@@ -1,10 +1,11 @@
 //! Types: a few clear rules, and behind them what the signs of a text and a learned score say together.
 
+use super::check::is_of_testing;
 use super::clause::{Opening, opening};
 use super::commit::Conventional;
 use super::plain::plain;
 use super::typed::{is_report, typed_words};
-use super::word::{bare, content, is_base_verb, is_english, is_identifier, phrases};
+use super::word::{bare, content, has, is_base_verb, is_english, is_identifier, lowered, phrases};
 use super::{Piece, Progress, SourceKind};
 use recall_domain::material::{BatchMaterial, CallOutcome, Step};
 use recall_domain::observation::ObservationType;
@@ -117,12 +118,6 @@ pub(crate) fn says_why(said: &str) -> bool {
     phrases(WHY).any(|why| has(&text, why))
 }
 
-/// Whether a heading says that what stands below it is how a result is tested.
-pub(super) fn is_of_testing(heading: &str) -> bool {
-    let heading = lowered(&plain(heading));
-    phrases(TESTING).any(|step| has(&heading, step))
-}
-
 /// Whether a plan's entry is a step: an imperative below a heading of what is to be done, or anything about how the
 /// result is tested.
 pub(crate) fn is_step(said: &str, headings: &[&str]) -> bool {
@@ -151,20 +146,6 @@ pub(crate) fn valid_kind(given: ObservationType, title: &str, narrative: &str) -
         Decision if title.split_whitespace().count() < 3 => Discovery,
         other => other,
     }
-}
-
-/// Words with a space around each, so that phrases are found whole.
-fn lowered(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push(' ');
-    for word in text.split_whitespace() {
-        let word = bare(word);
-        if !word.is_empty() {
-            out.push_str(&word);
-            out.push(' ');
-        }
-    }
-    out
 }
 
 struct Signs {
@@ -215,10 +196,6 @@ const CHOSEN: &str = "decided, decision, ruling, decided against, chose, chosen,
 /// Headings of what is to be done. Its entries are steps, and no decisions.
 const STEPS: &str = "step, steps, files, file, verification, verify, changes, change, tests, testing, implementation, task, tasks, \
     order, phase";
-
-/// Headings of how the result of a plan is tested.
-const TESTING: &str = "verification, validation, verify, verified, checks, tests, testing, test plan, test cases, test coverage, coverage, \
-    success criteria";
 
 /// How often each type is right, in the order of [`ObservationType::ALL`]. A learned score counts by what it says beyond.
 const SHARES: [f32; 13] = [0.11, 0.07, 0.02, 0.08, 0.19, 0.2, 0.17, 0.02, 0.01, 0.04, 0.02, 0.07, 0.0];
@@ -510,15 +487,6 @@ fn turns_against(text: &str) -> bool {
             }
             _ => !rest.starts_with(|c: char| c.is_alphanumeric()),
         })
-    })
-}
-
-/// Whether a phrase stands among words that have spaces around them.
-fn has(text: &str, phrase: &str) -> bool {
-    text.match_indices(phrase).any(|(at, _)| {
-        let before = text.get(..at).unwrap_or_default();
-        let after = text.get(at + phrase.len()..).unwrap_or_default();
-        before.ends_with(' ') && after.starts_with(' ')
     })
 }
 

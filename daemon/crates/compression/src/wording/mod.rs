@@ -9,6 +9,7 @@ mod plain;
 mod clause;
 mod commit;
 mod subject;
+mod check;
 mod faults;
 mod title;
 mod body;
@@ -66,6 +67,9 @@ pub enum SourceKind {
     /// A task that was set for later or for somebody else.
     Task,
 }
+
+/// A longer entry is a sentence of the narrative.
+const LONGEST_FACT: usize = 140;
 
 /// A sentence or list entry that was chosen, in the order of its text.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,13 +1,13 @@
 //! Titles: of some pieces, the statement that stands alone in an index line.
 
-use super::body::is_check;
+use super::check::{is_check, is_code};
 use super::clause::{Border, Cut, Opening, cut, opening, trimmed};
 use super::commit::Conventional;
 use super::faults::faults;
 use super::never::{Within, never};
 use super::plain::{capitalized, is_balanced, plain, without_list_mark};
 use super::subject::{Label, labelled, of_heading, of_sentence};
-use super::word::{bare, content, is_file, is_identifier, is_past, is_surely_finite};
+use super::word::{bare, content, is_file, is_identifier, is_past};
 use super::{Piece, SourceKind};
 
 /// Characters of a title.
@@ -443,29 +443,6 @@ fn without_teller(text: &str) -> String {
         }
         _ => text.to_owned(),
     }
-}
-
-/// Whether a line is code or a command rather than words.
-pub(super) fn is_code(text: &str) -> bool {
-    let marks = text
-        .chars()
-        .filter(|c| matches!(c, '{' | '}' | ';' | '=' | '$' | '|' | '<' | '>' | '\\' | '&'))
-        .count();
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let first = words.first().copied().unwrap_or_default();
-    const COMMANDS: [&str; 23] = [
-        "cargo", "git", "npm", "pnpm", "npx", "yarn", "bun", "go", "make", "cd", "mise", "pip", "pytest",
-        "docker", "curl", "gh", "bash", "corepack", "uv", "func", "let", "const", "import",
-    ];
-    let is_command = COMMANDS.contains(&first)
-        && words.get(1).is_some_and(|second| {
-            !is_surely_finite(&bare(second)) && second.chars().all(|c| !c.is_uppercase())
-        });
-    let is_comment = text.starts_with("//") || text.starts_with("/*") || text.contains(" // ");
-    is_comment
-        || marks * 8 > text.chars().count()
-        || is_command
-        || (words.len() < 4 && words.iter().all(|word| is_identifier(word)))
 }
 
 /// A capitalized word inside the sentence.

@@ -267,6 +267,29 @@ pub(super) fn content(text: &str) -> Vec<String> {
     found
 }
 
+/// Words with a space around each, so that phrases are found whole.
+pub(super) fn lowered(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push(' ');
+    for word in text.split_whitespace() {
+        let word = bare(word);
+        if !word.is_empty() {
+            out.push_str(&word);
+            out.push(' ');
+        }
+    }
+    out
+}
+
+/// Whether a phrase stands among words that have spaces around them.
+pub(super) fn has(text: &str, phrase: &str) -> bool {
+    text.match_indices(phrase).any(|(at, _)| {
+        let before = text.get(..at).unwrap_or_default();
+        let after = text.get(at + phrase.len()..).unwrap_or_default();
+        before.ends_with(' ') && after.starts_with(' ')
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -75,7 +75,7 @@ fn a_hostile_file_reaches_no_setting_no_command_and_no_address() {
         },
         b"",
     );
-    assert!(told.stdout.contains("not read"), "{}", told.stdout);
+    assert!(told.stdout.contains("is ignored"), "{}", told.stdout);
 }
 
 #[test]

@@ -348,7 +348,7 @@ fn a_model_comes_from_a_file_a_folder_or_an_address() {
     assert!(said.stdout.contains("a.tar was not read"), "{said:?}");
     let said = get(&installed, &["--from", "/nowhere/at/all"]);
     assert_eq!(said.code(), 1, "{said:?}");
-    assert!(said.stderr.contains("There is no /nowhere/at/all"), "{said:?}");
+    assert!(said.stderr.contains("/nowhere/at/all does not exist"), "{said:?}");
     for from in [
         named(place("a.whl")),
         named(place("a.tar")),

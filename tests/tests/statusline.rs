@@ -74,7 +74,7 @@ fn hooks_that_are_gone_are_named() {
         "{}",
         told(&["statusline"])
     );
-    assert!(told(&["ctl", "status"]).contains("those of Claude Code are gone; it last reported"));
+    assert!(told(&["ctl", "status"]).contains("the hooks of Claude Code are gone; it last reported"));
     let warned = |arguments: &[&str]| stage.recall(arguments.iter().copied()).stderr;
     let next = warned(&["search", "anything"]);
     assert!(next.contains("warning: the hooks of Claude Code are gone; it last reported"), "{next}");

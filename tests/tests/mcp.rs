@@ -348,7 +348,7 @@ fn the_inspector_finds_nothing_to_warn_of() {
         told["content"][0]["text"].as_str().unwrap().to_owned()
     };
     let tools = inspect(&["--method", "tools/list", "--strict"]);
-    assert_eq!(tools["tools"].as_array().unwrap().len(), 10, "{tools}");
+    assert_eq!(tools["tools"].as_array().unwrap().len(), 11, "{tools}");
     let index = call("search", "query=cart rounding");
     let id = first_item(&index).strip_prefix('#').unwrap().split_whitespace().next().unwrap();
     assert!(call("get_observations", &format!("ids=[{id}]")).contains("Rounding happens once"));

@@ -81,7 +81,7 @@ fn what_reads_like_instructions_is_told_nowhere_until_a_person_keeps_it() {
     let count = apart.len();
     for (arguments, said) in [
         (vec!["sync"], format!("{count} items read like instructions to a model: `recall review` shows")),
-        (vec!["doctor"], format!("{count} items that came through team (a folder) read like instructions")),
+        (vec!["doctor"], format!("through team (a folder): {count} items of others read like instructions")),
         (vec!["ctl", "status"], format!("{count} for your review")),
         (
             vec!["ctl", "status", "--prometheus"],

@@ -63,16 +63,13 @@ pub(super) fn tell(share: &ShareAnswer, out: &mut dyn Write) -> anyhow::Result<(
     let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
     let open = if share.encrypted { "" } else { ", not encrypted" };
     writeln!(out, "{BOLD}{project}{BOLD:#} through {remote} {DIM}{}{DIM:#}{open}", share.url)?;
-    let waiting = match logged.saturating_sub(*sent) {
-        0 => "all sent".to_owned(),
-        waiting => format!("{waiting} waiting"),
-    };
     let changes = counted(count(*logged), "change", "changes");
-    writeln!(
-        out,
-        "  from here: {changes}, {waiting}; from others: {}",
-        counted(count(*received), "item", "items")
-    )?;
+    let sent = match (*logged, logged.saturating_sub(*sent)) {
+        (0, _) => "nothing yet".to_owned(),
+        (_, 0) => format!("{changes}, all sent"),
+        (_, waiting) => format!("{changes}, {waiting} waiting"),
+    };
+    writeln!(out, "  from here: {sent}; from others: {}", counted(count(*received), "item", "items"))?;
     if let Some(error) = &share.error {
         let next =
             share.next_try.map(|at| format!("; next try at {}", terminal::time(at))).unwrap_or_default();

@@ -145,10 +145,10 @@ fn sharing(area: &mut Area<'_>, remotes: &[RemoteState]) {
             );
         }
         if *quarantined > 0 {
-            let items = counted(*quarantined, "item", "items");
+            let items = counted(*quarantined, "item of others reads", "items of others read");
             area.note(
                 format!(
-                    "{items} that came through {remote} read like instructions to a model, and are kept apart"
+                    "through {remote}: {items} like instructions to a model, and recall keeps that apart"
                 ),
                 "`recall review` shows them, and lets them in or not.",
             );

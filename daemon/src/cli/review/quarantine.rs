@@ -23,10 +23,7 @@ pub(super) fn list(found: &UnreviewedAnswer, out: &mut dyn Write) -> std::io::Re
     }
     let count = usize::try_from(*quarantined_in_all).unwrap_or(usize::MAX);
     let items = counted(count, "item of others reads", "items of others read");
-    writeln!(
-        out,
-        "{WARNING}{items} like instructions to a model{WARNING:#}, and are kept apart until you decide:"
-    )?;
+    writeln!(out, "{WARNING}{items} like instructions to a model{WARNING:#}. Kept apart until you decide:")?;
     for item in quarantined {
         show(item, out)?;
     }

@@ -165,6 +165,21 @@ mod tests {
         }
     }
 
+    /// What a tool answers is stored already. Kept with its call it would outlive a `recall forget`.
+    #[test]
+    fn every_tool_counts_as_a_call_of_recall_itself() {
+        use recall_domain::redaction::own_calls::is_own;
+
+        for tool in list(Offer { writing: McpWriting::On, code: Code::Told }) {
+            assert!(
+                is_own(&format!("mcp__recall__{}", tool.name), "{}"),
+                "{} is missing in `TOOLS`",
+                tool.name
+            );
+        }
+        assert!(!is_own("mcp__recall__unknown", "{}"));
+    }
+
     #[test]
     fn nothing_writes_unless_it_is_allowed() {
         let names = |writing| {

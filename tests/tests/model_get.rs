@@ -114,7 +114,7 @@ fn one_command_installs_the_model_and_searches_go_by_meaning() {
         assert!(said.stdout.contains(told), "no {told:?} in {said:?}");
     }
     // The daemon has read it, or is about to tell how much waits.
-    assert!(said.stdout.contains("vectors") || said.stdout.contains("is being made"), "{said:?}");
+    assert!(said.stdout.contains("vectors") || said.stdout.contains("index by meaning"), "{said:?}");
     stage.flush();
     finds_the_login(&stage);
     assert_eq!(embedding(&stage)["waiting"], 0);

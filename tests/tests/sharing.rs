@@ -372,7 +372,7 @@ fn status_doctor_and_metrics_tell_of_the_sharing() {
     remember(&mia, MOSS);
     mia.recall(["sync", "--now"]);
     let told = mia.recall(["ctl", "status"]).stdout;
-    assert!(told.contains("1 waiting") && told.contains("is not there"), "{told}");
+    assert!(told.contains("1 waiting") && told.contains("does not exist"), "{told}");
     let said = mia.recall(["doctor"]).stdout;
     assert!(said.contains("sharing through team (a folder) has failed, and 1 changes wait"), "{said}");
     let told = metrics(&mia);
@@ -790,13 +790,13 @@ fn a_folder_that_is_gone_or_another_one_is_named_and_costs_nothing() {
         assert!(said.code() == 1 && said.stdout.contains(expected), "{expected}: {said:?}");
     };
     remember(&mia, RULE);
-    failing("is not there");
+    failing("does not exist");
     std::fs::create_dir(shared.path()).unwrap();
     failing("it may not be mounted");
     assert_eq!(shared.parts(), Vec::<PathBuf>::new());
     std::fs::write(shared.path().join("recall-sync.json"), "{\"format\":\"recall-sync\",\"id\":\"another\"}")
         .unwrap();
-    failing("is not the folder that was there before");
+    failing("is a different folder than before");
     std::fs::remove_dir_all(shared.path()).unwrap();
     std::fs::rename(&aside, shared.path()).unwrap();
     let state = sync(&mia);

@@ -272,14 +272,14 @@ fn a_wrong_key_writes_nothing_and_mistakes_are_told_with_the_way_out() {
     refused(&mia, &["team", "members", "team"], "has no key");
     let words = begin(&mia);
     refused(&mia, &["team", "init", "team"], "This machine is in the team already");
-    refused(&eve, &["team", "init", "team"], "there is a team already");
+    refused(&eve, &["team", "init", "team"], "the team already exists");
     let of_ben = begin(&ben);
     for wrong in [of_ben.as_str(), "one two", ""] {
         assert!(!joins_by(&eve, wrong), "{wrong}");
     }
     assert!(joins_by(&eve, &words));
-    refused(&mia, &["team", "remove", "team", "nobody"], "no such member");
-    refused(&mia, &["team", "remove", "team", "mia"], "no such member");
+    refused(&mia, &["team", "remove", "team", "nobody"], "no member, or several");
+    refused(&mia, &["team", "remove", "team", "mia"], "no member, or several");
     share(&eve);
     refused(&eve, &["team", "leave", "team"], "still shared");
     done(&eve.recall(["unshare"]));

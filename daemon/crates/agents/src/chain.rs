@@ -5,9 +5,9 @@ use std::collections::HashMap;
 /// Whether a record connects to its prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Link {
-    /// It connects to the last prompt read in its chain, or to the beginning.
+    /// Its prompt, or the beginning, is in the same unbroken chain.
     Whole,
-    /// A record between it and its prompt is missing, perhaps the prompt itself.
+    /// A record between it and its prompt is missing, or the prompt itself.
     Broken,
 }
 
@@ -16,12 +16,12 @@ pub(super) enum Link {
 pub(super) struct Chain(HashMap<String, Link>);
 
 impl Chain {
-    /// Begins a new chain with a prompt, whatever is missing before it.
+    /// Starts a new chain with a prompt, whatever is missing before it.
     pub(super) fn begin(&mut self, id: &str) {
         self.0.insert(id.to_owned(), Link::Whole);
     }
 
-    /// Adds a record. The very first may follow a missing one, because a copy or the end of a file begins in the
+    /// Adds a record. The first record may follow a missing one, because a copy or the end of a file begins in the
     /// middle.
     pub(super) fn follow(&mut self, id: &str, parent: Option<&str>) -> Link {
         let link = match parent {

@@ -4,18 +4,17 @@ use serde_json::Value;
 
 use super::AgentSpec;
 
-/// A recorded session, and hooks of two others in the same project: one that was open before it, and one that starts after
-/// it.
+/// A recorded session, and hooks of two other sessions in the same project: one started before it, and one after it.
 pub struct DemoSession {
     pub spec: &'static AgentSpec,
     /// The agent's id of the recorded session.
     pub session: String,
     pub hooks: Vec<DemoHook>,
-    /// The start of the session that is open all the time.
+    /// The start of the session that stays open.
     pub open: Value,
     /// The start of the next session.
     pub start: Value,
-    /// A prompt of the session that was open before.
+    /// A prompt of the session that stays open.
     pub prompt: Value,
     /// The text of that prompt.
     pub question: String,

@@ -1,9 +1,9 @@
 //! Whether a call failed, as the agent reports it.
 //!
-//! Agents report failure in different places: a separate event, a flag or an exit code in the result, an error beside
-//! it. All code that depends on it uses [`FailureRules::error_text`], so the answer is the same everywhere. A command's
-//! output does not say for certain how the command ended. So only its last lines are searched, for the line that the
-//! agent's program adds.
+//! Agents report failure in different places: a separate event, a flag or an exit code in the result, an error next
+//! to it. All code that depends on it uses [`FailureRules::error_text`], so the answer is the same everywhere. A
+//! command's output is no reliable sign of how the command ended. So only its last lines are searched, for the line
+//! that the agent's program adds.
 
 use super::json::{self, Fields, objects};
 
@@ -90,7 +90,7 @@ impl FailureRules {
             let code = self.exit_code(payload).or_else(|| self.exit_code_in(result));
             said.extend(code.map(|code| format!("Exit code {code}")));
             said.extend(result.texts());
-            // A string with a result inside has been read as that.
+            // A string that contains a result was parsed above.
             let is_read = |response: &&str| response.starts_with('"') && !result.objects.is_empty();
             said.extend(response.filter(|response| !is_read(response)).and_then(text_of));
         }
@@ -300,7 +300,7 @@ mod tests {
             r#"{"exit_code":"0","is_error":"false","ok":"true"}"#,
             r#"{"exit_code":""}"#,
             r#"{"exit_status":"running","returncode":0}"#,
-            // The text of a file or of a command.
+            // The content of a file, or a command's output.
             r#""{\"isError\":true}""#,
             r#""is_error: true""#,
             r#""<exit code 0>""#,

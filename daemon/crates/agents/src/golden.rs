@@ -1,4 +1,4 @@
-//! The event that each recorded payload becomes, and the bytes of its answer.
+//! Snapshot of the event that each recorded payload becomes, and of the bytes of its answer.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ fn delivery(agent: &str, path: &Path) -> Deliver {
     }
 }
 
-/// The start of a text, on one line.
+/// The beginning of a text, on one line.
 fn short(text: &str) -> String {
     const LENGTH: usize = 900;
     let line = text.replace("\\n", " ");

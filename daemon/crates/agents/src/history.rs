@@ -1,7 +1,8 @@
-//! Reads the sessions that an agent has recorded, as the hook events that would have reported them.
+//! Reads the sessions that an agent has recorded, as hook events.
 //!
-//! So an imported session is handled like any other, by the same readers and rules. An event's id is made from the
-//! record's own id, so an event that was imported before is recognised, even in the copy of a forked session.
+//! So an imported session is handled like a reported one, by the same readers and rules. An event's id is derived
+//! from the record's own id. So an event that was imported before is recognised, even in the copy of a forked
+//! session.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -19,45 +20,46 @@ use super::format::payload::{EVENT_FIELD, TOOL};
 use super::{AgentSpec, ReplyRequest};
 use recall_system::trusted_file::FILE;
 
-/// A longer line is skipped, in bytes. Only request snapshots and pictures are that long.
+/// The maximum length of a line, in bytes. Longer lines are skipped; only request snapshots and pictures are that
+/// long.
 const LONGEST_LINE: u64 = 64 << 20;
-/// How much of a file's beginning is read to find whose copy it is: bytes, and lines.
+/// How much of a file's beginning is read to find the session that it is a copy of: bytes, and lines.
 const HEAD: u64 = 1 << 20;
 const FIRST_LINES: usize = 40;
-/// How many places in a damaged line are tried as the beginning of a record.
+/// The maximum number of positions in a damaged line that are tried as the beginning of a record.
 const MOST_STARTS: usize = 4_096;
-/// The session of a file without a beginning. It is never sent.
+/// The session id of a file whose beginning is missing. It is never sent.
 const NAMELESS: &str = "tail";
-/// Of a record longer than this many bytes only an outline is kept. The contents of calls are read again when they are
+/// Records longer than this many bytes are kept as an outline. The contents of calls are read again when they are
 /// sent.
 const OUTLINE_FROM: u64 = 16 << 20;
 /// Payloads from this size in bytes are compressed.
 const PACKED_FROM: usize = 4_096;
-/// Replaces a boot's id: imported events are ordered by their own times.
+/// Replaces the boot id: imported events are ordered by their own times.
 const IMPORT_BOOT: [u8; 16] = *b"recall import   ";
 
 /// Where an agent keeps its sessions, and how to read them.
 #[derive(Clone, Copy, Debug)]
 pub struct History {
     pub place: Place,
-    /// Other folders besides that one.
+    /// Further folders.
     pub also: &'static [&'static str],
-    /// Whether a file in that folder contains sessions.
+    /// Whether a file in those folders contains sessions.
     pub is_session: fn(&Path) -> bool,
     /// The ids of the sessions in a file with several. Blocks.
     pub inside: Option<ListSessions>,
     /// Reads the session of a file; in a file with several, the named one. Blocks.
     pub read: fn(&Path, Option<&str>) -> io::Result<RecordedSession>,
-    /// Reads a session again and passes on its events one by one, if `read` kept only an outline. Blocks.
+    /// Reads a session again and passes on its events one by one, used if `read` kept only an outline. Blocks.
     pub each: Option<ReadEach>,
-    /// Reads the main conversation from the end of a file, whose beginning may be missing. `None` if a turn's answer is
-    /// read in another way, or not at all.
+    /// Reads the main conversation from the end of a file, whose beginning may be missing. `None` if a turn's answer
+    /// is read in another way, or not at all.
     pub tail: Option<ReadTail>,
-    /// Reads the prompts from there, if answers are read in another way.
+    /// Reads the prompts from the end of a file, if answers are read in another way.
     pub prompts: Option<ReadTail>,
     /// The ids that a file shares with copies of its session. Blocks.
     pub kin: Option<fn(&Path) -> Vec<String>>,
-    /// The agent's name for a session's end, if it has one.
+    /// The name of the event that ends a session, if the agent has one.
     pub end: Option<&'static str>,
 }
 
@@ -70,7 +72,7 @@ pub(crate) type ReadEach = fn(&Path, &mut dyn FnMut(RecordedEvent)) -> io::Resul
 /// Reads the rest of a file with this extension.
 pub(crate) type ReadTail = fn(&mut dyn BufRead, &str) -> io::Result<RecordedSession>;
 
-/// The folder with the files.
+/// The folder that contains the files.
 #[derive(Clone, Copy, Debug)]
 pub enum Place {
     /// In each of the agent's own folders.
@@ -102,7 +104,7 @@ pub(super) enum Keep {
 }
 
 impl Keep {
-    /// The choice for a session whose files have this many bytes.
+    /// Chooses what to keep of a session whose files have this many bytes.
     pub(super) fn of(length: u64) -> Self {
         if length < OUTLINE_FROM { Self::All } else { Self::Outline }
     }
@@ -112,7 +114,7 @@ impl Keep {
 pub struct RecordedEvent {
     /// Milliseconds since 1970.
     pub at_ms: i64,
-    /// When it really happened. A prompt may wait, while events keep the order of their records.
+    /// The actual time. A prompt may wait in a queue, while events keep the order of their records.
     pub said_ms: i64,
     /// The record's own id, unique for this agent.
     pub id: String,
@@ -127,7 +129,7 @@ pub struct RecordedEvent {
 enum Payload {
     Plain(Vec<u8>),
     Packed(Vec<u8>),
-    /// It was not kept.
+    /// Not kept.
     Left,
 }
 
@@ -148,14 +150,14 @@ impl Payload {
     }
 }
 
-/// Whether an agent's record ids are known without the beginning of the record.
+/// Whether an agent's record ids can be derived without the beginning of the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordIds {
     Own,
     OfSession,
 }
 
-/// The kind of an event, as far as it matters before the event is read.
+/// The kinds of events that matter before an event is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Reported {
     Call,
@@ -164,8 +166,8 @@ enum Reported {
 }
 
 impl RecordedSession {
-    /// Adds an event. No event gets an earlier time than the one before it, because records are written in the order of
-    /// what happened, and some have the time at which they began.
+    /// Adds an event. No event gets a time before its predecessor's, because records are written in the order of what
+    /// happened, while some contain the time at which they began.
     pub(super) fn push(&mut self, at_ms: i64, id: impl Into<String>, name: &str, fields: Value) {
         if let (Keep::Outline, Some(last)) = (self.keep, self.events.last_mut())
             && last.is_of_call()
@@ -190,13 +192,13 @@ impl RecordedSession {
         self.events.push(RecordedEvent { at_ms, said_ms, id: id.into(), payload, flags, what });
     }
 
-    /// Passes on the events that can no longer change: all except the last.
+    /// Passes on all events except the last, which may still change.
     pub(super) fn hand_over(&mut self, take: &mut dyn FnMut(RecordedEvent)) {
         let settled = self.events.len().saturating_sub(1);
         self.events.drain(..settled).for_each(take);
     }
 
-    /// Adds a field to the last event, if it is kept.
+    /// Adds a field to the last event, if its payload is kept.
     pub(super) fn add_to_last(&mut self, field: &str, value: Value) {
         let kept = self.events.iter_mut().rfind(|event| event.payload != Payload::Left);
         let Some(last) = kept else { return };
@@ -208,7 +210,7 @@ impl RecordedSession {
         }
     }
 
-    /// Ends the session with its last event.
+    /// Adds the event that ends the session.
     pub fn end(&mut self, name: &str) {
         if let Some(last) = self.events.last() {
             let (at_ms, id) = (last.at_ms, format!("{} end", self.id));
@@ -223,8 +225,8 @@ impl RecordedSession {
 }
 
 impl RecordedEvent {
-    /// The event as a hook client would send it. `place` is its position among the session's events, which orders
-    /// events of the same time.
+    /// Converts the event into a delivery, as a hook client would send it. `place` is its position among the
+    /// session's events, which orders events of the same time.
     pub fn deliver(&self, spec: &AgentSpec, cwd: &str, place: usize) -> Deliver {
         let cleaned = Cleaned { payload: self.payload.bytes(), flags: self.flags };
         let mut flags = Flags::IMPORTED.with(self.flags);
@@ -246,7 +248,7 @@ impl RecordedEvent {
         }
     }
 
-    /// Assigns the event to this session, because the end of a record may lack the session and the ids.
+    /// Assigns the event to this session. The end of a record may lack the session and the ids.
     pub fn belong_to(&mut self, session: &str, ids: RecordIds) {
         if ids == RecordIds::OfSession {
             self.id = format!("{session} {}", self.id);
@@ -257,12 +259,12 @@ impl RecordedEvent {
         }
     }
 
-    /// Whether its payload has to be read again.
+    /// Whether its payload must be read again.
     pub fn is_outlined(&self) -> bool {
         self.payload == Payload::Left
     }
 
-    /// The event with the payload of the same event, read again.
+    /// Takes the payload of the same event, which was read again.
     #[must_use]
     pub fn filled(&self, again: Self) -> Self {
         Self { at_ms: self.at_ms, id: self.id.clone(), ..again }
@@ -291,7 +293,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     let file = File::from(rustix::fs::open(path, FILE, rustix::fs::Mode::empty())?);
     let known = file.metadata()?;
     if !known.is_file() {
-        return Err(io::Error::other("it is no regular file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     let own = rustix::process::geteuid().as_raw();
     if known.uid() != own && known.uid() != 0 {
@@ -301,7 +303,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// The value from the first record that has it; nothing if none of the first lines does.
+/// Returns the value from the first record that has it; none if none of the first lines does.
 pub(super) fn first_of<T: DeserializeOwned>(path: &Path, of: impl Fn(&T) -> Option<String>) -> Vec<String> {
     let Ok(file) = open(path) else { return Vec::new() };
     let lines = BufReader::new(file.take(HEAD)).split(b'\n').take(FIRST_LINES).map_while(Result::ok);
@@ -309,7 +311,8 @@ pub(super) fn first_of<T: DeserializeOwned>(path: &Path, of: impl Fn(&T) -> Opti
     records.filter_map(|record| of(&record)).find(|id| !id.is_empty()).into_iter().collect()
 }
 
-/// Passes each record to `take`, in line order, and `None` for a line with an unreadable part. Empty lines have none.
+/// Passes each record to `take`, in line order, and `None` for a line with an unreadable part. Empty lines are
+/// skipped.
 ///
 /// A file may be damaged. After a crash a record may be cut off and the next one attached to it, or zeros may lie
 /// between them; an editor may add a byte order mark; a byte may be wrong. Each complete record is still read.
@@ -328,7 +331,7 @@ pub(super) fn each_record<T: DeserializeOwned>(
     })
 }
 
-/// The records of a line that is not one record.
+/// Extracts the complete records of a damaged line.
 fn take_damaged<T: DeserializeOwned>(line: &[u8], take: &mut impl FnMut(Option<T>)) {
     let text = String::from_utf8_lossy(line);
     let mut rest = text.as_ref();
@@ -355,7 +358,7 @@ fn take_damaged<T: DeserializeOwned>(line: &[u8], take: &mut impl FnMut(Option<T
     }
 }
 
-/// Passes each line to `take`, without its end. A line that is too long is passed on as an unreadable one.
+/// Passes each line to `take`, without its end. A line that is too long is passed on as unreadable.
 pub fn each_line(mut reader: impl BufRead, mut take: impl FnMut(&[u8])) -> io::Result<()> {
     let mut line = Vec::new();
     loop {
@@ -372,7 +375,7 @@ pub fn each_line(mut reader: impl BufRead, mut take: impl FnMut(&[u8])) -> io::R
     }
 }
 
-/// Reads to the end of the line and keeps nothing.
+/// Skips to the end of the line.
 fn skip_line(reader: &mut impl BufRead) -> io::Result<()> {
     loop {
         let part = reader.fill_buf()?;
@@ -394,7 +397,7 @@ pub(super) fn tail_folders(spec: &AgentSpec, place: &Place, request: &ReplyReque
     own.into_iter().map(|own| own.join(folder)).collect()
 }
 
-/// Milliseconds since 1970 of an RFC 3339 time.
+/// Parses an RFC 3339 time. Returns milliseconds since 1970.
 pub(super) fn moment(text: &str) -> Option<i64> {
     text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond)
 }

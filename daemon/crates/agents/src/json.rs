@@ -79,7 +79,7 @@ pub fn string(raw: &str) -> Option<String> {
     serde_json::from_str(raw).ok().or_else(|| serde_json::from_str(&without_lone_surrogates(raw)).ok())
 }
 
-/// Whether a JSON text has the escape of a surrogate, which may lack its other half.
+/// Whether a JSON text contains the escape of a surrogate, which may lack its other half.
 pub fn has_surrogates(json: &[u8]) -> bool {
     memmem::find(json, b"\\ud").is_some() || memmem::find(json, b"\\uD").is_some()
 }

@@ -1,8 +1,8 @@
 //! Repairs payloads that are almost JSON.
 //!
-//! Shells, wrappers and programs in other languages write JSON that strict parsers refuse: text before the object, raw
-//! line breaks inside strings, half a character, `NaN`, a missing end. The meaning is clear in each case, and a prompt
-//! that is lost is gone for good. Half of a surrogate pair, which strict parsers also refuse, becomes U+FFFD.
+//! Shells, wrappers and programs in other languages write JSON that strict parsers reject: text before the object,
+//! raw line breaks inside strings, half a character, `NaN`, a missing end. The meaning is clear in each case, and a
+//! lost prompt cannot be recovered. Half of a surrogate pair, which strict parsers also reject, becomes U+FFFD.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -12,7 +12,7 @@ use serde::de::IgnoredAny;
 /// How many objects are tried in a payload with text before it.
 const MOST_BEGINNINGS: usize = 16;
 
-/// The longest object in a payload, as strict JSON; `None` if there is none.
+/// Returns the longest object in a payload, as strict JSON; `None` if there is none.
 pub(super) fn legible(payload: &[u8]) -> Option<Vec<u8>> {
     let text = String::from_utf8_lossy(payload);
     // A payload may be an array; but a log line may also begin with a bracket.
@@ -53,7 +53,7 @@ enum Place {
 }
 
 impl<'a> Repair<'a> {
-    /// `None` if this is no object.
+    /// Returns `None` if the text is not an object.
     fn of(text: &'a str) -> Option<String> {
         let out = String::with_capacity(text.len() + 16);
         let mut repair = Self { rest: text, out, open: Vec::new(), whole: (0, 0), place: Place::Value };
@@ -72,7 +72,7 @@ impl<'a> Repair<'a> {
                 (Place::Value, '{' | '[') => self.open(next),
                 (Place::Value, '"') if self.string() => self.value_ended(),
                 (Place::Key, '"') if self.string() => self.place = Place::Colon,
-                // The text ends inside a string, which is kept as far as it goes.
+                // The text ends inside a string, whose beginning is kept.
                 (Place::Value, '"') => {
                     self.out.push('"');
                     self.value_ended();
@@ -188,7 +188,7 @@ impl<'a> Repair<'a> {
         }
     }
 
-    /// The text has ended: keeps the complete parts and closes them.
+    /// Handles the end of the text: keeps the complete parts and closes them.
     fn end(&mut self) {
         self.out.truncate(self.whole.0);
         self.open.truncate(self.whole.1);
@@ -198,7 +198,7 @@ impl<'a> Repair<'a> {
     }
 }
 
-/// The escape at the front in valid JSON, and its length. `None` if the text ends inside it.
+/// Converts the escape at the front into valid JSON, and returns its length. `None` if the text ends inside it.
 fn escape(text: &str) -> Option<(Cow<'_, str>, usize)> {
     let unit = |at: usize| {
         let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;

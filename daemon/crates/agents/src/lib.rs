@@ -106,11 +106,11 @@ pub struct AgentSpec {
     /// The name shown to people.
     pub title: &'static str,
     pub host: Host,
-    /// Its events, tools and failures.
+    /// How the agent names its events and tools, and how it reports failures.
     pub format: Format,
     /// Reads one delivery. [`Self::event`] calls it.
     pub read: fn(&Format, &Deliver) -> Result<HookEvent, Unreadable>,
-    /// Renders the answer to an event in the agent's format. There is context, a notice, or both.
+    /// Renders the answer to an event in the agent's format. The output contains context, a notice, or both.
     pub envelope: fn(event: &str, &HookOutput) -> Vec<u8>,
     /// Parses a stored call, from the tool's name and the agent's JSON of input and response.
     pub action: fn(&Format, tool_name: &str, input: &str, response: Option<&str>) -> Action,
@@ -129,11 +129,11 @@ pub struct AgentSpec {
     pub skipped_tools: &'static [&'static str],
     pub guards: GuardAnswers,
     pub install: Install,
-    /// Where its earlier sessions are. `None` if they cannot be imported.
+    /// The location of its earlier sessions. `None` if they cannot be imported.
     pub history: Option<History>,
-    /// What it keeps as its own memory. `None` if that cannot be imported.
+    /// The location of its own memory. `None` if that cannot be imported.
     pub memories: Option<Memories>,
-    /// How its own program writes notes about sessions. `None` if it is not used for that.
+    /// Its program as a writer of notes. `None` if it is not used for that.
     pub notes: Option<NotesProgram>,
 }
 
@@ -155,9 +155,10 @@ pub struct GuardAnswers {
     /// The answer that refuses a call, or asks the user.
     pub refusal: Option<fn(Refusal, &str) -> Vec<u8>>,
     pub asking: Asking,
-    /// How somebody is told of a call that goes on. `None` if the agent takes no text before a call.
+    /// How text about an allowed call is delivered. `None` if the agent takes no text before a call.
     pub advice: Option<Advice>,
-    /// How a shell command is changed before it runs. `None` if that is not possible, or only together with consent.
+    /// How a shell command is changed before it runs. `None` if the agent cannot do that without also granting
+    /// consent.
     pub command_change: Option<CommandChange>,
     /// The answer that adds a warning to a call's result.
     pub warning: Option<fn(&str) -> Vec<u8>>,
@@ -175,7 +176,7 @@ impl GuardAnswers {
 }
 
 impl GuardAnswers {
-    /// Whether these guards have anything to do before a call.
+    /// Whether these guards do anything before a call.
     pub fn are_for(&self, guarding: Guarding) -> bool {
         match guarding {
             Guarding::Off => false,
@@ -194,14 +195,14 @@ pub struct CommandChange {
     pub add: fn(answer: &[u8], input: Map<String, Value>) -> Vec<u8>,
 }
 
-/// How an agent passes on a text about a call that goes on.
+/// How text about an allowed call is delivered.
 #[derive(Clone, Copy, Debug)]
 pub struct Advice {
     pub to: Advised,
     pub answer: fn(&str) -> Vec<u8>,
 }
 
-/// Who gets an agent's text about a call that goes on.
+/// Who receives text about an allowed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advised {
     Model,
@@ -209,7 +210,7 @@ pub enum Advised {
 }
 
 impl Advice {
-    /// The usual form.
+    /// The most common form.
     const CONTEXT: Self = Self { to: Advised::Model, answer: format::answer::advice };
 }
 
@@ -221,22 +222,23 @@ pub enum Asking {
     Refuses,
 }
 
-/// How recall recognises that an agent is used here.
+/// How recall detects that an agent is used on this machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Host {
     /// Its program, which is asked for its version.
     pub program: &'static str,
-    /// Where its own installers put the program, relative to the home folder, for when it is not on the `PATH`.
+    /// Folders in which its own installers put the program, relative to the home folder. They are searched if it is
+    /// not on the `PATH`.
     pub other_places: &'static [&'static str],
     /// Its folder, relative to the home folder.
     pub folder: &'static str,
     /// The variable that replaces the whole folder.
     pub folder_variable: Option<&'static str>,
-    /// The version assumed for a program that does not tell its own: old enough to be common, new enough to be useful.
+    /// The version assumed if the program does not report its own: old enough to be common, new enough to be useful.
     pub assumed_version: AgentVersion,
-    /// The newest version that was run with recall. `None` if none was.
+    /// The newest version that was tested with recall. `None` if none was.
     pub tried: Option<AgentVersion>,
-    /// Parts that only this agent's payloads contain. Some agents also run other agents' hooks, under their names.
+    /// Texts that only this agent's payloads contain. Some agents also run other agents' hooks, under their names.
     pub marks: &'static [Mark],
 }
 
@@ -244,7 +246,7 @@ pub struct Host {
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
     pub field: &'static str,
-    /// A part of its value; empty if the field alone is enough.
+    /// A part of the field's value; empty if the field alone is enough.
     pub part: &'static str,
 }
 
@@ -268,9 +270,9 @@ impl Host {
 pub struct EventSpec {
     /// The agent's name for it.
     pub name: &'static str,
-    /// The event that it is for recall.
+    /// The event that it means to recall.
     pub is: EventName,
-    /// The first version that may be configured to report it.
+    /// The first version in which recall registers the event.
     pub since: AgentVersion,
     /// How long the hook client waits.
     pub wait: Wait,
@@ -342,12 +344,12 @@ impl AgentSpec {
         notes: None,
     };
 
-    /// Reads one delivery and applies the rules for all agents. A session without an id of its own belongs to its
-    /// folder. Programs put messages and notices into prompts, each in its own form; the forms of the copied format may
-    /// occur anywhere.
+    /// Reads one delivery and applies the rules that all agents share. A session without an id of its own is
+    /// identified by its folder. Programs put messages and notices into prompts, each in its own form; the forms of
+    /// the copied format may occur anywhere.
     ///
     /// # Errors
-    /// As for [`Self::read`].
+    /// See [`Self::read`].
     pub fn event(&self, delivery: &Deliver) -> Result<HookEvent, Unreadable> {
         let mut event = self.read_leniently(delivery)?;
         placeholder::told_apart(&mut event, delivery);
@@ -399,7 +401,7 @@ impl AgentSpec {
         self.conventions.machine_source(&own).or_else(|| copied.conventions.machine_source(&own))
     }
 
-    /// The answer as the hook's stdout. Empty if the event is not answered or there is nothing to say.
+    /// Renders the answer as the hook's stdout. Empty if the event is not answered or there is nothing to say.
     pub fn answer(&self, mut output: HookOutput) -> Vec<u8> {
         let answered = self.event_for(output.event);
         let Some((event, cap)) = answered.and_then(|event| Some((event, event.answer?))) else {
@@ -417,19 +419,19 @@ impl AgentSpec {
         self.event_for(event).is_some_and(|known| known.answer.is_some())
     }
 
-    /// Whether no hook reports its prompts, but its record has them.
+    /// Whether its prompts are reported by no hook, and only its record contains them.
     pub fn leaves_prompts_to_its_record(&self) -> bool {
         self.history.is_some_and(|history| history.tail.is_some())
             && self.event_for(EventName::Prompt).is_none()
     }
 
-    /// The event of this kind. Some agents report a failed call as any other.
+    /// The agent's event for this name. Some agents report a failed call like any other.
     fn event_for(&self, name: EventName) -> Option<&'static EventSpec> {
         let of = |name| self.events().iter().find(|event| event.is == name);
         of(name).or_else(|| if name == EventName::ToolFailure { of(EventName::Tool) } else { None })
     }
 
-    /// When the agent can get context, as a phrase that continues "it ...".
+    /// When the agent receives context, as a phrase that continues "it ...".
     pub fn given(&self) -> String {
         const MOMENTS: [(EventName, &str); 5] = [
             (EventName::SessionStart, "at a session's start"),
@@ -447,7 +449,7 @@ impl AgentSpec {
         }
     }
 
-    /// The agent's words without the blocks that its program adds to them.
+    /// Removes the blocks that the agent's program adds to a text.
     pub(crate) fn without_injected_blocks(&self, text: &str) -> String {
         let Some((open, close)) = self.injected_block else { return text.to_owned() };
         let mut out = String::with_capacity(text.len());
@@ -460,13 +462,13 @@ impl AgentSpec {
         out
     }
 
-    /// The most context that any event's answer may have.
+    /// The largest context that the answer to any event may have.
     pub fn cap(&self) -> Cap {
         let caps = self.events().iter().filter_map(|event| event.answer);
         caps.min_by_key(|cap| cap.utf16_units).unwrap_or(Cap::NONE)
     }
 
-    /// The events that a version can report. `None` means that the program did not tell its version.
+    /// The events that a version can report. `None` means that the version is unknown.
     pub fn events_of(&self, version: Option<AgentVersion>) -> impl Iterator<Item = &EventSpec> {
         let version = version.unwrap_or(self.host.assumed_version);
         self.events().iter().filter(move |event| event.since <= version)
@@ -538,7 +540,7 @@ impl Agents {
         self.iter().flat_map(|spec| spec.skipped_tools).map(|&tool| tool.to_owned()).collect()
     }
 
-    /// A cap that suits every agent.
+    /// A cap that every agent accepts.
     pub fn cap(self) -> Cap {
         self.iter().map(AgentSpec::cap).min_by_key(|cap| cap.utf16_units).unwrap_or(Cap::NONE)
     }
@@ -551,7 +553,7 @@ pub struct Rejected {
     pub said: Option<String>,
 }
 
-/// The answer to look up, and its location.
+/// The answer to look up, and where to look.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplyRequest {
     /// The transcript's path in the agent's JSON.
@@ -629,7 +631,7 @@ mod tests {
         for (at, row) in ROWS.iter().enumerate() {
             assert!(
                 ROWS.iter().skip(at + 1).all(|other| other.name != row.name),
-                "{} is there twice",
+                "{} is listed twice",
                 row.name
             );
         }

@@ -1,7 +1,7 @@
-//! What agents keep as their own memory: rules and notes in Markdown files, cut into single notes.
+//! Reads agents' own memories: rules and notes in Markdown files, split into single notes.
 //!
-//! A note is an item of a list or a paragraph, with the headings above it. Code stays with the words before it. What only
-//! points to another file is left out, and so are files that recall wrote.
+//! A note is an item of a list or a paragraph, with the headings above it. Code stays with the words before it. Notes
+//! that only refer to another file are left out, and so are files that recall wrote.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -12,29 +12,29 @@ use super::AgentSpec;
 use super::settings::OwnFile;
 use recall_system::trusted_file::{self, Links};
 
-/// A larger file, in bytes, is no file of notes.
+/// The maximum size of a file of notes, in bytes. Larger ones are skipped.
 const LARGEST: u64 = 1 << 20;
-/// A longer note is cut, in characters.
+/// The maximum length of a note, in characters. Longer ones are cut.
 const LONGEST: usize = 8_000;
-/// A shorter one says nothing, in words.
+/// The minimum length of a note, in words. Shorter ones say nothing.
 const FEWEST_WORDS: usize = 3;
-/// The most files of one agent about one project, and the most notes.
+/// The maximum number of files of one agent about one project, and of notes.
 const MOST_FILES: usize = 200;
 const MOST_NOTES: usize = 1_000;
 
-/// Where an agent keeps them.
+/// The location of an agent's own memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Memories {
     /// Files in a project's folder. `*` in a file's name stands for any letters.
     pub of_project: &'static [&'static str],
-    /// What is in the agent's own folder.
+    /// Files in the agent's own folder.
     pub own: Option<OwnMemories>,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub enum OwnMemories {
-    /// Files in a folder for each project. Its name is the project's path, with a dash for each sign that is neither a letter
-    /// nor a digit.
+    /// Files in a folder for each project. The folder's name is the project's path, with a dash for each character
+    /// that is neither a letter nor a digit.
     Folders { before: &'static str, after: &'static str },
     /// One file, with a part for each project.
     Parts(Parts),
@@ -133,7 +133,7 @@ impl Kept {
     }
 }
 
-/// The existing files that a path with a `*` in its last part means, in order.
+/// Expands a path with a `*` in its last part, in order.
 fn matching(pattern: &Path) -> Vec<PathBuf> {
     let name = pattern.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let Some((start, end)) = name.split_once('*') else {
@@ -150,14 +150,14 @@ fn matching(pattern: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// A path as some agents name a folder for it.
+/// Converts a path into a folder's name as some agents do.
 fn dashed(path: &Path) -> String {
     let path = path.to_string_lossy();
     path.chars().map(|sign| if sign.is_ascii_alphanumeric() { sign } else { '-' }).collect()
 }
 
 impl Parts {
-    /// The parts about the project in this folder: title, text, and the headings that are left out.
+    /// Finds the parts about the project in this folder: title, text, and the headings that are left out.
     fn of<'a>(
         self,
         text: &'a str,
@@ -174,7 +174,7 @@ impl Parts {
         let is_meant = move |lines: &[&str]| {
             let named = lines.iter().find_map(|line| line.strip_prefix(self.folders));
             let named = named.map(|rest| rest.split(';').next().unwrap_or(rest).trim());
-            // A folder's name may contain what stands between two.
+            // A folder's name may contain the separator.
             let is_in = |folder: &str| Path::new(folder.trim()).starts_with(project);
             named.is_some_and(|named| is_in(named) || named.split(" and ").any(is_in))
         };
@@ -186,12 +186,12 @@ impl Parts {
     }
 }
 
-/// A text being cut into notes.
+/// The state of splitting a text into notes.
 struct Cutting<'a> {
-    /// The title of the whole, and what introduces a list.
+    /// The title of the text, and the words that introduce a list.
     title: String,
     lead: Option<String>,
-    /// The headings above the present line, with their levels.
+    /// The current headings, with their levels.
     headings: Vec<(usize, String)>,
     /// The level of a heading whose section is left out.
     skipped: Option<usize>,
@@ -223,7 +223,7 @@ fn notes_of(text: &str, title: &str, left_out: &[&str]) -> Vec<(String, String)>
     for line in body.lines() {
         let mark = ["```", "~~~"].into_iter().find(|mark| line.trim_start().starts_with(mark));
         if fence.is_some() || mark.is_some() {
-            // Code belongs to the words before it, also behind an empty line.
+            // Code belongs to the words before it, even after an empty line.
             cutting.block.push(line.to_owned());
             fence = match (fence, mark) {
                 (None, mark) => mark,
@@ -309,7 +309,7 @@ fn heading_of(line: &str) -> Option<(usize, &str)> {
     (1..=6).contains(&level).then(|| (level, rest.trim().trim_end_matches('#').trim()))
 }
 
-/// The text of a list's item that is not inside another one.
+/// Returns the text of a top-level list item.
 fn item_of(line: &str) -> Option<&str> {
     let bullet = ["- ", "* ", "+ "].into_iter().find_map(|bullet| line.strip_prefix(bullet));
     let number = || {
@@ -322,7 +322,7 @@ fn item_of(line: &str) -> Option<&str> {
     Some(unticked.unwrap_or(item))
 }
 
-/// What the lines in front of a text say that it is about, and the text itself.
+/// Splits front matter from a text: what it says the text is about, and the rest.
 fn front_matter(text: &str) -> (Option<String>, &str) {
     let text = text.trim_start_matches('\u{feff}');
     let inside = text.strip_prefix("---\n").or_else(|| text.strip_prefix("---\r\n"));

@@ -19,7 +19,7 @@ use recall_system::trusted_file::{FILE, FOLDER, step};
 /// Why a file is not read.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
-    #[error("it is in none of the agent's folders")]
+    #[error("it is outside the agent's folders")]
     Elsewhere,
     #[error("its name does not end in .{0}")]
     Extension(&'static str),

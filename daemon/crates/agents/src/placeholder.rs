@@ -1,7 +1,7 @@
 //! Placeholders that some programs send instead of a session's id.
 //!
-//! A program that does not know its session yet sends a word instead of the id, the same for all its sessions. As an id
-//! it would merge unrelated sessions. So such a session gets an id made from its folder.
+//! A program that does not know its session yet sends a word instead of the id, the same for all its sessions. Used
+//! as an id, it would merge unrelated sessions. So such a session gets an id derived from its folder.
 
 use std::fmt::Write;
 
@@ -39,7 +39,7 @@ fn is_placeholder(id: &str) -> bool {
     letters.bytes().all(|byte| byte == b'0') || WORDS.contains(&letters.as_str())
 }
 
-/// Gives a session without an id one made from its folder.
+/// Gives a session without an id one that is derived from its folder.
 pub(super) fn told_apart(event: &mut HookEvent, delivery: &Deliver) {
     if !event.session.is_told() || !is_placeholder(event.session.as_str()) {
         return;

@@ -31,7 +31,7 @@ impl Part {
         Self { place, content: Content::JsonHooks(hooks) }
     }
 
-    /// The MCP server in the usual form.
+    /// The most common form of the MCP server's entry.
     pub const fn server(place: Place, syntax: Syntax) -> Self {
         Self::values(place, JsonValues::new(syntax, &[(&["mcpServers", "recall"], Setting::SERVER)]))
     }
@@ -53,13 +53,13 @@ pub enum Setting {
     Number(u32),
     Flag(bool),
     Fields(&'static [Field]),
-    /// A number that differs at some events.
+    /// A number, with exceptions for some events.
     NumberExcept(u32, &'static [(&'static str, u32)]),
     /// The event's name.
     Event,
-    /// A shell's line that runs the hook client.
+    /// A shell line that runs the hook client.
     ShimLine,
-    /// The same, with the event's name, because some payload lacks it.
+    /// The same, with the event's name, because some payloads lack it.
     ShimLineWithEvent,
     /// The path of the hook client.
     Shim,
@@ -76,9 +76,9 @@ pub enum Setting {
 pub type Field = (&'static str, Setting);
 
 impl Setting {
-    /// The MCP server in the usual form.
+    /// The most common form of the MCP server's entry.
     pub(crate) const SERVER: Self = Self::Fields(Self::SERVER_FIELDS);
-    /// The same, with its kind.
+    /// The same, with the field that names its kind.
     pub(crate) const STDIO: Self = Self::Fields(&[
         ("type", Self::Text("stdio")),
         ("command", Self::Recall),
@@ -110,12 +110,12 @@ impl Setting {
     }
 }
 
-/// The fields as an object.
+/// Renders the fields as an object.
 pub fn object(fields: &[Field], filling: &Filling<'_>) -> Map<String, Value> {
     fields.iter().map(|(name, setting)| ((*name).to_owned(), setting.value(filling))).collect()
 }
 
-/// What settings are filled in with.
+/// The values that replace placeholders in settings.
 #[derive(Clone, Copy, Debug)]
 pub struct Filling<'a> {
     pub agent: &'static str,
@@ -127,22 +127,22 @@ pub struct Filling<'a> {
 /// A setting that turns recall's part off.
 #[derive(Clone, Copy, Debug)]
 pub struct Switch {
-    /// Where it is, as a JSON pointer.
+    /// Its location, as a JSON pointer.
     pub at: &'static str,
     pub off: Off,
-    /// How people name it.
+    /// Its name for people.
     pub title: &'static str,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub enum Off {
     If(bool),
-    /// It is a list with recall's name.
+    /// Recall is off if this list contains its name.
     Listed,
 }
 
 impl Switch {
-    /// Its title, if these settings turn recall off.
+    /// Returns its title if these settings turn recall off.
     pub fn is_off(&self, settings: &Value) -> Option<&'static str> {
         let value = settings.pointer(self.at)?;
         let is_off = match self.off {
@@ -153,7 +153,7 @@ impl Switch {
     }
 }
 
-/// Where a file is.
+/// The location of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     pub base: Base,
@@ -217,8 +217,8 @@ pub struct JsonHooks {
     pub frame: Option<(&'static str, u32)>,
     /// Keys of that object that are not events.
     pub other_keys: &'static [&'static str],
-    /// A TOML file in which the user may have hooks of the same shape. If so, recall's go there too, because the agent
-    /// warns about two files.
+    /// A TOML file in which the user may have hooks of the same shape. In that case recall's hooks go there too,
+    /// because the agent warns about two files.
     pub or_toml: Option<TomlHooks>,
     /// The agent whose file it is, if two agents read it: the hook client runs under this name.
     pub owner: Option<&'static str>,
@@ -262,12 +262,12 @@ impl JsonHooks {
         object(older.map_or(self.entry, |(_, older)| older), filling)
     }
 
-    /// The setting that turns all hooks off, if these settings do.
+    /// Returns the title of the setting that turns all hooks off, if these settings do.
     pub fn switched_off(&self, settings: &Value) -> Option<&'static str> {
         self.switched_off.iter().find_map(|switch| switch.is_off(settings))
     }
 
-    /// An enabled plugin named `recall` (as `recall@marketplace`).
+    /// Returns an enabled plugin named `recall` (as `recall@marketplace`).
     pub fn plugin(&self, settings: &Value) -> Option<String> {
         let plugins = settings.get(self.plugins?)?.as_object()?;
         let mut enabled = plugins.iter().filter(|(_, enabled)| **enabled != Value::Bool(false));
@@ -311,7 +311,7 @@ pub struct JsonValues {
     pub syntax: Syntax,
     /// The values with their paths of keys. A value that is an object is merged, so the user's keys stay.
     pub values: &'static [(KeyPath, Setting)],
-    /// A setting for which the agent would ignore the values.
+    /// A setting that would make the agent ignore the values.
     pub refused: Option<Switch>,
     /// A list that must contain recall's name if it exists.
     pub allowed: Option<KeyPath>,
@@ -340,7 +340,7 @@ pub struct TomlTable {
 }
 
 impl TomlTable {
-    /// The MCP server in the usual form.
+    /// The most common form of the MCP server's entry.
     pub(crate) const SERVER: Self = Self { path: &["mcp_servers", "recall"], values: Setting::SERVER_FIELDS };
 }
 
@@ -363,10 +363,10 @@ pub struct OwnFile {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnKind {
-    /// The agent reads it.
+    /// A text that the agent reads.
     Text,
-    /// The agent runs it because of its name. If the user has a program of that name, it stays and the event is left
-    /// out.
+    /// A program that the agent runs because of its name. A user's program of that name is kept, and the event is
+    /// left out.
     Program,
 }
 
@@ -420,7 +420,7 @@ pub struct Programs<'a> {
     pub shim: &'a str,
 }
 
-/// A shell line that starts `program` with `args`, quoted where necessary.
+/// Renders a shell line that starts `program` with `args`, quoted where necessary.
 ///
 /// Only a NUL byte cannot be quoted, and no path or argument can contain one; such a word is left out.
 pub fn shell_line(program: &str, args: &[&str]) -> String {
@@ -433,7 +433,7 @@ pub fn shell_line(program: &str, args: &[&str]) -> String {
 pub struct AgentVersion(pub u32, pub u32, pub u32);
 
 impl AgentVersion {
-    /// The first `1.2.3` in a text such as `2.1.329 (Some Agent)`.
+    /// Finds the first `1.2.3` in a text such as `2.1.329 (Some Agent)`.
     pub fn find(text: &str) -> Option<Self> {
         text.split(|character: char| !character.is_ascii_digit() && character != '.').find_map(|word| {
             let mut numbers = word.split('.').map(str::parse::<u32>);

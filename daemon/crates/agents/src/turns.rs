@@ -17,7 +17,7 @@ use recall_domain::redaction::MARK;
 
 /// How many bytes are read from the end of a record. Little else follows a turn's last message.
 const TAIL: u64 = 4 << 20;
-/// How many are read if that contains no whole turn.
+/// How many bytes are read if that contains no complete turn.
 const LONGER_TAIL: u64 = 64 << 20;
 /// The most turns that are compared, from the end.
 const MOST: usize = 400;
@@ -34,7 +34,7 @@ const APART_MS: i64 = 600_000;
 pub struct RecordedTurn {
     pub id: Option<String>,
     pub at_ms: i64,
-    /// When it was typed.
+    /// The time at which it was typed.
     pub said_ms: i64,
     /// `None` if it is private.
     pub prompt: Option<String>,
@@ -139,14 +139,14 @@ fn read_end(
     Ok(None)
 }
 
-/// The record that a reader names by its place in the agent's own folder.
+/// The record that a reader locates in the agent's own folder.
 fn in_own_folder(spec: &AgentSpec, request: &ReplyRequest, named: &Path) -> Option<PathBuf> {
     let folders = spec.host.folders(&request.home, request.config_dir.as_deref());
     let mut places = folders.iter().filter(|_| named.is_relative()).map(|folder| folder.join(named));
     places.find(|place| place.exists())
 }
 
-/// Whether a prompt with these words is stored at about this time, whatever its turn and order.
+/// Whether a prompt with these words is stored at about this time, in any turn and order.
 pub fn is_stored_elsewhere(stored: &[StoredTurn], recorded: &RecordedTurn) -> bool {
     let told = recorded.prompt.as_deref().map(|text| words(&strip_text(text).text));
     stored.iter().any(|known| {
@@ -156,7 +156,7 @@ pub fn is_stored_elsewhere(stored: &[StoredTurn], recorded: &RecordedTurn) -> bo
     })
 }
 
-/// The recorded turn for each stored one. Both lists are in the order of their prompts.
+/// Finds the recorded turn for each stored one. Both lists are in the order of their prompts.
 ///
 /// This is a longest common subsequence: it matches as many turns as possible without changing the order. Ties go to
 /// the closest times.
@@ -238,7 +238,7 @@ fn is_same(
     }
 }
 
-/// Whether two prompts have the same words. `kept` is without secrets and private text.
+/// Whether two prompts have the same words. `kept` has no secrets and no private text.
 fn have_same_words(kept: Option<&str>, told: Option<&str>) -> bool {
     let (Some(kept), Some(told)) = (kept, told) else { return false };
     if kept == told {
@@ -251,7 +251,7 @@ fn have_same_words(kept: Option<&str>, told: Option<&str>) -> bool {
     short.len() >= TELLING && long.contains(short)
 }
 
-/// Removes what a renderer or an editor may change.
+/// Normalises what a renderer or an editor may change.
 fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

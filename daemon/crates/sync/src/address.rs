@@ -9,51 +9,51 @@ use super::folder::Folder;
 
 const DEFAULT_PORT: u16 = 5432;
 
-/// Where a remote is.
+/// The parsed address of a remote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     Folder(Folder),
     Postgres(DatabaseAddress),
 }
 
-/// A database on a PostgreSQL server. Its address never has a password, because addresses are shown.
+/// A database on a PostgreSQL server. Its address never contains a password, because addresses are displayed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatabaseAddress {
-    /// A host's name or number, or the folder of the server's Unix socket.
+    /// A host name, an IP address, or the folder of the server's Unix socket.
     pub host: String,
     pub port: u16,
     pub user: String,
     pub database: String,
     pub check: ServerCheck,
-    /// The authorities to trust instead of those of this machine.
+    /// The certificate authorities to trust instead of the system's.
     pub root_cert: Option<PathBuf>,
-    /// The certificate of this client and its key.
+    /// The client's certificate and its key.
     pub client_cert: Option<(PathBuf, PathBuf)>,
-    /// A file of passwords instead of `~/.pgpass`.
+    /// A password file instead of `~/.pgpass`.
     pub passfile: Option<PathBuf>,
 }
 
-/// How the server proves who it is.
+/// How the server is authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerCheck {
-    /// By a certificate in its name.
+    /// Its certificate must be valid for its name.
     Name,
-    /// By a certificate of a known authority, in any name.
+    /// Its certificate must come from a trusted authority; the name may differ.
     Authority,
-    /// Not at all; what is sent is still encrypted.
+    /// Not authenticated, but the connection is encrypted.
     Encrypted,
-    /// The connection is not encrypted.
+    /// Not encrypted.
     Plain,
 }
 
-/// What kind of place a remote is.
+/// The kind of a remote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemoteKind {
     Folder,
     Postgres,
 }
 
-/// Why a text is not the address of a remote. It shows no part of the address, which could be a password.
+/// Why a text is not a valid address. The error contains no part of the address, which could be a password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     #[error(
@@ -68,7 +68,7 @@ pub enum AddressError {
     Password,
     #[error("has no {0}: postgres://USER@HOST/DATABASE")]
     Missing(&'static str),
-    #[error("has a part that is not text")]
+    #[error("has a part that is not valid UTF-8")]
     NotText,
     #[error("has a port that is not a number")]
     Port,
@@ -82,7 +82,9 @@ pub enum AddressError {
     Mode(String),
     #[error("must name {0} by an absolute path")]
     Relative(&'static str),
-    #[error("needs sslrootcert for sslmode=verify-ca: any authority of this machine vouches for any name")]
+    #[error(
+        "needs sslrootcert for sslmode=verify-ca: any authority that the system trusts could sign for any name"
+    )]
     NoAuthority,
     #[error("has only one of sslcert and sslkey")]
     HalfCertificate,
@@ -128,7 +130,7 @@ impl Address {
 }
 
 impl DatabaseAddress {
-    /// Reads what follows the scheme.
+    /// Parses what follows the scheme.
     fn parse(rest: &str) -> Result<Self, AddressError> {
         let (place, parameters) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, path) = place.split_once('/').unwrap_or((place, ""));
@@ -171,7 +173,7 @@ impl DatabaseAddress {
             (None, None) => None,
             _ => return Err(AddressError::HalfCertificate),
         };
-        // A Unix socket has no TLS, and does not leave the machine.
+        // A Unix socket has no TLS; its data stays on the machine.
         let usual = if address.is_socket() { ServerCheck::Plain } else { ServerCheck::Name };
         address.check = mode.unwrap_or(usual);
         address.checked()
@@ -195,14 +197,14 @@ impl DatabaseAddress {
         self.host.starts_with('/')
     }
 
-    /// The server, for people.
+    /// The server's address, for people.
     pub fn server(&self) -> String {
         format!("{}:{}", self.host, self.port)
     }
 }
 
 fn host_and_port(text: &str) -> Result<(&str, u16), AddressError> {
-    // An IPv6 number has colons of its own.
+    // An IPv6 address contains colons.
     let (host, port) = match text.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
         Some((host, rest)) => (host, rest.strip_prefix(':').unwrap_or(rest)),
         None => text.split_once(':').unwrap_or((text, "")),

@@ -1,4 +1,4 @@
-//! The name and the key of a data folder. The file is beside the database, so no backup and no export has it.
+//! The name and the key of a data folder. The file is beside the database, so no backup or export contains it.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -15,11 +15,11 @@ use recall_system::trusted_file::{self, Links};
 
 const MOST_BYTES: u64 = 4096;
 
-/// A data folder's key, and the name that follows from it.
+/// A data folder's key pair, and the name that follows from it.
 pub struct Device {
     pub id: DeviceId,
     key: Ed25519KeyPair,
-    /// What other keys of this data folder follow from.
+    /// The seed from which this data folder's other keys are derived.
     seed: Key,
 }
 
@@ -29,16 +29,16 @@ struct Written {
 }
 
 impl Device {
-    /// Reads the file, or makes one with a new key.
+    /// Reads the file, or creates one with a new key.
     ///
     /// # Errors
-    /// When the file is not ours, not readable or not whole. It is never replaced then: another name would be another
-    /// machine to everybody.
+    /// The file belongs to another user, or is unreadable or damaged. Such a file is never replaced: a new name would
+    /// make this another machine for everybody.
     pub fn load_or_create(path: &Path) -> io::Result<Self> {
         match trusted_file::read_text(path, Links::Refused, MOST_BYTES) {
             Ok(text) => {
                 let written: Written = serde_json::from_str(&text).map_err(io::Error::other)?;
-                let seed = unhex(&written.seed).ok_or_else(|| io::Error::other("the key is not whole"))?;
+                let seed = unhex(&written.seed).ok_or_else(|| io::Error::other("the key is damaged"))?;
                 Self::from_seed(&seed)
             }
             Err(why) if why.is_absence() => Self::renew(path),
@@ -46,13 +46,15 @@ impl Device {
         }
     }
 
-    /// Makes a new key, and replaces the file.
+    /// Creates a new key, and replaces the file.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// The file cannot be written.
     pub fn renew(path: &Path) -> io::Result<Self> {
         let mut seed = [0_u8; 32];
-        SystemRandom::new().fill(&mut seed).map_err(|_| io::Error::other("there is no randomness"))?;
+        SystemRandom::new()
+            .fill(&mut seed)
+            .map_err(|_| io::Error::other("the system's random number generator failed"))?;
         let device = Self::from_seed(&seed)?;
         let folder = path.parent().unwrap_or(Path::new("."));
         // Temporary files are private to the user.
@@ -67,16 +69,16 @@ impl Device {
     fn from_seed(seed: &[u8]) -> io::Result<Self> {
         let key =
             Ed25519KeyPair::from_seed_unchecked(seed).map_err(|error| io::Error::other(error.to_string()))?;
-        let seed = Key::from_bytes(seed).ok_or_else(|| io::Error::other("the key is not whole"))?;
+        let seed = Key::from_bytes(seed).ok_or_else(|| io::Error::other("the key is damaged"))?;
         Ok(Self { id: named(&hex(key.public_key().as_ref())), key, seed })
     }
 
-    /// As hexadecimal digits.
+    /// The public key as hexadecimal digits.
     pub(crate) fn public_key(&self) -> String {
         hex(self.key.public_key().as_ref())
     }
 
-    /// A key of this data folder for another purpose.
+    /// Derives a key of this data folder for another purpose.
     pub(crate) fn derived(&self, purpose: &str) -> Key {
         self.seed.derived(&[purpose])
     }
@@ -86,7 +88,7 @@ impl Device {
     }
 }
 
-/// Whether the device with this name signed the text. Its name proves the key.
+/// Whether the device with this name signed the text. The name proves the public key.
 pub(crate) fn is_signed(device: &DeviceId, public_key: &str, text: &str, signature: &str) -> bool {
     let (Some(key), Some(signature)) = (unhex(public_key), unhex(signature)) else { return false };
     named(public_key) == *device
@@ -114,7 +116,7 @@ mod tests {
         assert_eq!(Device::load_or_create(&path).unwrap().id, first.id);
         assert_eq!(DeviceId::parse(&first.id.0), Some(first.id.clone()));
         assert_ne!(Device::renew(&path).unwrap().id, first.id);
-        // A torn file is not replaced in silence.
+        // A damaged file is never replaced silently.
         std::fs::write(&path, "{\"seed\": \"12").unwrap();
         assert!(Device::load_or_create(&path).is_err());
     }

@@ -1,8 +1,9 @@
-//! A remote that is a folder: `file:///media/stick/recall`.
+//! A remote that is a folder, such as `file:///media/stick/recall`.
 //!
-//! `SPACE/DEVICE/FIRST-LAST.jsonl` holds the entries from FIRST to LAST of a device's log. A file is written under another
-//! name in the same folder, synced, and then linked to its name, which fails if the name is taken. `progress.json` beside
-//! them is replaced. Other names are ignored: temporary files, and the copies that a synchroniser makes of what it takes for a conflict.
+//! `SPACE/DEVICE/FIRST-LAST.jsonl` contains the entries FIRST to LAST of a device's log. A file is written under
+//! another name in the same folder, synced, and then linked to its name, which fails if the name is taken.
+//! `progress.json` beside them is replaced. Other names are ignored: temporary files, and the conflict copies of a
+//! synchroniser.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -16,19 +17,19 @@ use uuid::Uuid;
 use recall_domain::sync::DeviceId;
 use recall_system::faults::{self, Point};
 
-/// Says that a folder is a remote, and which.
+/// Marks a folder as a remote, and contains the remote's id.
 const MARKER: &str = "recall-sync.json";
 const TEMPORARY: &str = ".tmp-";
-/// Says how far a machine has read.
+/// Contains how far a machine has read.
 const PROGRESS: &str = "progress.json";
 const MOST_PROGRESS: u64 = 1024 * 1024;
-/// A larger file is none of ours.
+/// A larger file was not written by recall, in bytes.
 const MOST_BYTES: u64 = 80 * 1024 * 1024;
 const MOST_MARKER: u64 = 4096;
-/// Digits of a number in a name, so that names sort as numbers.
+/// Digits of a number in a file name, so that names sort like numbers.
 const DIGITS: usize = 12;
 
-/// A folder that several machines see.
+/// A folder that several machines can access.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folder {
     root: PathBuf,
@@ -37,9 +38,9 @@ pub struct Folder {
 /// Why a folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    #[error("{} is not there", .0.display())]
+    #[error("{} does not exist", .0.display())]
     Missing(PathBuf),
-    #[error("{} is not the folder that was there before", .0.display())]
+    #[error("{} is a different folder than before", .0.display())]
     Other(PathBuf),
     #[error("{} has lost its file {MARKER}; it may not be mounted", .0.display())]
     Unmarked(PathBuf),
@@ -55,11 +56,11 @@ pub struct Part {
     pub path: PathBuf,
 }
 
-/// What became of a file that was to be written.
+/// The result of writing a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Put {
     Written,
-    /// Somebody has written under this name, which is ours alone.
+    /// The name is taken, although only this machine writes under it.
     Taken,
 }
 
@@ -70,14 +71,14 @@ struct Marker {
 }
 
 impl Folder {
-    /// The folder that a `file:///` address names.
+    /// Parses a `file:///` address.
     pub fn at(url: &str) -> Option<Self> {
         let path = percent_decode_str(url.strip_prefix("file://")?).decode_utf8().ok()?;
         let root = PathBuf::from(path.as_ref());
         root.is_absolute().then_some(Self { root })
     }
 
-    /// Checks that it is the folder with this id. The first one to use a folder gives it one.
+    /// Checks the folder's id. The first machine to use a folder gives it one.
     pub fn enter(&self, known: Option<&str>) -> Result<String, FolderError> {
         if !self.root.is_dir() {
             return Err(FolderError::Missing(self.root.clone()));
@@ -102,14 +103,14 @@ impl Folder {
                     serde_json::to_string(&marker).map_err(|error| io_error("write", &path)(error.into()))?;
                 match put(&self.root, MARKER, &text)? {
                     Put::Written => Ok(marker.id),
-                    // Another machine was first.
+                    // Another machine created it first.
                     Put::Taken => self.enter(known),
                 }
             }
         }
     }
 
-    /// The devices that have a log in a space.
+    /// Lists the devices that have a log in a space.
     pub fn devices(&self, space: &str) -> Result<Vec<DeviceId>, FolderError> {
         let mut devices: Vec<DeviceId> =
             names(&self.root.join(space))?.into_iter().filter_map(|name| DeviceId::parse(&name)).collect();
@@ -117,7 +118,7 @@ impl Folder {
         Ok(devices)
     }
 
-    /// The files of a device's log, in order.
+    /// Lists the files of a device's log, in order.
     pub fn parts(&self, space: &str, device: &DeviceId) -> Result<Vec<Part>, FolderError> {
         let folder = self.root.join(space).join(&device.0);
         let part = |name: String| {
@@ -129,7 +130,7 @@ impl Folder {
         Ok(parts)
     }
 
-    /// The text of a file of a log. A file that is not text yet is empty.
+    /// Reads a file of a log. Returns an empty text while the file is not valid text yet.
     pub fn read(&self, part: &Part) -> Result<String, FolderError> {
         match read_bounded(&part.path, MOST_BYTES) {
             Err(error) if error.kind() == ErrorKind::InvalidData => Ok(String::new()),
@@ -137,7 +138,7 @@ impl Folder {
         }
     }
 
-    /// What a device says of how far it has read. `None` if it says nothing.
+    /// Reads a device's progress file. Returns `None` if there is none.
     pub fn progress(&self, space: &str, device: &DeviceId) -> Result<Option<String>, FolderError> {
         let path = self.root.join(space).join(&device.0).join(PROGRESS);
         match read_bounded(&path, MOST_PROGRESS) {
@@ -147,7 +148,7 @@ impl Folder {
         }
     }
 
-    /// Says how far this machine has read.
+    /// Writes this machine's progress file.
     pub fn keep_progress(&self, space: &str, device: &DeviceId, text: &str) -> Result<(), FolderError> {
         let folder = self.root.join(space).join(&device.0);
         fs::create_dir_all(&folder).map_err(io_error("make", &folder))?;
@@ -157,7 +158,7 @@ impl Folder {
         sync_folder(&folder)
     }
 
-    /// Writes a file that was not there.
+    /// Writes a new file.
     pub fn put(
         &self,
         (space, device): (&str, &DeviceId),
@@ -178,7 +179,7 @@ impl Folder {
         sync_folder(folder)
     }
 
-    /// Removes what a killed daemon has left in this machine's own folder.
+    /// Removes temporary files of a killed daemon from this machine's own folder.
     pub fn tidy(&self, space: &str, device: &DeviceId) -> Result<(), FolderError> {
         let folder = self.root.join(space).join(&device.0);
         for name in names(&folder)?.into_iter().filter(|name| name.starts_with(TEMPORARY)) {
@@ -194,7 +195,7 @@ fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Fold
     move |source| FolderError::Io { action, path, source }
 }
 
-/// The names in a folder; none if there is no such folder.
+/// Lists the names in a folder; none if it does not exist.
 fn names(folder: &Path) -> Result<Vec<String>, FolderError> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -215,13 +216,13 @@ fn numbers_of(name: &str) -> Option<(u64, u64)> {
     number(first).zip(number(last)).filter(|(first, last)| *first > 0 && first <= last)
 }
 
-/// Reads a regular file that anybody may have written, without waiting and without following a link.
+/// Reads a regular file, which anybody may have written. Never blocks, and follows no link.
 fn read_bounded(path: &Path, most: u64) -> io::Result<String> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     let known = file.metadata()?;
     if !known.is_file() || known.len() > most {
-        return Err(io::Error::other("it is not a regular file of our size"));
+        return Err(io::Error::other("it is not a regular file, or it is too large"));
     }
     let mut text = String::new();
     file.take(most).read_to_string(&mut text)?;
@@ -237,7 +238,7 @@ fn put(folder: &Path, name: &str, text: &str) -> Result<Put, FolderError> {
     let put = match linked {
         Ok(()) => Ok(Put::Written),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(Put::Taken),
-        // Sticks and some network shares have no links.
+        // USB sticks and some network shares do not support links.
         Err(_) if path.symlink_metadata().is_ok() => Ok(Put::Taken),
         Err(_) => fs::rename(&temporary, &path).map(|()| Put::Written).map_err(io_error("write", &path)),
     };
@@ -258,14 +259,14 @@ fn write_temporary(folder: &Path, text: &str) -> Result<PathBuf, FolderError> {
         file.sync_all()
     });
     if let Err(error) = written {
-        // What is left is removed at the next round.
+        // Leftovers are removed in the next round.
         let _ = fs::remove_file(&path);
         return Err(io_error("write into", folder)(error));
     }
     Ok(path)
 }
 
-/// Some network shares cannot sync a folder. The file itself is synced.
+/// Syncs the folder, if possible. Some network shares cannot do that; the file itself is already synced.
 fn sync_folder(folder: &Path) -> Result<(), FolderError> {
     match File::open(folder).and_then(|folder| folder.sync_all()) {
         Err(error) if error.kind() == ErrorKind::NotFound => Err(io_error("sync", folder)(error)),
@@ -331,7 +332,7 @@ mod tests {
         let id = folder.enter(None).unwrap();
         assert_eq!(folder.enter(None).unwrap(), id);
         assert_eq!(folder.enter(Some(&id)).unwrap(), id);
-        // The mount point without the stick, then another stick.
+        // The mount point without the stick, then with another stick.
         std::fs::remove_file(path.join(MARKER)).unwrap();
         assert!(matches!(folder.enter(Some(&id)), Err(FolderError::Unmarked(_))));
         folder.enter(None).unwrap();

@@ -1,5 +1,6 @@
-//! A key, and what can be sealed with it. A sealed text has a key of its own, made from this one and a random salt, so none is used
-//! twice; it is padded, so its length tells little; and it opens only in its place, which the seal covers.
+//! Keys, and texts sealed with them. Each sealed text has its own key, derived from this one and a random salt, so no
+//! key is used twice. Texts are padded, so their length reveals little. A text opens only in its place, which the
+//! seal covers.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD_NO_PAD as BASE64;
@@ -13,18 +14,18 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::hex::{hex, unhex};
 
 const SALT: usize = 32;
-/// Texts are padded to a multiple of it.
+/// Texts are padded to a multiple of this many bytes.
 const PADDED_TO: usize = 256;
 const LENGTH: usize = 4;
 
-/// A text cannot be opened: the key is another one, or somebody has changed it or moved it.
+/// A text cannot be opened: the key is wrong, or the text was changed or moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot be opened with the team's key")]
 pub struct Closed;
 
-/// There is no randomness.
+/// The system's random number generator failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no randomness")]
+#[error("the system's random number generator failed")]
 pub struct NoRandomness;
 
 /// A key of 256 bits. Its `Debug` output hides it.
@@ -46,9 +47,7 @@ impl Serialize for Key {
 impl<'de> Deserialize<'de> for Key {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        unhex(&text)
-            .and_then(|bytes| Self::from_bytes(&bytes))
-            .ok_or_else(|| D::Error::custom("this is no key"))
+        unhex(&text).and_then(|bytes| Self::from_bytes(&bytes)).ok_or_else(|| D::Error::custom("not a key"))
     }
 }
 
@@ -63,7 +62,7 @@ impl Key {
         Self(bytes)
     }
 
-    /// `None` if there are not 32 bytes.
+    /// Returns `None` unless there are 32 bytes.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         bytes.try_into().ok().map(Self)
     }
@@ -72,7 +71,7 @@ impl Key {
         &self.0
     }
 
-    /// A key that follows from this one, for one purpose. Nobody learns this one from it.
+    /// Derives a key for one purpose. It does not reveal this one.
     pub(crate) fn derived(&self, purpose: &[&str]) -> Self {
         let parts: Vec<Vec<u8>> = purpose.iter().map(|part| with_length(part)).collect();
         self.salted(&[], &parts.concat())
@@ -83,12 +82,12 @@ impl Key {
         let purposes = [purpose];
         let derived = Salt::new(HKDF_SHA256, salt).extract(&self.0);
         let derived = derived.expand(&purposes, HKDF_SHA256).and_then(|derived| derived.fill(&mut key));
-        // It fails only for lengths that 32 is not.
+        // Only an invalid length fails, and 32 is valid.
         debug_assert!(derived.is_ok());
         Self(key)
     }
 
-    /// The name of the key, which tells nothing of it.
+    /// The key's name, which reveals nothing about it.
     pub fn name(&self) -> String {
         let mut name = hex(self.derived(&["name"]).bytes());
         name.truncate(16);
@@ -100,7 +99,7 @@ impl Key {
         self.seal_bytes(place, text.as_bytes())
     }
 
-    /// The same for bytes.
+    /// Like [`Self::seal`], for bytes.
     pub(crate) fn seal_bytes(&self, place: &[&str], bytes: &[u8]) -> Result<String, NoRandomness> {
         let mut salt = [0; SALT];
         SystemRandom::new().fill(&mut salt).map_err(|_| NoRandomness)?;
@@ -118,7 +117,7 @@ impl Key {
         String::from_utf8(self.open_bytes(place, sealed)?).map_err(|_| Closed)
     }
 
-    /// The same for bytes.
+    /// Like [`Self::open`], for bytes.
     pub(crate) fn open_bytes(&self, place: &[&str], sealed: &str) -> Result<Vec<u8>, Closed> {
         let bytes = BASE64.decode(sealed).map_err(|_| Closed)?;
         let (salt, bytes) = bytes.split_at_checked(SALT).ok_or(Closed)?;
@@ -132,14 +131,14 @@ impl Key {
         unpadded(opened).ok_or(Closed)
     }
 
-    /// The key for one text.
+    /// Derives the key for one text.
     fn once(&self, salt: &[u8]) -> Option<LessSafeKey> {
         let Self(key) = self.salted(salt, b"recall-seal-1");
         UnboundKey::new(&CHACHA20_POLY1305, &key).ok().map(LessSafeKey::new)
     }
 }
 
-/// A key is used once, so every nonce is new.
+/// Returns a fixed nonce. That is safe because each key is used once.
 fn no_nonce() -> Nonce {
     Nonce::assume_unique_for_key([0; 12])
 }

@@ -1,12 +1,14 @@
-//! Logs of machines in a place that several machines see: a folder (a synchronised one, a network share, a stick), or a
-//! PostgreSQL database.
+//! Logs of machines, in a place that several machines can access: a folder (synchronised, on a network share or on a
+//! stick), or a PostgreSQL database.
 //!
-//! Each data folder has a name that is the hash of its public key (`device.rs`). Its log is parts that are never changed, each
-//! signed (`segment.rs`), in the space of a project, and beside them how far it has read the others (`progress.rs`). Nobody else
-//! writes in its name, so nothing can collide, and half a part is told from a whole one. `remote.rs` is what both kinds of
-//! places can do; `folder.rs` and `postgres/` do it. What leaves is packed (`packed.rs`) and sealed (`sealed.rs`) with the keys (`key.rs`) of a team (`team.rs`).
+//! Each data folder has a name, which is the hash of its public key (`device.rs`). Its log consists of signed parts
+//! that never change (`segment.rs`), in the space of a project. Beside them is how far it has read the others
+//! (`progress.rs`). Only that machine writes under its name, so nothing can collide, and an incomplete part is
+//! recognised. `remote.rs` has the operations of both kinds of places; `folder.rs` and `postgres/` implement them.
+//! Entries are packed (`packed.rs`) and sealed (`sealed.rs`) with the keys (`key.rs`) of a team (`team.rs`) before
+//! they are sent.
 //!
-//! **Must not** know the store, or decide what leaves.
+//! **Must not** know the store, or decide what is sent.
 
 pub mod address;
 pub mod device;

@@ -1,16 +1,17 @@
-//! Bodies are made shorter before they are sealed, because nobody can do it afterwards.
+//! Compresses bodies before they are sealed, because sealed bodies do not compress.
 
 use zstd::bulk::{Compressor, Decompressor};
 
 use recall_domain::sync::record::MOST_BODY;
 
-/// The first byte of a packed body. A body that is not packed begins with a brace.
+/// The first byte of a packed body. An unpacked body begins with a brace.
 const PACKED: u8 = 1;
 const LEVEL: i32 = 9;
-/// What bodies have in common, the most frequent last. It is a part of the format: another one gets another first byte.
+/// The dictionary: what bodies have in common, the most frequent last. It is part of the format: another dictionary
+/// needs another first byte.
 const COMMON: &[u8] = br##"{"salt":"","fields":{"agent":"","author":"","completed":"","created_at":17,"device":"","investigated":"","learned":"","next_steps":"","notes":"","origin":"extractive","request":"","session":"","text":"# Plan: ","title":"","updated_at":17}} the that this with from because instead test error function file config before after when only must never always {"salt":"","fields":{"author":"","concepts":[""],"created_at":17,"device":"","facts":[""],"files_modified":["src/"],"files_read":["src/"],"importance":5,"narrative":"","origin":"extractive","rejected":null,"resolved":false,"subtitle":null,"title":"","type":"decision"}} "pinned":false,"reviewed":null,"rejected":true,"resolved":true "type":"bugfix" "type":"feature" "type":"discovery" "type":"gotcha" "origin":"user" .rs", .ts", .py", .md"]"##;
 
-/// Packs bodies one after another.
+/// Compresses bodies. It is reused for many.
 pub(crate) struct Packer(Option<Compressor<'static>>);
 
 impl Packer {
@@ -18,7 +19,7 @@ impl Packer {
         Self(Compressor::with_dictionary(LEVEL, COMMON).ok())
     }
 
-    /// The bytes to seal. What does not become shorter stays as it is.
+    /// Returns the bytes to seal. A body that does not get shorter stays unpacked.
     pub(crate) fn pack(&mut self, body: &str) -> Vec<u8> {
         let packed = self.0.as_mut().and_then(|compressor| compressor.compress(body.as_bytes()).ok());
         match packed {
@@ -28,7 +29,7 @@ impl Packer {
     }
 }
 
-/// Unpacks bodies one after another.
+/// Decompresses bodies. It is reused for many.
 pub(crate) struct Unpacker(Option<Decompressor<'static>>);
 
 impl Unpacker {
@@ -36,7 +37,7 @@ impl Unpacker {
         Self(Decompressor::with_dictionary(COMMON).ok())
     }
 
-    /// `None` if nobody packed it so, or if it is longer than any body.
+    /// Returns `None` if the bytes are invalid, or longer than any body.
     pub(crate) fn unpack(&mut self, bytes: Vec<u8>) -> Option<String> {
         let text = match bytes.split_first() {
             Some((&PACKED, packed)) => self.0.as_mut()?.decompress(packed, MOST_BODY).ok()?,

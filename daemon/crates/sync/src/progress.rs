@@ -1,5 +1,5 @@
-//! What a machine says of how far it has read the others' logs: one signed file in its folder, written anew when that
-//! changes. So others learn which machines have read of a deletion. It is no entry of a log, because an entry about reading
+//! How far a machine has read the logs of others: one signed file in its folder, replaced when that changes. From it
+//! others learn which machines have read a deletion. It is not an entry of a log, because an entry about reading
 //! would have to be read, too.
 
 use std::collections::BTreeMap;
@@ -15,9 +15,9 @@ use recall_domain::sync::DeviceId;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
     pub header: Header,
-    /// The number of the last entry of each other machine's log.
+    /// The number of the last entry read in each other machine's log.
     pub read: BTreeMap<DeviceId, u64>,
-    /// What its clock said then.
+    /// The machine's clock when it wrote the file.
     pub at: Timestamp,
 }
 
@@ -33,7 +33,7 @@ struct End {
     signature: String,
 }
 
-/// The text of the file.
+/// Encodes the file's text.
 pub fn encode(progress: &Progress, device: &Device) -> serde_json::Result<String> {
     let head = serde_json::to_string(&progress.header)?;
     let body = serde_json::to_string(&Body { read: progress.read.clone(), at: progress.at.0 })?;
@@ -41,8 +41,8 @@ pub fn encode(progress: &Progress, device: &Device) -> serde_json::Result<String
     Ok(format!("{head}\n{body}\n{}\n", serde_json::to_string(&End { signature })?))
 }
 
-/// Reads the file of this device. `None` if it is not complete, not signed by the device, or of a later version: then
-/// nothing is known.
+/// Decodes the file of this device. Returns `None` if it is incomplete, not signed by the device, or of a later
+/// version.
 pub fn decode(text: &str, space: &str, device: &DeviceId) -> Option<Progress> {
     let mut lines = text.lines();
     let (head, body, end) = (lines.next()?, lines.next()?, lines.next()?);
@@ -56,7 +56,7 @@ pub fn decode(text: &str, space: &str, device: &DeviceId) -> Option<Progress> {
 }
 
 fn signed(head: &str, body: &str) -> String {
-    // No log ends like this, so neither file can stand for the other.
+    // No log ends like this, so neither file can replace the other.
     format!("progress\n{head}\n{body}")
 }
 

@@ -1,5 +1,5 @@
-//! What a place that several machines see can do, whatever kind it is: each machine appends to its own log, and reads
-//! those of the others.
+//! The operations that every kind of remote supports: each machine appends to its own log, and reads those of the
+//! others.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use recall_domain::sync::DeviceId;
 use recall_domain::sync::record::Record;
 use recall_system::secret::KeySource;
 
-/// A remote, as it is used in one round.
+/// A remote during one round.
 pub enum Remote {
     Folder(Folder),
     Postgres(Box<Database>),
@@ -32,7 +32,7 @@ pub enum RemoteError {
     Folder(#[from] FolderError),
     #[error(transparent)]
     Database(#[from] DatabaseError),
-    #[error("the own file {} {why}", path.display())]
+    #[error("this machine's own file {} {why}", path.display())]
     OwnFile { path: PathBuf, why: Unusable },
     #[error("cannot write an entry: {0}")]
     Json(#[from] serde_json::Error),
@@ -40,25 +40,25 @@ pub enum RemoteError {
     Panicked,
 }
 
-/// The log of a machine, as far as it is there.
+/// A machine's log as stored in the remote.
 #[derive(Clone, Debug, Default)]
 pub struct Log {
     pub device: DeviceId,
-    /// The number of its last entry. 0 if there is none.
+    /// The number of the last entry; 0 if there is none.
     pub last: u64,
-    /// The hash of its last entry, if the remote names it.
+    /// The hash of the last entry, if the remote stores it.
     pub end: Option<String>,
     pub progress: Said,
-    /// Its files in a folder.
+    /// The log's files, if the remote is a folder.
     parts: Vec<Part>,
 }
 
-/// What a machine says of how far it has read the others.
+/// A machine's report of how far it has read the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Said {
     #[default]
     Nothing,
-    /// What it said under this mark, which was known.
+    /// Unchanged since the mark that was passed.
     AsBefore,
     Now {
         progress: Box<Progress>,
@@ -66,17 +66,17 @@ pub enum Said {
     },
 }
 
-/// Entries to append, all of which follow each other.
+/// Consecutive entries to append.
 pub struct NewEntries {
     pub header: Header,
     pub records: Vec<Record>,
-    /// The hash of the entry before the first, and of the last one.
+    /// The hash of the entry before the first one; `end` is the hash of the last one.
     pub before: String,
     pub end: String,
 }
 
 impl Log {
-    /// The ranges of entries up to `head` that are not there.
+    /// The ranges of entries up to `head` that the remote lacks.
     pub fn lacks(&self, head: u64) -> Vec<(u64, u64)> {
         match (self.parts.is_empty(), self.last) {
             (true, 0) => missing(&[], head),
@@ -97,12 +97,12 @@ impl Remote {
         }
     }
 
-    /// Whether what is said there is there for all at once. A folder's synchroniser takes its time.
+    /// Whether others see a write at once. A folder's synchroniser takes time.
     pub fn is_immediate(&self) -> bool {
         matches!(self, Self::Postgres(_))
     }
 
-    /// Checks that it is the place with this id. The first one to use a folder gives it one.
+    /// Checks the remote's id. The first machine to use a folder gives it one.
     pub async fn enter(&self, known: Option<String>) -> Result<String, RemoteError> {
         match self {
             Self::Folder(folder) => {
@@ -113,7 +113,7 @@ impl Remote {
         }
     }
 
-    /// The logs in a space. What a machine says of its progress is not read again if its mark is known.
+    /// Lists the logs in a space. A progress report with a known mark is not read again.
     pub async fn logs(
         &self,
         space: &str,
@@ -128,7 +128,7 @@ impl Remote {
         }
     }
 
-    /// The last entry of this machine's own log there, with its hash.
+    /// Returns the last entry of this machine's own log in the remote, with its hash.
     pub async fn own_end(&self, space: &str, log: &Log) -> Result<Option<(u64, String)>, RemoteError> {
         match self {
             Self::Folder(folder) => {
@@ -146,7 +146,7 @@ impl Remote {
         }
     }
 
-    /// What follows an entry of a log, part by part.
+    /// Reads the entries after a given one, part by part.
     pub fn unread<'r>(&'r self, space: &'r str, log: &'r Log, after: u64) -> Unread<'r> {
         let parts = log.parts.iter().filter(|part| part.last > after).cloned().collect();
         Unread {
@@ -185,7 +185,7 @@ impl Remote {
         }
     }
 
-    /// Empties the bodies of these entries of this machine's own log.
+    /// Empties the bodies of these entries in this machine's own log.
     pub async fn empty(&self, space: &str, device: &Arc<Device>, seqs: &[u64]) -> Result<(), RemoteError> {
         match self {
             Self::Folder(folder) => {
@@ -197,13 +197,13 @@ impl Remote {
         }
     }
 
-    /// Says how far this machine has read the others.
+    /// Writes how far this machine has read the others.
     pub async fn say_progress(&self, now: &Progress, device: &Device) -> Result<(), RemoteError> {
         let text = progress::encode(now, device)?;
         self.say(&now.header.space, &device.id, text).await
     }
 
-    /// What machines say of the team. `id` is the remote's own. What was heard before is not asked for again.
+    /// Reads the team statements of all machines. `id` is the remote's own. Unchanged ones come from `heard`.
     pub async fn statements(&self, id: &str, heard: &mut Heard) -> Result<Vec<Statement>, RemoteError> {
         let space = team_space();
         let said: Vec<(DeviceId, String)> = match self {
@@ -222,7 +222,7 @@ impl Remote {
         Ok(said.iter().filter_map(|(device, text)| Statement::decode(text, id, device)).collect())
     }
 
-    /// Says what this machine knows of the team.
+    /// Writes this machine's team statement.
     pub async fn state(&self, said: &Statement, device: &Device) -> Result<(), RemoteError> {
         self.say(&team_space(), &device.id, said.encode(device)?).await
     }
@@ -239,7 +239,7 @@ impl Remote {
     }
 }
 
-/// What machines said of the team in earlier rounds, and by which mark it is known that they say the same.
+/// Team statements of earlier rounds, each with the mark that changes when its text does.
 #[derive(Clone, Debug, Default)]
 pub struct Heard(BTreeMap<DeviceId, (String, Option<Statement>)>);
 
@@ -268,7 +268,7 @@ impl Heard {
     }
 }
 
-/// What was not read yet of a log.
+/// The unread rest of a log.
 pub struct Unread<'r> {
     remote: &'r Remote,
     space: &'r str,
@@ -280,7 +280,7 @@ pub struct Unread<'r> {
 }
 
 impl Unread<'_> {
-    /// The next part, or why it cannot be used. `None` at the end.
+    /// Returns the next part, or why it cannot be used; `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Result<Segment, String>>, RemoteError> {
         match self.remote {
             Remote::Folder(folder) => {
@@ -359,7 +359,7 @@ fn own_segment(folder: &Folder, part: &Part, space: &str, device: &DeviceId) -> 
     decode(&text, space, device).map_err(|why| RemoteError::OwnFile { path: part.path.clone(), why })
 }
 
-/// Replaces the files of this machine that have one of these entries.
+/// Rewrites the files of this machine that contain one of these entries.
 fn emptied(folder: &Folder, space: &str, device: &Device, seqs: &[u64]) -> Result<(), RemoteError> {
     folder.tidy(space, &device.id)?;
     for part in folder.parts(space, &device.id)? {
@@ -375,7 +375,7 @@ fn emptied(folder: &Folder, space: &str, device: &Device, seqs: &[u64]) -> Resul
     Ok(())
 }
 
-/// As the server makes it of a text.
+/// Computes the mark that the server computes for a text.
 fn mark_of(text: &str) -> String {
     hex(digest(&SHA256, text.as_bytes()).as_ref())
 }

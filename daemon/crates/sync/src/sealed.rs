@@ -1,4 +1,4 @@
-//! What only the members of a team can read: the bodies of entries, and who wrote them.
+//! What only the members of a team can read: the bodies of entries, and the names of their authors.
 
 use std::collections::BTreeMap;
 
@@ -8,17 +8,17 @@ use super::segment::{Header, Segment};
 use recall_domain::sync::DeviceId;
 use recall_domain::sync::record::Record;
 
-/// The keys of a project's space: the one to seal with, and all to open with.
+/// The keys of a project's space: the one that seals, and all that open.
 #[derive(Clone, Debug)]
 pub struct SpaceKeys {
     space: String,
-    /// The name and the key to seal with.
+    /// The name of the sealing key, and the key.
     current: (String, Key),
     keys: BTreeMap<String, Key>,
 }
 
 impl SpaceKeys {
-    /// The keys of a space that follow from a team's.
+    /// Derives a space's keys from a team's.
     pub fn of<'k>(space: &str, current: &Key, all: impl IntoIterator<Item = &'k Key>) -> Self {
         let of_space = |key: &Key| (key.name(), key.derived(&["space", space]));
         let mut keys: BTreeMap<String, Key> = all.into_iter().map(of_space).collect();
@@ -27,7 +27,7 @@ impl SpaceKeys {
         Self { space: space.to_owned(), current, keys }
     }
 
-    /// Seals who writes, and the bodies of the entries.
+    /// Seals the author's names and the bodies of the entries.
     pub fn seal(&self, header: Header, records: Vec<Record>) -> Result<(Header, Vec<Record>), NoRandomness> {
         let device = header.device.clone();
         let mut packer = Packer::new();
@@ -42,14 +42,14 @@ impl SpaceKeys {
         Ok((self.seal_header(header)?, records))
     }
 
-    /// Seals who writes.
+    /// Seals the author's names.
     pub fn seal_header(&self, header: Header) -> Result<Header, NoRandomness> {
         let who = serde_json::json!([header.author, header.name]).to_string();
         let who = self.key().seal(&self.place(&header.device, &["who"]), &who)?;
         Ok(header.sealed_with(&self.current.0, who))
     }
 
-    /// Opens what another machine has sealed.
+    /// Opens a segment of another machine.
     pub fn open(&self, segment: Segment) -> Result<Segment, Closed> {
         let Segment { header, records, end } = segment;
         let key = self.key_of(&header)?;
@@ -60,14 +60,14 @@ impl SpaceKeys {
             let packed = record.body.as_deref().map(|body| key.open_bytes(&place, body)).transpose()?;
             let body = packed.map(|packed| unpacker.unpack(packed).ok_or(Closed)).transpose()?;
             let record = Record { body, ..record };
-            // The body is the one that its machine has chained.
+            // The body must match the hash in the chain.
             if record.is_whole() { Ok(record) } else { Err(Closed) }
         };
         let records = records.into_iter().map(open).collect::<Result<_, _>>()?;
         Ok(Segment { records, end, header: self.open_header(header.clone())? })
     }
 
-    /// Opens who writes.
+    /// Opens the author's names.
     pub fn open_header(&self, header: Header) -> Result<Header, Closed> {
         let who = header.who.as_deref().ok_or(Closed)?;
         let who = self.key_of(&header)?.open(&self.place(&header.device, &["who"]), who)?;
@@ -116,7 +116,7 @@ mod tests {
         for closed in [SpaceKeys::of("space", &second, []), SpaceKeys::of("other", &first, [])] {
             assert_eq!(closed.open(segment.clone()), Err(Closed));
         }
-        // A body in another entry's place.
+        // A body moved to another entry.
         let mut moved = segment;
         moved.records[1].body = moved.records[0].body.take();
         assert_eq!(now.open(moved), Err(Closed));

@@ -1,5 +1,5 @@
-//! A part of a log as a file: a line that says whose it is, a line for each entry, and a line with the hash of the last
-//! entry and a signature. A file without its last line is not complete yet.
+//! A part of a log as a file: a header line that names the log, one line for each entry, and a last line with the
+//! hash of the last entry and a signature. A file without its last line is incomplete.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,12 +9,12 @@ use recall_domain::sync::record::{MOST_BODY, Record};
 
 const FORMAT: &str = "recall-sync";
 const VERSION: u32 = 1;
-/// More entries are never in one file.
+/// The maximum number of entries in a file.
 pub const MOST_RECORDS: usize = 500;
-/// An author's or a device's name is cut here.
+/// Names of authors and devices are truncated to this many characters.
 const MOST_NAME: usize = 60;
 
-/// Whose log it is.
+/// Names the log to which the entries belong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     format: String,
@@ -25,7 +25,7 @@ pub struct Header {
     pub author: String,
     /// The device's name for people.
     pub name: String,
-    /// The key that the bodies are sealed with, and who writes, sealed. Then the names above are empty.
+    /// The name of the key that seals the bodies, and the sealed names. If set, the names above are empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sealed: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -47,7 +47,7 @@ pub struct Segment {
     pub end: String,
 }
 
-/// Why a file is not used.
+/// Why a file is not used. Each message continues "the file ...".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unusable {
     #[error("is not complete yet")]
@@ -77,18 +77,18 @@ impl Header {
         }
     }
 
-    /// The same without names, which are sealed with a key.
+    /// Replaces the names by sealed ones.
     pub(crate) fn sealed_with(self, key: &str, who: String) -> Self {
         let none = String::new();
         Self { author: none.clone(), name: none, sealed: Some(key.to_owned()), who: Some(who), ..self }
     }
 
-    /// The same with these names, in the open.
+    /// Sets the names in plain text.
     pub(crate) fn of_persons(self, author: &str, name: &str) -> Self {
         Self { author: shortened(author), name: shortened(name), sealed: None, who: None, ..self }
     }
 
-    /// Reads the first line of a file that is to be in the folder of this space and this device.
+    /// Reads the first line of a file in the folder of this space and device.
     pub(crate) fn read(line: &str, space: &str, device: &DeviceId) -> Result<Self, Unusable> {
         let version: serde_json::Value = serde_json::from_str(line).map_err(|_| Unusable::Damaged)?;
         match version["version"].as_u64().and_then(|version| u32::try_from(version).ok()) {
@@ -113,7 +113,7 @@ fn shortened(name: &str) -> String {
     name.chars().filter(|char| !char.is_control()).take(MOST_NAME).collect()
 }
 
-/// What a machine says of its entries: the line that says whose they are, and the signature of it and their end.
+/// The header of a machine's entries, and the signature over the header and the last hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seal {
     pub head: String,
@@ -138,7 +138,7 @@ impl Seal {
     }
 }
 
-/// The entries that a seal was made for. The hash of the last one is compared with the chain by whoever knows the entries
+/// Checks the seal of entries. The caller compares the last hash with the chain, because that needs the entries
 /// before.
 pub fn unsealed(
     seal: Seal,
@@ -151,7 +151,7 @@ pub fn unsealed(
 }
 
 fn checked(header: Header, records: Vec<Record>, end: String) -> Result<Segment, Unusable> {
-    // Whoever opens a sealed body compares it.
+    // A sealed body is compared when it is opened.
     let is_sealed = header.sealed.is_some();
     let is_usable = |record: &Record| (is_sealed || record.is_whole()) && record.item.len() <= MOST_BODY;
     match records.len() <= MOST_RECORDS && records.iter().all(is_usable) {
@@ -160,7 +160,7 @@ fn checked(header: Header, records: Vec<Record>, end: String) -> Result<Segment,
     }
 }
 
-/// The file of these entries.
+/// Encodes entries as a file.
 pub fn encode(header: &Header, records: &[Record], end: &str, device: &Device) -> serde_json::Result<String> {
     let Seal { head, end, signature } = Seal::of(header, end, device)?;
     let mut text = head + "\n";
@@ -173,15 +173,15 @@ pub fn encode(header: &Header, records: &[Record], end: &str, device: &Device) -
     Ok(text)
 }
 
-/// Reads a file that is to be in the folder of this space and this device. The hash of its last entry is compared with
-/// the chain by whoever knows the entries before.
+/// Decodes a file in the folder of this space and device. The caller compares the last hash with the chain, because
+/// that needs the entries before.
 pub fn decode(text: &str, space: &str, device: &DeviceId) -> Result<Segment, Unusable> {
     let mut lines: Vec<&str> = text.lines().collect();
     let (Some(last), true) = (lines.pop().filter(|_| lines.len() > 1), text.ends_with('\n')) else {
         return Err(Unusable::Partial);
     };
     let head = lines.remove(0);
-    // What a later version wrote is named before anything else is read of it.
+    // A file of a later version is reported as such before the rest is parsed.
     let header = Header::read(head, space, device)?;
     let Ok(End { end, signature }) = serde_json::from_str(last) else { return Err(Unusable::Partial) };
     let seal = Seal { head: head.to_owned(), end, signature };
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!((&read.records, read.end.as_str()), (&records, "end"));
         assert_eq!((read.header.author.as_str(), read.header.name.len()), ("Mia", MOST_NAME));
 
-        // Cut anywhere it is partial or damaged, and never a shorter log.
+        // Truncated anywhere, it is incomplete or damaged, never a shorter log.
         for length in 0..text.len() {
             assert!(decode(&text[..length], "space", &device.id).is_err(), "{length}");
         }

@@ -1,13 +1,13 @@
-//! A team: the machines that have the keys of a remote. What each says of it is one signed text in a space of the remote:
-//! which keys it has, whom it gives the current one, and whom it has removed. A key is given to one machine alone. Whoever
-//! removes a machine makes a new key, which the others get and it does not.
+//! A team: the machines that have the keys of a remote. Each machine writes one signed statement into a space of the
+//! remote: which keys it has, to whom it gives the current one, and whom it has removed. A key is wrapped for one
+//! machine alone. Removing a machine creates a new key, which all others receive.
 //!
-//! The server, or who else can write the remote, sees which machines there are. It cannot give anybody a key, and nobody takes
-//! one that an owner has not given.
+//! The server, or anybody who can write to the remote, sees which machines exist. It cannot give anybody a key, and
+//! no machine accepts one that an owner has not given.
 //!
-//! The machine that begins a team is its owner, and whom an owner names is one, too. Only what owners say of removals, of new keys
-//! and of owners counts. A newcomer is told who they are by the one who lets it in. Whoever has the key can still give it to
-//! anybody outside of recall; no rule can prevent that.
+//! The machine that founds a team is its owner, and so is any machine that an owner names. Only owners' statements
+//! about removals, new keys and owners count. A newcomer learns who they are from the machine that admits it. A
+//! machine with the key can always pass it on outside of recall; no rule can prevent that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -28,17 +28,17 @@ use recall_domain::sync::record::space_of;
 use recall_system::trusted_file::{self, Links};
 
 const MOST_BYTES: u64 = 1024 * 1024;
-/// Bytes of a code that lets one machine in.
+/// Size in bytes of a code that admits one machine.
 const CODE: usize = 16;
-/// Words that two persons compare.
+/// The number of words that two people compare.
 const COMPARED: usize = 6;
 
-/// Where machines say what they know of the team.
+/// The space with the machines' team statements.
 pub fn team_space() -> String {
     space_of("recall-team-1")
 }
 
-/// What this machine has of a team: its file in the data folder.
+/// This machine's knowledge of a team: its file in the data folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Team {
     /// The remote's own id.
@@ -46,14 +46,14 @@ pub struct Team {
     keys: Vec<Held>,
     wrapped: Vec<WrappedKey>,
     removed: BTreeMap<DeviceId, Upto>,
-    /// The machines that may let in and remove others. Those among them that were removed may not.
+    /// The machines that may admit and remove others. Removed machines among them may not.
     owners: BTreeSet<DeviceId>,
 }
 
-/// How far a removed machine's logs are read, by their spaces.
+/// The last entry to read of a removed machine's logs, by space.
 pub type Upto = BTreeMap<String, u64>;
 
-/// A key of the team. The greatest number is the current one.
+/// A key of the team. The one with the greatest number is current.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Held {
     number: u32,
@@ -64,35 +64,35 @@ struct Held {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct WrappedKey {
     to: DeviceId,
-    /// The name of the key that is inside.
+    /// The name of the wrapped key.
     key: String,
-    /// The half of a key pair that was made for this one wrapping.
+    /// The public half of a key pair that was made for this wrapping only.
     via: String,
     sealed: String,
 }
 
-/// What a machine says of the team.
+/// A machine's statement about the team.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statement {
     remote: String,
     pub device: DeviceId,
     public: String,
-    /// Its public key, for which others wrap keys.
+    /// Its public key, with which others wrap keys for it.
     exchange: String,
-    /// Who it is: the name of a key, and the names sealed with it.
+    /// The name of a key, and the author's names sealed with that key.
     who: Option<(String, String)>,
-    /// For each key that it has, by name, the number and what only its holders can make.
+    /// For each key that it has, by name: its number, and a proof that only its holders can make.
     proofs: BTreeMap<String, (u32, String)>,
-    /// The keys before the current one, sealed with it.
+    /// The name of the current key, and the earlier keys sealed with it.
     older: Option<(String, String)>,
     wrapped: Vec<WrappedKey>,
     removed: BTreeMap<DeviceId, Upto>,
     owners: BTreeSet<DeviceId>,
-    /// It asks to be let in with a code.
+    /// A request for admission with a code.
     asks: Option<String>,
 }
 
-/// A machine, as this one sees it.
+/// A machine of the team, as this one sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
     pub device: DeviceId,
@@ -102,10 +102,10 @@ pub struct Member {
     pub role: Role,
 }
 
-/// What a machine may do for the team.
+/// What a machine may do in the team.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Let in and remove others, and name more owners.
+    /// Admit and remove others, and name more owners.
     Owner,
     /// Read and write.
     Writer,
@@ -114,7 +114,7 @@ pub enum Role {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     Member,
-    /// It has an older key, and gets the current one.
+    /// It has an older key, and will receive the current one.
     Behind,
     Removed,
 }
@@ -123,32 +123,34 @@ pub enum Standing {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TeamError {
     #[error(
-        "the remote is encrypted, and this machine has no key: `recall team init` begins a team, `recall team join` enters one"
+        "the remote is encrypted, and this machine has no key: create a team with `recall team init`, or enter one with `recall team join`"
     )]
     NoKey,
     #[error("this machine's key is not the key of this team; nothing was written")]
     OtherKey,
     #[error("this machine was removed from the team")]
     Removed,
-    #[error("two members have removed each other: begin a new team with `recall team init`")]
+    #[error("two members have removed each other: create a new team with `recall team init`")]
     RemovedEachOther,
-    #[error("there is a team already: `recall team join` enters it")]
+    #[error("the team already exists: enter it with `recall team join`")]
     Exists,
-    #[error("there is no team yet: `recall team init` begins one")]
+    #[error("there is no team yet: create one with `recall team init`")]
     NoTeam,
     #[error("these are not the words of a team or of an invitation: a word is wrong, or one is missing")]
     Words,
     #[error("these words belong to another team, or the team has a newer key since then")]
     OtherWords,
-    #[error("only a machine that owns the team may do this: the one that began it, or one that it has named")]
+    #[error(
+        "only an owner of the team may do this: the machine that created it, or one that an owner has named"
+    )]
     NotOwner,
     #[error(
-        "the members do not agree on who owns the team: enter by an invitation of somebody whom you know"
+        "the members do not agree on who owns the team: join with an invitation from somebody whom you know"
     )]
     OwnersDiffer,
-    #[error("no such member, or several: {0:?}")]
+    #[error("no member, or several, match {0:?}")]
     NoSuchMember(String),
-    #[error("the remote has an impossible name")]
+    #[error("the remote's name is not valid")]
     Remote,
     #[error("the team's file cannot be used: {0}")]
     File(String),
@@ -156,7 +158,7 @@ pub enum TeamError {
     Randomness(#[from] NoRandomness),
 }
 
-/// Words that let a machine in.
+/// Words that admit a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// The team's own key.
@@ -165,7 +167,8 @@ pub enum Entry {
     Code(Code),
 }
 
-/// A code that lets one machine in. It is told from person to person, never through the remote, and no `Debug` output shows it.
+/// A code that admits one machine. People pass it on to each other, never through the remote. Its `Debug` output
+/// hides it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Code {
     key: Key,
@@ -195,7 +198,7 @@ impl Code {
         &self.words
     }
 
-    /// What both sides see if nobody stands between them.
+    /// Words that both sides see if nobody intercepts the exchange.
     pub fn compared(&self, asking: &Statement) -> String {
         let key = self.key.derived(&["compare", &asking.remote, &asking.device.0, &asking.exchange]);
         let words = Mnemonic::from_entropy(key.bytes()).map(|words| words.to_string()).unwrap_or_default();
@@ -204,7 +207,7 @@ impl Code {
 }
 
 impl Entry {
-    /// Reads 24 words of a team, or 12 of an invitation.
+    /// Reads the 24 words of a team, or the 12 of an invitation.
     pub fn read(words: &str) -> Result<Self, TeamError> {
         let words = words.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
         let read = Mnemonic::parse_in_normalized(Language::English, &words).map_err(|_| TeamError::Words)?;
@@ -216,7 +219,7 @@ impl Entry {
     }
 }
 
-/// What follows from what all machines say, for this one.
+/// Which machines this one reads, derived from all statements.
 #[derive(Clone, Debug)]
 pub struct Standings {
     members: BTreeSet<DeviceId>,
@@ -237,14 +240,14 @@ impl Standings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reads {
     All,
-    /// It was removed: up to this entry.
+    /// It was removed; read up to this entry.
     Upto(u64),
-    /// It has not shown that it has the key.
+    /// It has not proved that it has the key.
     Nothing,
 }
 
 impl Team {
-    /// A new team with a key of its own.
+    /// Creates a team with a new key.
     pub fn begin(remote: &str, device: &DeviceId, statements: &[Statement]) -> Result<Self, TeamError> {
         if statements.iter().any(|said| !said.proofs.is_empty()) {
             return Err(TeamError::Exists);
@@ -255,7 +258,7 @@ impl Team {
         Ok(team)
     }
 
-    /// A team whose own words somebody has.
+    /// Enters a team with the team's own words.
     pub fn recovered(remote: &str, key: &Key, statements: &[Statement]) -> Result<Self, TeamError> {
         let name = key.name();
         if statements.iter().all(|said| said.proofs.is_empty()) {
@@ -275,7 +278,7 @@ impl Team {
         Ok(team)
     }
 
-    /// A team whose key a member has given for a code. `None` if nobody has yet.
+    /// Enters a team with a code. Returns `None` until an owner has given the key.
     pub fn joined(remote: &str, code: &Code, device: &Device, statements: &[Statement]) -> Option<Self> {
         let mut team = Self { remote: remote.to_owned(), ..Self::default() };
         let gives = |said: &&Statement| {
@@ -307,16 +310,16 @@ impl Team {
         Ok(Mnemonic::from_entropy(key.bytes()).map_err(|_| TeamError::Words)?.to_string())
     }
 
-    /// The keys of a project's space.
+    /// Derives the keys of a project's space.
     pub fn space_keys(&self, space: &str) -> Result<SpaceKeys, TeamError> {
         let (_, current) = self.current()?;
         let all: Vec<Key> = self.keys.iter().map(|held| held.key.clone()).collect();
         Ok(SpaceKeys::of(space, &current, &all))
     }
 
-    /// Takes the keys that members give, and gives the current one to those who lack it. Says who may be read.
+    /// Takes keys from owners, and wraps the current one for members that lack it. Returns which machines are read.
     pub fn keep_up(&mut self, device: &Device, statements: &[Statement]) -> Result<Standings, TeamError> {
-        // A key leads to the statements of those who have it, and they to a newer key.
+        // A new key makes more statements trusted, which may contain a newer key.
         for _ in 0..=statements.len() {
             self.take_owners(statements)?;
             self.removed = self.removed_by_owners(device, statements)?;
@@ -338,7 +341,7 @@ impl Team {
         let removed = self.removed.clone();
         let others: Vec<&Statement> = statements.iter().filter(|said| said.device != device.id).collect();
         let members: Vec<&Statement> = others.iter().filter(|said| self.has_proof(said)).copied().collect();
-        // A wrong key must not write. Whoever has shown theirs here before is not stopped by what others claim.
+        // Never write with a wrong key. A machine that has proved its key here is not stopped by others' claims.
         let is_known = statements.iter().any(|said| said.device == device.id && self.has_proof(said));
         if !is_known && members.is_empty() && others.iter().any(|said| !said.proofs.is_empty()) {
             return Err(TeamError::OtherKey);
@@ -349,17 +352,17 @@ impl Team {
         Ok(Standings { members: members.into_iter().map(|said| said.device.clone()).collect(), removed })
     }
 
-    /// Whether a machine has any key of this team.
+    /// Whether a machine proves that it has any key of this team.
     fn has_proof(&self, said: &Statement) -> bool {
         self.keys.iter().any(|held| said.proves(&held.key, held.number))
     }
 
-    /// Whether a machine may let in and remove others.
+    /// Whether a machine may admit and remove others.
     pub fn owns(&self, device: &DeviceId) -> bool {
         self.owners.contains(device) && !self.removed.contains_key(device)
     }
 
-    /// Takes those whom owners have named, and whom these have named.
+    /// Adds the machines that owners have named, and those that these have named in turn.
     fn take_owners(&mut self, statements: &[Statement]) -> Result<(), TeamError> {
         let (number, key) = self.current()?;
         loop {
@@ -374,7 +377,7 @@ impl Team {
         }
     }
 
-    /// Names a machine an owner.
+    /// Makes a machine an owner.
     pub fn name_owner(
         &mut self,
         device: &Device,
@@ -389,14 +392,15 @@ impl Team {
         Ok(())
     }
 
-    /// Names all members owners, if this machine may: they are one person's.
+    /// Makes all members owners, if this machine may: all belong to one person.
     pub fn name_members(&mut self, device: &Device, standings: &Standings) {
         if self.owns(&device.id) {
             self.owners.extend(standings.members.iter().cloned());
         }
     }
 
-    /// Whom the owners that hold the current key have removed. It is kept, for they may lack the next one.
+    /// The machines that owners with the current key have removed. The set is kept, because owners may lack the next
+    /// key.
     fn removed_by_owners(
         &self,
         device: &Device,
@@ -435,7 +439,7 @@ impl Team {
         let (number, key) = self.current()?;
         let name = key.name();
         let has_current = |said: &&&Statement| said.proves(&key, number);
-        // Nearly always nobody lacks it, and a team may be large.
+        // Usually no member lacks it, and a team may be large.
         let is_behind = |said: &&&Statement| !removed.contains_key(&said.device) && !has_current(said);
         let behind: Vec<&&Statement> = members.iter().filter(is_behind).collect();
         if behind.is_empty() {
@@ -454,7 +458,7 @@ impl Team {
         Ok(())
     }
 
-    /// Gives the current key to a machine that has asked with this code.
+    /// Wraps the current key for a machine that has asked with this code.
     pub fn let_in(&mut self, device: &Device, asking: &Statement, code: &Code) -> Result<(), TeamError> {
         if !self.owns(&device.id) {
             return Err(TeamError::NotOwner);
@@ -479,7 +483,8 @@ impl Team {
         Ok(())
     }
 
-    /// Takes a key that was given to this machine, if it is new. Two who remove somebody at once make two keys of one number.
+    /// Takes a key that was wrapped for this machine, if it is new. Two simultaneous removals make two keys with one
+    /// number.
     fn unwrap_key(&mut self, said: &Statement, device: &Device, code: Option<&Key>) -> Option<()> {
         let wrapped = said.wrapped.iter().find(|one| one.to == device.id)?;
         let via: [u8; 32] = unhex(&wrapped.via)?.try_into().ok()?;
@@ -492,7 +497,7 @@ impl Team {
         (is_newer && key.name() == wrapped.key).then(|| self.hold(number, &key))
     }
 
-    /// Takes the keys before one that this machine has.
+    /// Takes the keys that are older than one that this machine has.
     fn take_older(&mut self, said: &Statement) {
         let Some((name, sealed)) = &said.older else { return };
         let Some(Held { number, key }) = self.held(name).cloned() else { return };
@@ -504,7 +509,7 @@ impl Team {
         }
     }
 
-    /// Removes a machine: makes a new key, and gives it to all others.
+    /// Removes a machine: makes a new key, and wraps it for all others.
     pub fn remove(
         &mut self,
         device: &Device,
@@ -528,7 +533,7 @@ impl Team {
         Ok(())
     }
 
-    /// What this machine says of the team.
+    /// Composes this machine's statement.
     pub fn statement(&self, device: &Device, author: &str, name: &str) -> Result<Statement, TeamError> {
         let (_, current) = self.current()?;
         let mut said = Statement::bare(&self.remote, device);
@@ -554,7 +559,7 @@ impl Team {
         Ok(said)
     }
 
-    /// Whether a statement says what this machine would say now.
+    /// Whether a stored statement equals the one that this machine would write now.
     pub fn is_said(&self, said: &Statement, now: &Statement) -> bool {
         let opened = |said: &Statement| (self.names(said), said.older.as_ref().map(|(key, _)| key.clone()));
         let without = |said: &Statement| Statement { who: None, older: None, ..said.clone() };
@@ -567,7 +572,7 @@ impl Team {
         serde_json::from_str(&names).ok()
     }
 
-    /// All machines that have or had a key.
+    /// Lists all machines that have or had a key.
     pub fn members(&self, device: &Device, statements: &[Statement]) -> Result<Vec<Member>, TeamError> {
         let mut known = self.clone();
         known.take_owners(statements)?;
@@ -587,7 +592,7 @@ impl Team {
         Ok(statements.iter().filter_map(member).collect())
     }
 
-    /// Keeps others from changing the files of teams until it is dropped. Waits.
+    /// Locks the team files against other processes until the result is dropped. Blocks.
     pub fn lock(data: &Path) -> Result<File, TeamError> {
         let folder = data.join("teams");
         let locked = std::fs::create_dir_all(&folder).and_then(|()| {
@@ -598,7 +603,7 @@ impl Team {
         locked.map_err(|error| TeamError::File(format!("{}: {error}", folder.display())))
     }
 
-    /// Reads the file of a remote's team. `None` if this machine is in none.
+    /// Loads the file of a remote's team. Returns `None` if this machine is not in one.
     pub fn load(data: &Path, remote: &str) -> Result<Option<Self>, TeamError> {
         let path = file_of(data, remote)?;
         match trusted_file::read_text(&path, Links::Refused, MOST_BYTES) {
@@ -610,7 +615,7 @@ impl Team {
         }
     }
 
-    /// Keeps the file, for this user alone.
+    /// Writes the file, readable only by this user.
     pub fn save(&self, data: &Path) -> Result<(), TeamError> {
         let path = file_of(data, &self.remote)?;
         self.write(&path).map_err(|error| TeamError::File(format!("{}: {error}", path.display())))
@@ -627,7 +632,7 @@ impl Team {
         File::open(folder)?.sync_all()
     }
 
-    /// Removes the file: this machine has no key from then on.
+    /// Deletes the file. From then on this machine has no key.
     pub fn discard(data: &Path, remote: &str) -> Result<(), TeamError> {
         let path = file_of(data, remote)?;
         std::fs::remove_file(&path).map_err(|error| TeamError::File(format!("{}: {error}", path.display())))
@@ -651,7 +656,7 @@ impl Statement {
         }
     }
 
-    /// The words of a machine that wants to be let in with a code.
+    /// Composes the statement of a machine that asks for admission with a code.
     pub fn asking(
         remote: &str,
         device: &Device,
@@ -670,7 +675,7 @@ impl Statement {
         hex(code.key.derived(&["ask", &self.remote, &self.device.0, &self.exchange]).bytes())
     }
 
-    /// Who asks with this code; `None` if nobody does.
+    /// The author and name of the machine that asks with this code; `None` if it is not this one.
     pub fn asks_with(&self, code: &Code) -> Option<(String, String)> {
         let (_, who) = self.who.as_ref()?;
         if self.asks.as_ref() != Some(&self.ask(code)) {
@@ -680,7 +685,7 @@ impl Statement {
         serde_json::from_str(&names).ok()
     }
 
-    /// What only holders of a key can make for this machine.
+    /// A proof for this machine that only holders of a key can make.
     fn proof(&self, key: &Key, number: u32) -> String {
         let number = number.to_string();
         hex(key.derived(&["proof", &self.remote, &self.device.0, &self.exchange, &number]).bytes())
@@ -690,14 +695,14 @@ impl Statement {
         self.proofs.get(&key.name()) == Some(&(number, self.proof(key, number)))
     }
 
-    /// The text, signed.
+    /// Encodes the signed text.
     pub fn encode(&self, device: &Device) -> serde_json::Result<String> {
         let body = serde_json::to_string(self)?;
         let signature = device.sign(&signed(&body));
         Ok(format!("{body}\n{signature}\n"))
     }
 
-    /// Reads the text of a machine. `None` if it is not signed by it, or is about another remote.
+    /// Decodes a machine's text. Returns `None` if it did not sign it, or if it is about another remote.
     pub fn decode(text: &str, remote: &str, device: &DeviceId) -> Option<Self> {
         let (body, signature) = text.trim_end().split_once('\n')?;
         let said: Self = serde_json::from_str(body).ok()?;
@@ -708,7 +713,7 @@ impl Statement {
     }
 }
 
-/// The owners that more than half of these name. One of them alone could name itself.
+/// The owners that more than half of these statements name. A single machine could name itself.
 fn owners_of_most(statements: &[&Statement]) -> BTreeSet<DeviceId> {
     let mut named: BTreeMap<&DeviceId, usize> = BTreeMap::new();
     for owner in statements.iter().flat_map(|said| &said.owners) {
@@ -719,23 +724,23 @@ fn owners_of_most(statements: &[&Statement]) -> BTreeSet<DeviceId> {
 }
 
 fn signed(body: &str) -> String {
-    // No log and no progress begins like this.
+    // No log or progress file begins like this.
     format!("team\n{body}")
 }
 
-/// The pair with which a machine receives keys.
+/// The key pair with which a machine receives keys.
 fn exchange_of(device: &Device) -> StaticSecret {
     StaticSecret::from(*device.derived("recall-exchange-1").bytes())
 }
 
-/// What a key is wrapped with: what both halves agree on, and the code if there is one.
+/// Derives the key that wraps a key, from the shared secret and the code if there is one.
 fn wrapping_key(shared: &[u8; 32], code: Option<&Key>) -> Key {
     let code = code.map(|code| hex(code.bytes())).unwrap_or_default();
     Key::of(*shared).derived(&["wrapped", &code])
 }
 
 fn file_of(data: &Path, remote: &str) -> Result<PathBuf, TeamError> {
-    // The remote chooses its name.
+    // The remote chooses its name, so it is not trusted.
     let is_name =
         !remote.is_empty() && remote.len() <= 64 && remote.bytes().all(|byte| byte.is_ascii_alphanumeric());
     if is_name { Ok(data.join("teams").join(format!("{remote}.json"))) } else { Err(TeamError::Remote) }

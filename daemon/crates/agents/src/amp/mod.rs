@@ -1,5 +1,6 @@
-//! Amp, by the documents of its plugin interface in 0.0.1790142911; not run here, because it needs its makers' server. It has
-//! no command hooks: a plugin runs the hook client. There is no event for a thread's end; silence ends it.
+//! Amp, according to the documentation of its plugin interface in 0.0.1790142911. Not run here, because it needs its
+//! vendor's server. It has no command hooks: a plugin runs the hook client. No event reports a thread's end; silence
+//! ends it.
 
 use recall_protocol::agents::Wait;
 
@@ -20,7 +21,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         ..AgentSpec::PLAIN.host
     },
     format: Format {
-        // As the plugin names them.
+        // Named by the plugin.
         events: &[
             EventSpec::answered("SessionStart", EventName::SessionStart, Wait::Start, CAP),
             EventSpec::answered("UserPromptSubmit", EventName::Prompt, Wait::Answer, CAP),

@@ -1,9 +1,9 @@
-//! The conversations of Antigravity CLI as hook events: their prompts and answers.
+//! Reads conversations of Antigravity CLI as hook events: their prompts and answers.
 //!
-//! Format: `brain/<id>/.system_generated/logs/transcript_full.jsonl`, one step a line, with a time in whole seconds. By the
-//! measurements of `Kewton/CommandMate` with 1.1.18 (41 records): `USER_INPUT` from `USER_EXPLICIT` is a prompt inside
-//! `<USER_REQUEST>`, and `PLANNER_RESPONSE` is what the model said. Nothing marks a turn's end. The folder of a
-//! conversation is in `history.jsonl`, by several public readers.
+//! Format: `brain/<id>/.system_generated/logs/transcript_full.jsonl`, one step per line, with times in whole seconds.
+//! According to measurements of `Kewton/CommandMate` with 1.1.18 (41 records), `USER_INPUT` from `USER_EXPLICIT` is a
+//! prompt inside `<USER_REQUEST>`, and `PLANNER_RESPONSE` is the model's text. Nothing marks a turn's end. According
+//! to several public readers, a conversation's folder is in `history.jsonl`.
 //!
 //! Left out: calls. No record says which step has the result of which call, or whether it was refused.
 
@@ -41,7 +41,7 @@ struct Step {
     content: Value,
 }
 
-/// A line of the list of prompts.
+/// An entry of the list of prompts.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Listed {
@@ -54,7 +54,7 @@ fn read(path: &Path, _: Option<&str>) -> io::Result<RecordedSession> {
     let id = conversation.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let list = conversation.ancestors().nth(2).unwrap_or(path).join("history.jsonl");
     let cwd = folder_of(&id, &list)
-        .ok_or_else(|| io::Error::other("the folder of its project is not known: history.jsonl has none"))?;
+        .ok_or_else(|| io::Error::other("the folder of its project is unknown: history.jsonl does not contain it"))?;
     session(&mut BufReader::new(open(path)?), RecordedSession { id, cwd, ..RecordedSession::default() })
 }
 
@@ -101,7 +101,7 @@ fn end_turn(session: &mut RecordedSession, answer: Option<(i64, String, String)>
     }
 }
 
-/// What the user typed, without what the program adds.
+/// Extracts what the user typed, without what the program adds.
 fn request(content: &str) -> &str {
     let inside =
         content.split_once("<USER_REQUEST>").and_then(|(_, rest)| rest.split_once("</USER_REQUEST>"));

@@ -53,7 +53,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         hooks: &[Part::hooks(
             Place { base: Base::Home, user: ".gemini/config/hooks.json", project: &[".agents/hooks.json"] },
             JsonHooks {
-                // Each key is a hook with a name, which has its events.
+                // Each key is a named hook that contains its events.
                 key: "recall",
                 groups: Groups::Nested,
                 flat_events: &["PreInvocation", "PostInvocation", "Stop"],
@@ -95,8 +95,8 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
 
 const CAP: Cap = Cap { utf16_units: 10_000 };
 
-/// Left out: `PreToolUse` (see above), `PostInvocation`, which says the same as the next event, and `SessionStart`, which
-/// its documents do not have.
+/// Left out: `PreToolUse` (see above), `PostInvocation`, which repeats the next event, and `SessionStart`, which its
+/// documentation does not mention.
 const EVENTS: &[EventSpec] = &[
     EventSpec::answered(START, EventName::SessionStart, Wait::Start, CAP),
     EventSpec::reported("PostToolUse", EventName::Tool),
@@ -110,7 +110,7 @@ const FORMAT: Format = Format {
     also: &[
         ("pretooluse", Meaning::Is(EventName::ToolStart)),
         ("postinvocation", Meaning::Internal),
-        // The name under which the record's prompts are read.
+        // The event name of prompts from the record.
         ("userpromptsubmit", Meaning::Is(EventName::Prompt)),
     ],
     tools: Tools(&[
@@ -140,7 +140,7 @@ fn read(format: &Format, delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     let shaped = Deliver { payload, ..delivery.clone() };
     let payload = Payload::read(&shaped)?;
     let mut event = format.event(&payload, &shaped)?;
-    // A conversation's id says nothing about who wrote.
+    // A conversation's id does not identify the author.
     event.origin = None;
     if event.cwd.is_none() {
         event.cwd = event.transcript_path.as_deref().and_then(own_folder);
@@ -164,24 +164,24 @@ fn read(format: &Format, delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     Ok(event)
 }
 
-/// Whether the prompt is all that the conversation has.
+/// Whether the conversation consists of this prompt only.
 fn is_first(payload: &Payload) -> bool {
     payload.number(&["invocationNum"]).unwrap_or_default() == 0
         && payload.number(&["initialNumSteps"]).is_some_and(|steps| steps <= 1)
 }
 
-/// The folder in which the program works if it was given none.
+/// The program's default working folder.
 fn own_folder(transcript: &str) -> Option<String> {
     let (own, _) = transcript.split_once("/brain/")?;
     Some(format!("{own}/scratch"))
 }
 
-/// A call's arguments. Some versions write each value as JSON in a text.
+/// Decodes a call's arguments. Some versions write each value as JSON in a string.
 fn unquoted(input: Value) -> Value {
     let Value::Object(arguments) = input else { return input };
     let value = |value: Value| match &value {
         Value::String(text) if text.starts_with('"') => serde_json::from_str(text).unwrap_or(value),
-        // Only the parts of an edit are a list.
+        // Only an edit's parts are a list.
         Value::String(text) if text.starts_with("[{") => serde_json::from_str(text).unwrap_or(value),
         _ => value,
     };

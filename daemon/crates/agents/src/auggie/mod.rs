@@ -1,4 +1,4 @@
-//! Augment's Auggie, by its package 0.36.0; not run here.
+//! Augment's Auggie, according to its package 0.36.0. Not run here.
 //!
 //! It starts a hook's program without a shell. It does not report a turn's last message.
 

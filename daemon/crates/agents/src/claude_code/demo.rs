@@ -7,7 +7,8 @@ use crate::demo::{DemoHook, DemoSession};
 const RECORDING: &str = include_str!("demo.jsonl");
 /// The session after the recorded one.
 const NEXT: &str = "the-next-session";
-/// The session that starts before it. Nothing is known at its start, so its prompt gets what was learned since.
+/// The session that starts before it. The memory is empty at its start, so its prompt receives what was learned
+/// since.
 const OPEN: &str = "the-open-session";
 
 /// # Errors

@@ -1,8 +1,8 @@
-//! The transcripts of Claude Code as hook events.
+//! Reads transcripts of Claude Code as hook events.
 //!
-//! Format: `projects/<folder>/<session>.jsonl`, one record a line, and `<session>/subagents/agent-<id>.jsonl` beside
-//! it. Older versions wrote `agent-<id>.jsonl` beside it, whose records name the session. Checked against 2.1.329.
-//! Branches that a rewind abandoned are kept, because their hooks had fired, too.
+//! Format: `projects/<folder>/<session>.jsonl`, one record per line, and `<session>/subagents/agent-<id>.jsonl` next
+//! to it. Older versions wrote `agent-<id>.jsonl` next to it, with records that name the session. Checked against
+//! 2.1.329. Branches that a rewind abandoned are kept, because their hooks had fired, too.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader};
@@ -101,14 +101,14 @@ struct CompactMetadata {
     trigger: Option<String>,
 }
 
-/// The file that names a subagent's type.
+/// The file with a subagent's type.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct SubagentNote {
     agent_type: Option<String>,
 }
 
-/// An answer that no call has followed yet.
+/// A text that no call has followed yet, so it may be the answer.
 struct Text {
     record: String,
     message: Option<String>,
@@ -116,7 +116,7 @@ struct Text {
     text: String,
 }
 
-/// Whose records are read.
+/// The author of the records: the main agent or a subagent.
 enum Side {
     Main,
     Subagent { id: String, kind: Option<String> },
@@ -291,7 +291,7 @@ impl Reading {
         }
     }
 
-    /// Takes a prompt that was typed while the agent worked. It belongs to the running turn. Texts from other programs
+    /// Adds a prompt that was typed while the agent worked. It belongs to the running turn. Texts from other programs
     /// are not prompts.
     fn take_queued(&mut self, queued: Attachment, at_ms: i64, uuid: String) {
         let Attachment { kind, prompt, command_mode, origin, is_meta } = queued;
@@ -308,7 +308,7 @@ impl Reading {
         }
     }
 
-    /// The session begins with its first record of a conversation.
+    /// Starts the session at its first conversation record.
     fn begin(&mut self, record: &Record, at_ms: i64) {
         if !self.session.events.is_empty() || !matches!(record.kind.as_str(), "user" | "assistant") {
             return;
@@ -359,7 +359,7 @@ impl Reading {
         }
         let text = SPEC.without_injected_blocks(&text_of(&message.content));
         let text = text.trim();
-        // Texts that the program inserts into a running turn begin none: a command's output, a hook's feedback.
+        // Texts that the program inserts into a running turn (a command's output, a hook's feedback) do not begin one.
         let told = SPEC.conventions.machine_source(text);
         let source = match (written, told) {
             (_, Some(BatchSource::System)) => return,
@@ -432,7 +432,7 @@ impl Reading {
     }
 }
 
-/// The author of a record's prompt, if the record says that no person typed it.
+/// The source of a record's prompt, if the record says that no person typed it.
 fn machine_source(record: &Record) -> Option<BatchSource> {
     let kind = record.origin["kind"].as_str();
     let of_kind = kind.filter(|kind| !typed::is_person(kind));

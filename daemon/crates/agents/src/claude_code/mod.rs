@@ -57,7 +57,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     },
     injected_block: Some((REMINDER, "</system-reminder>")),
     conventions: Conventions {
-        // Where EnterWorktree makes a session's work tree.
+        // EnterWorktree creates a session's work tree here.
         work_trees: &[".claude/worktrees/"],
         plan_prompts: &["Implement the following plan:"],
         machine_prompts: &[
@@ -90,7 +90,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         ],
         foreign_lines: &["This came from another Claude session", "Another Claude session sent a message:"],
         empty_answers: &["no response requested."],
-        // As `Stop` hooks of recorded sessions have them.
+        // As found in `Stop` hooks of recorded sessions.
         failed_answers: &["API Error: ", "Please run /login · API Error: "],
     },
     plan_folders: &[".claude/plans"],

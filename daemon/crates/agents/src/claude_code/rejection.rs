@@ -1,4 +1,4 @@
-//! Detects in a failed call's error text that the user rejected the call.
+//! Detects from a failed call's error text that the user rejected the call.
 
 use crate::Rejected;
 

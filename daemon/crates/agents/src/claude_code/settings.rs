@@ -29,7 +29,7 @@ pub(super) const INSTALL: Install = Install {
     then: None,
 };
 
-/// The setting that turns all hooks off, here and where it was copied.
+/// The setting that turns all hooks off, also in agents that copied the format.
 pub(crate) const ALL_OFF: Switch =
     Switch { at: "/disableAllHooks", off: Off::If(true), title: "disableAllHooks" };
 

@@ -1,4 +1,4 @@
-//! Reads from Claude Code's transcript the answer of a turn that ended without reporting one.
+//! Reads the answer of a turn from Claude Code's transcript, for a turn that ended without reporting one.
 //!
 //! A transcript is a growing file of JSON lines, most of them bookkeeping. User records, including results of calls,
 //! carry the id of their turn. Assistant records follow the turn they belong to, one for each block of a message.
@@ -15,7 +15,7 @@ use super::super::{RecordedReply, ReplyRequest};
 /// How many bytes are read from the end of a transcript. Little else follows a turn's last message.
 const TAIL: u64 = 4 << 20;
 
-/// The last message of the requested turn, or without an id, of the last turn.
+/// Returns the last message of the requested turn; without an id, of the last turn.
 ///
 /// # Errors
 /// The file is not trusted.
@@ -108,7 +108,7 @@ fn last_words(transcript: &str, turn: Option<&str>) -> Option<RecordedReply> {
     (!text.is_empty()).then_some(RecordedReply { text, at_ms: found.at_ms })
 }
 
-/// Joins the blocks of one message. A new message replaces the previous one.
+/// Merges the blocks of one message. A new message replaces the previous one.
 fn joined(before: Option<Words>, mut words: Words) -> Words {
     if let Some(before) = before.filter(|before| words.message.is_some() && before.message == words.message) {
         words.text = format!("{}\n\n{}", before.text, words.text);

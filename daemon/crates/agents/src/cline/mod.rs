@@ -1,4 +1,4 @@
-//! Cline, by the types of its core 0.0.86 and its vendor's page; not run here.
+//! Cline, according to the types of its core 0.0.86 and its vendor's page. Not run here.
 //!
 //! A hook is a program named after its event, in a folder of hooks. Recall writes a short program for each event, and
 //! leaves the user's programs unchanged. An event's data is in an object inside the payload. The extension and the core
@@ -16,7 +16,7 @@ use super::settings::{AgentVersion, Install, OwnFile, Part, Place, Syntax};
 use super::{AgentSpec, Cap, EventSpec, HookOutput, Host, Mark, Unreadable};
 use recall_domain::event::{EventName, HookEvent};
 
-/// The program of one event.
+/// The program for one event.
 macro_rules! hook {
     ($event:literal) => {
         Part::own_file(
@@ -107,7 +107,7 @@ const FORMAT: Format = Format {
     ..Format::PLAIN
 };
 
-/// The payload as other agents would write it, with the fields of its objects at the top.
+/// Converts the payload into the common form, with the fields of its objects at the top level.
 fn shaped(delivery: &Deliver) -> Option<Deliver> {
     let payload: Map<String, Value> = serde_json::from_slice(&delivery.payload).ok()?;
     let part = |name: &str| payload.get(name).unwrap_or(&Value::Null);

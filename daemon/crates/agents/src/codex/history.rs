@@ -1,4 +1,4 @@
-//! The rollouts of Codex CLI as hook events.
+//! Reads rollouts of Codex CLI as hook events.
 //!
 //! Format: `sessions/YYYY/MM/DD/rollout-<time>-<thread>.jsonl`, lines of `{timestamp, type, payload}`. Checked against
 //! 0.169.0 and the format of late 2025. Old rollouts are compressed (`.jsonl.zst`), and archived ones are in
@@ -33,9 +33,9 @@ const OUTPUT: &str = "Output:\n";
 
 /// The ending of a compressed rollout's name.
 const COMPRESSED: &str = ".jsonl.zst";
-/// About how much longer a compressed rollout is when unpacked.
+/// A rough factor by which unpacking lengthens a rollout.
 const PACKING: u64 = 8;
-/// A rollout longer than this many bytes is cut.
+/// The maximum length of an unpacked rollout, in bytes. Longer ones are cut.
 const MOST_UNPACKED: u64 = 4 << 30;
 /// How much of a rollout's beginning is read to find what it was forked from: bytes, and records of that kind.
 const HEAD: u64 = 1 << 20;
@@ -188,7 +188,7 @@ impl Reading {
 
     fn prompt(&mut self, at_ms: i64, text: Option<&str>) {
         let Some(text) = text.filter(|text| !text.trim().is_empty()) else { return };
-        // Instructions and similar texts belong to a turn, and begin none.
+        // Instructions and similar texts belong to a turn, and do not begin one.
         if SPEC.conventions.machine_source(text) == Some(BatchSource::System) {
             return;
         }
@@ -220,7 +220,7 @@ impl Reading {
         }
     }
 
-    /// Reports a call under the name that hooks use.
+    /// Reports a call under the hooks' name for the tool.
     fn call(&mut self, payload: &Value) {
         let (Some(id), Some(name)) = (payload["call_id"].as_str(), payload["name"].as_str()) else { return };
         let given =
@@ -247,7 +247,7 @@ impl Reading {
     }
 }
 
-/// The command line of a shell call: a text, or the words of `bash -lc TEXT`.
+/// The command line of a shell call: a string, or the words of `bash -lc TEXT`.
 fn command_of(given: &Value) -> String {
     match (&given["cmd"], &given["command"]) {
         (Value::String(text), _) | (_, Value::String(text)) => text.clone(),
@@ -259,7 +259,7 @@ fn command_of(given: &Value) -> String {
     }
 }
 
-/// The result of a call, as hooks report it. A failed command's exit code comes before its output.
+/// The result of a call, in the hooks' format. A failed command's exit code precedes its output.
 fn output_of(output: &Value) -> String {
     let text = match output {
         Value::String(text) => text.clone(),
@@ -268,7 +268,7 @@ fn output_of(output: &Value) -> String {
             parts.filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n")
         }
     };
-    // The older form is JSON in a text.
+    // The older form is JSON in a string.
     if let Ok(Value::Object(parts)) = serde_json::from_str::<Value>(&text)
         && let Some(inner) = parts.get("output").and_then(Value::as_str)
     {

@@ -1,8 +1,8 @@
 //! Codex CLI, checked against 0.169.0.
 //!
-//! Its parser of answers is strict: one unknown key, and the context is lost. It copies a text of more than about
-//! 10,000 bytes unencrypted to the temporary folder, so the cap is below that. It asks the user once to trust hooks,
-//! and again whenever their command, timeout or position changes; so the entry names no version.
+//! It parses answers strictly: one unknown key, and the context is lost. It copies a text of more than about 10,000
+//! bytes unencrypted to the temporary folder, so the cap is below that. It asks the user once to trust hooks, and
+//! again whenever their command, timeout or position changes; so the entry contains no version.
 
 mod history;
 
@@ -41,7 +41,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         refusal: Some(answer::plain_refusal),
         asking: Asking::Refuses,
         advice: Some(Advice::CONTEXT),
-        // It takes a new input only together with consent to the call.
+        // It accepts a new input only together with consent to the call.
         command_change: None,
         warning: Some(answer::warning),
     },
@@ -77,7 +77,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
                 entry: &[
                     ("type", Setting::Text("command")),
                     ("command", Setting::ShimLine),
-                    // Longer timeouts of these two are cut, with a warning at each start.
+                    // It shortens longer timeouts of these two, with a warning at each start.
                     ("timeout", Setting::NumberExcept(10, &[("Interrupt", 3), ("SessionEnd", 3)])),
                 ],
                 ..JsonHooks::GROUPED

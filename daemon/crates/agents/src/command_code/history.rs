@@ -1,8 +1,9 @@
-//! The records of Command Code as hook events: `projects/<folder>/<session>.jsonl`, version 3, by the code of 1.53.1.
+//! Reads records of Command Code as hook events: `projects/<folder>/<session>.jsonl`, version 3, according to the
+//! code of 1.53.1.
 //!
-//! The first line names session and folder. A message of the user is its first text; what follows was added by the
-//! program, as are messages with `isMeta`, `isAutomated` or `isSummary`. Entries form a tree, in which a rewind begins
-//! another branch; all branches are read, because what was said there was said.
+//! The first line names the session and its folder. The first text of a user message is the user's; the program added
+//! the rest, and also wrote messages with `isMeta`, `isAutomated` or `isSummary`. Entries form a tree, in which a
+//! rewind begins another branch. All branches are read, because all of them took place.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader};
@@ -26,7 +27,7 @@ pub(super) const HISTORY: History = History {
     end: None,
 };
 
-/// Beside a session's record are its checkpoints and the like.
+/// Excludes checkpoints and similar files next to a session's record.
 fn is_session(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.strip_suffix(".jsonl").is_some_and(|id| !id.is_empty() && !id.contains('.'))
@@ -130,7 +131,7 @@ fn text_of(content: &Value) -> String {
     blocks.filter_map(|block| block["text"].as_str()).collect::<Vec<_>>().join("\n")
 }
 
-/// What the user typed, without what an editor adds. `None` if the message only has results of calls.
+/// Extracts what the user typed, without what an editor adds. `None` if the message contains only results of calls.
 fn typed(content: &Value) -> Option<String> {
     let first = content.as_array().and_then(|blocks| blocks.iter().find(|block| block["type"] == "text"));
     let text = content.as_str().or_else(|| first?["text"].as_str())?;

@@ -1,9 +1,10 @@
-//! Command Code, by the code of its program 1.53.1 and its vendor's pages. Not run here, because it needs an account.
+//! Command Code, according to the code of its program 1.53.1 and its vendor's pages. Not run here, because it needs
+//! an account.
 //!
-//! It has four events. None reports a prompt or an answer: both come from the session's record ([`history`]), which the
-//! program writes first when it has an answer. A matcher would keep the events that are no calls from firing. A session's
-//! start is told with the first prompt. Before a call, a hook that takes too long or prints something unknown changes
-//! nothing.
+//! It has four events. None reports a prompt or an answer: both come from the session's record ([`history`]), which
+//! the program first writes when it has an answer. An entry with a matcher would never receive the events that are
+//! not calls. A session's context is delivered with the first prompt. Before a call, a hook that takes too long or
+//! prints something unknown has no effect.
 
 mod history;
 
@@ -29,7 +30,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     format: FORMAT,
     guards: GuardAnswers {
         before: Some(EventSpec::reported("PreToolUse", EventName::ToolStart)),
-        // It knows `deny` alone, and takes every other decision for none.
+        // It knows only `deny`, and ignores every other decision.
         refusal: Some(answer::plain_refusal),
         asking: Asking::Refuses,
         advice: Some(Advice::CONTEXT),
@@ -74,7 +75,7 @@ const FORMAT: Format = Format {
     ],
     also: &[
         ("pretooluse", Meaning::Is(EventName::ToolStart)),
-        // The names under which the record is read.
+        // The event names of the record.
         ("userpromptsubmit", Meaning::Is(EventName::Prompt)),
     ],
     tools: Tools(&[

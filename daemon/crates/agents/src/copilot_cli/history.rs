@@ -1,8 +1,8 @@
-//! The records of sessions of Copilot CLI and of Copilot in VS Code as hook events.
+//! Reads recorded sessions of Copilot CLI and of Copilot in VS Code as hook events.
 //!
 //! Format: lines of `{type, data, id, timestamp}`, those of a subagent with its `agentId`. Copilot CLI keeps them in
-//! `session-state/<session>/events.jsonl`, checked against 1.0.102, VS Code below `workspaceStorage`, by the source of
-//! its extension. The records of hooks repeat the hooks' inputs and outputs, and are not read.
+//! `session-state/<session>/events.jsonl` (checked against 1.0.102), VS Code below `workspaceStorage` (according to
+//! its extension's source). Records of hooks repeat the hooks' inputs and outputs, and are not read.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader};
@@ -39,7 +39,7 @@ struct Record {
     id: String,
     parent_id: Option<String>,
     timestamp: String,
-    /// The subagent that wrote it.
+    /// The subagent that wrote the record.
     agent_id: Option<String>,
     #[serde(default)]
     data: Value,
@@ -52,7 +52,7 @@ struct Reading {
     calls: HashMap<String, (String, Value)>,
     /// The types of subagents, by their ids.
     kinds: HashMap<String, String>,
-    /// The newest text of each side, with its record and time. The main conversation has no id.
+    /// The newest text of each agent, with its record and time. The main conversation has no id.
     answers: HashMap<Option<String>, (String, i64, String)>,
     chain: Chain,
 }
@@ -95,7 +95,7 @@ impl Reading {
                 self.push(at_ms, id, None, "SessionStart", json!({"source": "startup"}));
             }
             // A subagent's prompt comes from its caller. Texts that the program inserts, for a skill or a command,
-            // belong to a turn and begin none.
+            // belong to a turn and do not begin one.
             ("user.message", None) if is_other(&text("source")) => {}
             ("user.message", None) if !text("content").trim().is_empty() => {
                 self.end_turn();

@@ -58,7 +58,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         then: None,
     },
     history: Some(history::HISTORY),
-    // What it learns itself is on its makers' servers.
+    // Its own memory is on its vendor's servers.
     memories: Some(Memories {
         of_project: &[".github/copilot-instructions.md", ".github/instructions/*.instructions.md"],
         own: None,

@@ -1,4 +1,4 @@
-//! Cursor, by the hook runtime of its SDK 1.0.32; the editor itself was not run.
+//! Cursor, according to the hook runtime of its SDK 1.0.32. The editor itself was not run.
 //!
 //! It also runs the hooks in Claude Code's settings, with its own payloads and its own form of answers.
 //! `cursor_version` identifies its payloads. At `preToolUse` an answer that is not JSON blocks the user's tool, so the
@@ -122,13 +122,14 @@ const FORMAT: Format = Format {
     ..Format::PLAIN
 };
 
-/// The id of the conversation that a new window shows. It becomes a session, with an id of its own, at the first prompt.
+/// The id of the conversation that a new window shows. At the first prompt it becomes a session with an id of its
+/// own.
 const DRAFT: &str = "empty-state-draft";
-/// Our name for the tool of `afterFileEdit`, which names none.
+/// Recall's name for the tool of `afterFileEdit`, which names none.
 const EDIT: &str = "Edit";
-/// The field in which the editor names its mode at a prompt; in the CLI it is null or missing. The editor (3.12) drops
-/// the context of a session's start, because the hook ends before there is a conversation to add it to, as its makers
-/// confirm. The CLI (2026.07) passes it on.
+/// The field in which the editor names its mode at a prompt; in the CLI it is null or missing. The editor (3.12)
+/// drops the context of a session's start, because the hook ends before there is a conversation to add it to; its
+/// vendor confirms this. The CLI (2026.07) passes it on.
 const EDITOR: &[&str] = &["composer_mode"];
 /// A personal field, which is never stored.
 const PERSONAL: &str = "user_email";
@@ -159,7 +160,7 @@ fn read(format: &Format, delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     Ok(event)
 }
 
-/// The payload as other agents would write it: without personal data, with results as JSON and edits as a call.
+/// Converts the payload into the common form: without personal data, with results as JSON and edits as a call.
 fn shaped(delivery: &Deliver) -> Option<Deliver> {
     let mut payload: Map<String, Value> = serde_json::from_slice(&delivery.payload).ok()?;
     payload.shift_remove(PERSONAL);

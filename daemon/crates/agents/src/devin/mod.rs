@@ -1,5 +1,5 @@
-//! Devin's command line, by its vendor's page and by payloads of 3000.6 that users published: the hooks of Claude Code
-//! with lower-case tools, and no folder in the payload. Not run here.
+//! Devin's command line, according to its vendor's page and to payloads of 3000.6 that users published: the hooks of
+//! Claude Code with lower-case tools, and no folder in the payload. Not run here.
 //!
 //! It also runs the hooks in Claude Code's settings. The hook client recognises it by the variable that names its
 //! project.
@@ -30,8 +30,8 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
             EventSpec::reported("PostToolUse", EventName::Tool),
             EventSpec::reported("Stop", EventName::Stop),
             EventSpec::reported("SessionEnd", EventName::SessionEnd),
-            // An event that it does not know makes it reject the whole file. This version is the oldest that is known to
-            // accept it.
+            // An unknown event makes it reject the whole file. This version is the oldest that is known to accept
+            // this event.
             EventSpec {
                 since: AgentVersion(3000, 11, 1),
                 ..EventSpec::reported("PostCompaction", EventName::PostCompact)

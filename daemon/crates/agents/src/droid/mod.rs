@@ -1,4 +1,4 @@
-//! Factory Droid, by its vendor's page: the hooks of Claude Code with other tool names. Not run here.
+//! Factory Droid, according to its vendor's page: the hooks of Claude Code with other tool names. Not run here.
 
 use recall_protocol::agents::Wait;
 
@@ -51,7 +51,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         },
         ..Format::PLAIN
     },
-    // Its documents mention no context before or after a call.
+    // Its documentation mentions no context before or after a call.
     guards: GuardAnswers {
         before: Some(EventSpec::reported("PreToolUse", EventName::ToolStart)),
         refusal: Some(answer::refusal),

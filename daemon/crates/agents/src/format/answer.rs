@@ -17,8 +17,8 @@ pub fn nested(event: &str, output: &HookOutput) -> Vec<u8> {
     line(object)
 }
 
-/// Like [`nested`], without a notice, and with the context a second time at the top: each of the two hosts that read
-/// the same file takes its own.
+/// Like [`nested`], without a notice, and with the context repeated at the top level: two hosts read the same file,
+/// and each takes its own field.
 pub(crate) fn nested_and_flat(event: &str, output: &HookOutput) -> Vec<u8> {
     let mut object = Map::new();
     if let Some(context) = &output.context {
@@ -49,12 +49,12 @@ pub(crate) fn plain_refusal(wanted: Refusal, reason: &str) -> Vec<u8> {
     }
 }
 
-/// Tells the model about a call that goes on. Without a decision the agent's own rules for the call stay.
+/// Informs the model about an allowed call. Without a decision the agent's own rules for the call apply.
 pub fn advice(text: &str) -> Vec<u8> {
     line([("hookSpecificOutput".to_owned(), specific("PreToolUse", text))].into_iter().collect())
 }
 
-/// Adds a call's new input to an answer before the call. Without a decision the agent's own rules stay.
+/// Adds a call's new input to an answer before the call. Without a decision the agent's own rules apply.
 pub(crate) fn with_input(event: &str, field: &str, answer: &[u8], input: Map<String, Value>) -> Vec<u8> {
     let mut object = object(answer);
     let specific = object.entry("hookSpecificOutput").or_insert_with(|| json!({"hookEventName": event}));
@@ -64,7 +64,7 @@ pub(crate) fn with_input(event: &str, field: &str, answer: &[u8], input: Map<Str
     line(object)
 }
 
-/// An answer's object; an empty one if there is no answer.
+/// Parses an answer's object; an empty answer is an empty object.
 pub(crate) fn object(answer: &[u8]) -> Map<String, Value> {
     serde_json::from_slice(answer).unwrap_or_default()
 }
@@ -78,7 +78,7 @@ fn specific(event: &str, context: &str) -> Value {
     json!({"hookEventName": event, "additionalContext": context})
 }
 
-/// One object on one line, or no output if it is empty.
+/// Renders an object on one line; an empty object gives no output.
 pub fn line(object: Map<String, Value>) -> Vec<u8> {
     if object.is_empty() {
         return Vec::new();

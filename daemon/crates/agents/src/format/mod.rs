@@ -1,8 +1,8 @@
 //! The format that most agents send, with small differences: the reader of its events and the envelopes of its answers.
 //!
-//! A [`Format`] is an agent's part of it: the names of its events and tools. A function in the agent's folder handles
-//! its peculiarities, on the event that was read here. Fields change between versions. So every field except the
-//! session's id is optional, unknown fields are ignored, and unknown events are stored unprocessed.
+//! A [`Format`] contains what is specific to an agent: the names of its events and tools. A function in the agent's
+//! folder handles its peculiarities, after the event was read here. Fields change between versions. So every field
+//! except the session's id is optional, unknown fields are ignored, and unknown events are stored unprocessed.
 
 pub mod answer;
 pub mod payload;
@@ -38,7 +38,7 @@ pub struct Format {
     pub prompt_field: &'static str,
 }
 
-/// The event that such a name means.
+/// The meaning of such a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meaning {
     Is(EventName),
@@ -74,7 +74,7 @@ impl Format {
             let event = self.events.iter().find(|event| letters(event.name) == spelled)?;
             Some(Meaning::Is(event.is))
         })
-        // All agents that have it call it so, and some do not register it.
+        // All agents that have it use this name, and some do not register it.
         .or_else(|| (spelled == "notification").then_some(Meaning::Is(EventName::Notification)))
     }
 
@@ -137,7 +137,7 @@ impl Format {
             EventName::SessionStart => {
                 let source = match payload.word(&["source"]) {
                     Some(source) => StartSource::parse(&source),
-                    // A conversation that began in place of another one.
+                    // A conversation that replaced another one.
                     None if payload.word(payload::CONTINUES).is_some() => StartSource::Clear,
                     None => StartSource::Startup,
                 };
@@ -244,7 +244,7 @@ impl Format {
     }
 }
 
-/// A title as one line, truncated.
+/// Renders a title as one line, truncated.
 fn one_line(title: &str) -> Option<String> {
     const LONGEST: usize = 120;
     let words = recall_domain::text::one_line(title);
@@ -260,8 +260,8 @@ fn text(delivery: &Deliver) -> String {
     String::from_utf8_lossy(&delivery.payload).into_owned()
 }
 
-/// The calls of an event that reports several. Their responses are the texts that the model got. The event does not say
-/// whether a call ran, so each is read as one that did not; those that ran have rows already.
+/// Returns the calls of an event that reports several. Their responses are the texts that the model received. The
+/// event does not say whether a call ran, so each is read as one that did not; those that ran have rows already.
 fn settled_calls(payload: &Payload) -> Vec<ToolCall> {
     let calls = payload.calls();
     let named = calls.iter().filter_map(|call| Some((call.word_of(payload::TOOL)?, call)));
@@ -283,8 +283,8 @@ fn settled_calls(payload: &Payload) -> Vec<ToolCall> {
         .collect()
 }
 
-/// The text of a prompt. If only private text was removed, the prompt is wholly private. The hook client cannot flag
-/// that if the prompt is inside a nested object.
+/// Returns the text of a prompt. If removing private text left nothing, the prompt is private as a whole. The hook
+/// client cannot flag that if the prompt is inside a nested object.
 pub(super) fn prompt_text(text: Option<String>, delivery: &Deliver) -> PromptText {
     let text = text.unwrap_or_default();
     let is_stripped = text.trim().is_empty() && delivery.flags.contains(Flags::STRIPPED);

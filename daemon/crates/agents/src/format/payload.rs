@@ -1,7 +1,7 @@
 //! The fields of an event, wherever an agent puts them and however it spells them.
 //!
-//! Agents report the same facts under different names. Each list below has all spellings of one fact; the first that
-//! exists counts. So an agent's folder only names its own peculiarities.
+//! Agents report the same facts under different names. Each list below contains all spellings of one fact; the first
+//! that exists counts. So an agent's folder contains only its peculiarities.
 
 use recall_protocol::wire::Deliver;
 use serde_json::value::RawValue;
@@ -46,7 +46,7 @@ pub(crate) const DELETED: &[&str] = &["deleted_session_id", "deletedSessionId"];
 const FOLDER: &[&str] = &["cwd", "workspaceDir", "workspace_dir", "working_dir"];
 const FOLDERS: &[&str] = &["workspace_roots", "workspaceRoots", "workspacePaths"];
 
-/// How deep texts are nested: messages have them in blocks, and some have the blocks in an object.
+/// The maximum nesting of texts: messages have them in blocks, and some have the blocks in an object.
 const DEEPEST_TEXT: usize = 4;
 
 /// Objects that contain an event's fields in some hosts.
@@ -90,7 +90,7 @@ impl Payload {
         names.iter().find_map(|name| string(self.raw(&[name])?))
     }
 
-    /// The text of a message: a string, or the texts of its blocks without those that the program made.
+    /// The text of a message: a string, or the texts of its blocks without those that the program added.
     pub fn said(&self, names: &[&str]) -> Option<String> {
         names.iter().find_map(|name| said(self.raw(&[name])?, DEEPEST_TEXT))
     }
@@ -172,7 +172,7 @@ impl Payload {
         places.iter().any(|id| id.is_some()).then(|| Box::new(origin))
     }
 
-    /// The program's own counts for the session.
+    /// The program's own counters for the session.
     pub(super) fn host_facts(&self) -> Option<Box<HostFacts>> {
         let facts = HostFacts {
             continues: self.word(CONTINUES).map(SessionId),
@@ -209,9 +209,9 @@ fn word(raw: &str) -> Option<String> {
     string(raw).or_else(number).filter(|text| !text.is_empty())
 }
 
-/// Milliseconds or seconds since 1970, or RFC 3339.
+/// Parses milliseconds or seconds since 1970, or RFC 3339.
 fn time(raw: &str) -> Option<Timestamp> {
-    /// Smaller numbers are seconds. In seconds this is the year 5138.
+    /// Smaller numbers are seconds. As seconds, this is the year 5138.
     const LEAST_MS: i64 = 100_000_000_000;
     if let Some(text) = string(raw) {
         return Some(Timestamp(text.parse::<jiff::Timestamp>().ok()?.as_millisecond()));

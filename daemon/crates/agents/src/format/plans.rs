@@ -13,7 +13,7 @@ use crate::named_file::{self, Refused};
 use recall_domain::plan::{PlanChange, is_plan_file};
 use recall_domain::task_list::{Task, TaskChange, TaskState};
 
-/// The size limit of a plan in bytes. Nobody reads longer ones.
+/// The maximum size of a plan, in bytes. Nobody reads longer ones.
 const LONGEST: usize = 256 << 10;
 
 /// The fields with a whole task list, and with an entry's text.
@@ -67,7 +67,7 @@ fn file(input: &Value, response: &Value) -> Option<PlanChange> {
     (whole.len() <= LONGEST).then_some(PlanChange::File { path, text: whole })
 }
 
-/// The response has the file's previous content.
+/// Computes the text after an edit. The response contains the file's previous content.
 fn edited(input: &Value, response: &Value) -> Option<String> {
     let mut whole = text(response, "originalFile").filter(|whole| whole.len() <= LONGEST)?;
     let several = input.get("edits").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -88,7 +88,7 @@ fn approved(input: &Value, response: &Value) -> PlanChange {
     PlanChange::Approved { path, text: text.filter(|text| text.len() <= LONGEST) }
 }
 
-/// The text of a plan's file. It must be in one of the agent's plan folders (`own`) or in one that the user configured.
+/// Reads a plan's file. It must be in one of the agent's plan folders (`own`) or in one that the user configured.
 /// Inside the user's home and the project every step of the path is checked, because the project's author made its
 /// folders.
 ///

@@ -1,20 +1,20 @@
 //! Decides whether a person typed a prompt, from the fields of the agent's program.
 //!
-//! If the program says that nobody typed a prompt, it is believed. An unknown word means nothing, unless the field
-//! exists only to name the author.
+//! If the program says that nobody typed a prompt, recall relies on it. An unknown word means nothing, unless the
+//! field exists only to name the author.
 
 use super::letters;
 use super::payload::Payload;
 use crate::json::Fields;
 use recall_domain::material::BatchSource;
 
-/// Fields that may say how a prompt was made, among other things.
+/// Fields that may say how a prompt was created, among other things.
 const SAID: &[&str] =
     &["source", "prompt_source", "promptSource", "turn_origin", "turnOrigin", "provenance", "origin_kind"];
 /// An object that names the author, or the name itself.
 const ORIGIN: &[&str] = &["origin"];
 const KIND: &[&str] = &["kind", "type"];
-/// Fields that are true if the program made the text.
+/// Fields that are true if the program created the text.
 const MADE: &[&str] = &["is_meta", "isMeta", "synthetic", "is_synthetic", "isSynthetic"];
 
 /// Authors of a person's own prompts, in [`letters`].
@@ -118,7 +118,7 @@ pub(crate) fn machine(word: &str) -> Option<BatchSource> {
     MACHINES.iter().find(|(_, words)| words.contains(&word.as_str())).map(|(source, _)| *source)
 }
 
-/// The word for the source of a prompt in an import.
+/// The word for the source of a prompt, as written by an import.
 pub(crate) fn word_for(source: BatchSource) -> &'static str {
     match source {
         BatchSource::AgentNotification => "notification",

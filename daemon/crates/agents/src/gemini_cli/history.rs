@@ -1,4 +1,4 @@
-//! The chats of Gemini CLI as hook events.
+//! Reads chats of Gemini CLI as hook events.
 //!
 //! Format: `tmp/<project>/chats/session-*.jsonl`, one message a line. A later line with the same id replaces the
 //! earlier one. Older versions wrote one JSON object in `session-*.json`. Checked against 0.61.0 and the format of
@@ -38,7 +38,7 @@ fn read(path: &Path, _: Option<&str>) -> io::Result<RecordedSession> {
     let extension = path.extension().unwrap_or_default().to_string_lossy();
     let mut chat = Chat::of(&mut BufReader::new(open(path)?), &extension)?;
     chat.session.cwd = folder_of(path).ok_or_else(|| {
-        io::Error::other("the folder of its project is not known: .project_root is missing")
+        io::Error::other("the folder of its project is unknown: .project_root is missing")
     })?;
     chat.play();
     Ok(chat.session)
@@ -50,7 +50,7 @@ fn read_tail(reader: &mut dyn BufRead, extension: &str) -> io::Result<RecordedSe
     Ok(chat.session)
 }
 
-/// The project's folder, from the files around the chat.
+/// Determines the project's folder from the files around the chat.
 fn folder_of(path: &Path) -> Option<String> {
     let project = path.parent()?.parent()?;
     if let Ok(root) = std::fs::read_to_string(project.join(".project_root")) {
@@ -65,7 +65,7 @@ fn folder_of(path: &Path) -> Option<String> {
     folders.find(|(path, slug)| **slug == name || hash(path) == name).map(|(path, _)| path.clone())
 }
 
-/// The messages of a chat, each once.
+/// The messages of a chat, without repetitions.
 #[derive(Default)]
 struct Chat {
     session: RecordedSession,

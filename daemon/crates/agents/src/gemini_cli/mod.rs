@@ -1,8 +1,8 @@
 //! Gemini CLI, checked against 0.61.0.
 //!
-//! It has three peculiarities. Without a terminal, the context of a session's start comes back in front of the prompt.
-//! `PreCompress` fires before every request to the model, whether anything is compressed or not. Results of file tools
-//! contain the whole file twice.
+//! It has three peculiarities. Without a terminal, it puts the context of a session's start in front of the prompt.
+//! `PreCompress` fires before every request to the model, whether anything is compressed or not. Results of file
+//! tools contain the whole file twice.
 
 mod history;
 
@@ -39,7 +39,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
             answer::line(fields.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect())
         }),
         asking: Asking::Asks,
-        // Before a call it takes no context.
+        // It accepts no context before a call.
         advice: Some(Advice {
             to: Advised::User,
             answer: |text| answer::line([("systemMessage".to_owned(), text.into())].into_iter().collect()),
@@ -145,14 +145,14 @@ fn read(format: &Format, delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     Ok(event)
 }
 
-/// The prompt without the context in front of it.
+/// Removes the context from the front of a prompt.
 fn without_context(prompt: &str) -> String {
     let inside = prompt.trim_start().strip_prefix("<hook_context>");
     let after = inside.and_then(|inside| inside.split_once("</hook_context>"));
     after.map_or(prompt, |(_, after)| after.trim_start_matches('\n')).to_owned()
 }
 
-/// Also for a fork of this agent, which has the same results.
+/// Removes whole files from results. A fork of this agent has the same results.
 pub(super) fn without_whole_files(result: &mut ToolResult) {
     if let ToolResult::Done(response) = result
         && let Some(shorter) = without_inner(response, "returnDisplay", &["originalContent", "newContent"])

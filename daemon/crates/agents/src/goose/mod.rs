@@ -1,7 +1,7 @@
-//! Goose, by the source of its hooks (`aaif-goose/goose`, September 2026) and its guide; not run here.
+//! Goose, according to the source of its hooks (`aaif-goose/goose`, September 2026) and its guide. Not run here.
 //!
-//! A plugin's folder has a file of hooks. Their output is read only before a call and at a turn's end, for a decision, so
-//! nothing can be told. Before a call silence allows it.
+//! A plugin's folder contains a file of hooks. The agent reads their output only before a call and at a turn's end,
+//! as a decision, so it receives no context. Before a call, silence allows it.
 
 use serde_json::json;
 
@@ -76,7 +76,7 @@ const fn plugin(user: &'static str, project: &'static [&'static str]) -> Place {
     Place { base: Base::Home, user, project }
 }
 
-/// Its hooks cannot ask.
+/// Refuses a call. Its hooks cannot ask the user.
 fn refusal(refusal: Refusal, reason: &str) -> Vec<u8> {
     let reason = match refusal {
         Refusal::Deny => reason.to_owned(),

@@ -1,9 +1,9 @@
-//! Grok Build, xAI's command line: the hooks of Claude Code with its own tools. By its vendor's page on hooks and by
-//! public programs that read its events; not run here.
+//! Grok Build, xAI's command line: the hooks of Claude Code with its own tools. According to its vendor's page on
+//! hooks and to public programs that read its events; not run here.
 //!
-//! It also runs the hook files of Claude Code and Cursor. The hook client recognises it by a variable that it sets for
-//! hooks. It ignores what a hook prints at a session's start and at a prompt, so nothing is told there. Only a refusal
-//! before a call is read; silence allows the call.
+//! It also runs the hook files of Claude Code and Cursor. The hook client recognises it by a variable that it sets
+//! for hooks. It ignores what a hook prints at a session's start and at a prompt, so it receives no context there.
+//! Only a refusal before a call is read; silence allows the call.
 
 use recall_protocol::wire::Deliver;
 use serde_json::json;
@@ -72,13 +72,13 @@ const FORMAT: Format = Format {
     events: EVENTS,
     also: &[
         ("pretooluse", Meaning::Is(EventName::ToolStart)),
-        // A subagent has a session of its own, whose events say the same.
+        // A subagent has its own session, whose events report the same.
         ("subagentstart", Meaning::Internal),
         ("subagentstop", Meaning::Internal),
         // The names of Cursor's file.
         ("beforesubmitprompt", Meaning::Is(EventName::Prompt)),
     ],
-    // Its own names, and those of Claude Code's that it accepts in matchers.
+    // Its own names, and Claude Code's names that it accepts in matchers.
     tools: Tools(&[
         ("run_terminal_command", Tool::Command),
         ("run_terminal_cmd", Tool::Command),
@@ -109,7 +109,7 @@ fn read(format: &Format, delivery: &Deliver) -> Result<HookEvent, Unreadable> {
         {
             *source = StartSource::Resume;
         }
-        // In a subagent's session the agent asks, and no person.
+        // In a subagent's session the agent writes the prompts.
         HookEventKind::Prompt { source, .. }
             if payload.word(&["subagentType", "subagent_type"]).is_some() =>
         {
@@ -120,7 +120,7 @@ fn read(format: &Format, delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     Ok(event)
 }
 
-/// Its hooks cannot ask, and it shows the first 256 characters of a reason.
+/// Refuses a call. Its hooks cannot ask the user, and it shows only the first 256 characters of a reason.
 fn refusal(refusal: Refusal, reason: &str) -> Vec<u8> {
     let reason = match refusal {
         Refusal::Deny => reason.to_owned(),

@@ -1,8 +1,8 @@
-//! The sessions of Kimi Code as hook events.
+//! Reads sessions of Kimi Code as hook events.
 //!
-//! Format: `sessions/<project>/<session>/agents/main/wire.jsonl`, one record a line, with times in milliseconds. The
-//! folder of the project is in `state.json` of the session. Checked against 2.1.0. Subagents have records of their own,
-//! which are left out, because the main record has their reports.
+//! Format: `sessions/<project>/<session>/agents/main/wire.jsonl`, one record per line, with times in milliseconds.
+//! The project's folder is in the session's `state.json`. Checked against 2.1.0. Subagents have their own records,
+//! which are left out, because the main record contains their reports.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader};
@@ -31,7 +31,7 @@ const SESSIONS: &str = "sessions";
 /// The record in the folder of a session.
 const RECORD: &str = "agents/main/wire.jsonl";
 
-/// The place of a session's record in the program's own folder.
+/// The path of a session's record in the program's own folder.
 pub(super) fn record_of(cwd: &str, session: &str) -> String {
     format!("{SESSIONS}/{}/{session}/{RECORD}", project_key(cwd))
 }
@@ -80,7 +80,7 @@ fn read(path: &Path, _: Option<&str>) -> io::Result<RecordedSession> {
 struct Reading {
     session: RecordedSession,
     prompt: String,
-    /// The turn's last text, and when it was said.
+    /// The turn's last text, with its time in milliseconds.
     answer: Option<(i64, String)>,
     /// The tool and input of each call, by the call's id.
     calls: HashMap<String, (String, Value)>,
@@ -118,7 +118,7 @@ impl Reading {
                 self.answer = Some((at_ms, text(&event["part"]["text"])));
             }
             Some("tool.call") => {
-                // What was said before a call is no answer.
+                // Text before a call is not the answer.
                 self.answer = None;
                 self.calls.insert(call, (text(&event["name"]), event["args"].clone()));
             }

@@ -1,8 +1,8 @@
 //! Kimi Code, checked against 2.1.0.
 //!
-//! It reads nothing that a hook prints at a session's start, so the first prompt gets the start's context. Any text at a
-//! prompt is told to the model, whatever it is: silence is no output at all. A turn's end comes without the answer, which
-//! is in the session's record. No event names the record, but its place follows from folder and session.
+//! It ignores what a hook prints at a session's start, so the first prompt gets the start's context. It passes any
+//! output at a prompt to the model, so silence must be no output at all. A turn's end comes without the answer, which
+//! is in the session's record. No event names the record, but its path follows from folder and session.
 
 mod history;
 
@@ -46,7 +46,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
             place: Place::own("config.toml", &[]),
             content: Content::TomlList(TomlList {
                 key: "hooks",
-                // One unknown field, and the program refuses the whole file.
+                // The program rejects the whole file because of one unknown field.
                 entry: &[
                     ("event", Setting::Event),
                     ("command", Setting::ShimLine),
@@ -71,7 +71,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
 const CAP: Cap = Cap { utf16_units: 10_000 };
 
 const FORMAT: Format = Format {
-    // Left out: what other events say, too.
+    // Left out: events that repeat others.
     events: &[
         EventSpec { wait: Wait::Start, ..EventSpec::reported("SessionStart", EventName::SessionStart) },
         EventSpec::answered("UserPromptSubmit", EventName::Prompt, Wait::Answer, CAP),
@@ -82,7 +82,7 @@ const FORMAT: Format = Format {
         EventSpec::reported("PostCompact", EventName::PostCompact),
         EventSpec::reported("Stop", EventName::Stop),
         EventSpec::reported("StopFailure", EventName::StopFailure),
-        // The user has stopped the turn. An older version may refuse a whole file for a name that it does not know.
+        // The user has stopped the turn. An older version may reject the whole file because of an unknown name.
         EventSpec { since: AgentVersion(2, 1, 0), ..EventSpec::reported("Interrupt", EventName::Stop) },
         EventSpec::reported("SessionEnd", EventName::SessionEnd),
     ],
@@ -120,7 +120,7 @@ fn read(format: &Format, delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     if let HookEventKind::Prompt { start, .. } = &mut event.what {
         *start = StartContext::Dropped;
     }
-    // Only a few events name their turn, by a number that no prompt has.
+    // Only a few events name their turn, by a number that prompts lack.
     event.prompt = None;
     event.transcript_path = event.cwd.as_deref().map(|cwd| history::record_of(cwd, event.session.as_str()));
     Ok(event)

@@ -1,8 +1,8 @@
-//! Kiro's command line, by its vendor's page; not run here.
+//! Kiro's command line, according to its vendor's page. Not run here.
 //!
 //! Hooks are in the files of custom agents. A custom agent without a list of tools has no tools, so recall never
 //! creates such a file: it adds its hooks to existing ones. A hook's output at a start or a prompt is the context
-//! itself. There is no event for a session's end; silence ends it.
+//! itself. No event reports a session's end; silence ends it.
 
 use recall_protocol::agents::Wait;
 use recall_protocol::wire::Deliver;
@@ -80,7 +80,7 @@ const FORMAT: Format = Format {
 
 fn read(format: &Format, delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     let payload = Payload::read(delivery)?;
-    // Older versions name no session: all work in a folder is one session, and silence ends its lives.
+    // Older versions name no session: all work in a folder is one session, which silence ends and the next event resumes.
     match (payload.session(), payload.folder()) {
         (None, Some(folder)) => {
             let mut fields: Map<String, Value> = serde_json::from_slice(&delivery.payload)?;

@@ -1,6 +1,6 @@
-//! OpenClaw, by the types of 2026.9.6; not run here. It is a gateway for chat channels that serves many sessions for a
-//! long time. It has no command hooks: a plugin runs the hook client, and needs the owner's permission to read
-//! conversations.
+//! OpenClaw, according to the types of 2026.9.6. Not run here. It is a long-running gateway for chat channels that
+//! serves many sessions. It has no command hooks: a plugin runs the hook client, and needs the owner's permission to
+//! read conversations.
 
 use recall_protocol::agents::Wait;
 use recall_protocol::wire::Deliver;
@@ -70,7 +70,7 @@ const fn file(user: &'static str, text: &'static str) -> Part {
 
 const CAP: Cap = Cap { utf16_units: 10_000 };
 
-/// The events, as the plugin names them.
+/// The events, named by the plugin.
 const EVENTS: &[EventSpec] = &[
     EventSpec::answered("SessionStart", EventName::SessionStart, Wait::Start, CAP),
     EventSpec::answered("UserPromptSubmit", EventName::Prompt, Wait::Answer, CAP),
@@ -110,7 +110,7 @@ fn read(format: &Format, delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     let payload = Payload::read(delivery)?;
     let mut event = of_gateway(format.event(&payload, delivery)?, &payload, delivery);
     if let HookEventKind::Prompt { source, .. } = &mut event.what {
-        // A heartbeat, a schedule or another session sent it: nobody waits for context.
+        // A heartbeat, a schedule or another session sent it, so no person waits for an answer.
         let is_person = |field: &str, person: &str| payload.top.word(field).is_none_or(|word| word == person);
         let is_typed = is_person("trigger", "user") && is_person("origin", "external_user");
         if !is_typed && !source.is_made_by_machine() {

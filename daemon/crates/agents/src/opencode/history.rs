@@ -1,7 +1,7 @@
-//! The sessions of OpenCode as hook events.
+//! Reads sessions of OpenCode as hook events.
 //!
-//! Format: the SQLite database `opencode.db` with the tables `session`, `message` and `part`, the latter two with JSON
-//! in `data`. Checked against 1.18.33. Older versions wrote a file for each:
+//! Format: the SQLite database `opencode.db` with the tables `session`, `message` and `part`, the latter two with
+//! JSON in `data`. Checked against 1.18.33. Older versions wrote one file for each:
 //! `storage/session/<project>/<session>.json`, `storage/message/<session>/<message>.json`,
 //! `storage/part/<message>/<part>.json`. Sessions of subagents are left out, because their parent contains their
 //! reports.
@@ -36,17 +36,17 @@ pub(super) const HISTORY: History = History {
     end: Some("SessionEnd"),
 };
 
-/// The store of a fork, in the same form.
+/// The database of a fork, in the same format.
 pub(crate) const OF_KILO: History = History { place: Place::UserData("kilo"), ..HISTORY };
 
-/// A file of the old store that is larger than this, in bytes, is not a session.
+/// The maximum size of a file of the old format, in bytes. A larger one is not a session.
 const LARGEST: u64 = 64 << 20;
 
 fn is_database(path: &Path) -> bool {
     ["opencode.db", "kilo.db"].iter().any(|name| path.ends_with(name))
 }
 
-/// Whether the file is a session of the old store.
+/// Whether the file is a session in the old format.
 fn is_old(path: &Path) -> bool {
     let folder = path.parent().and_then(Path::parent);
     path.extension().is_some_and(|extension| extension == "json")
@@ -68,7 +68,7 @@ fn known_tables(path: &Path) -> io::Result<()> {
     match is_known().map_err(io::Error::other)? {
         true => Ok(()),
         false => Err(io::Error::other(
-            "its tables are not those of OpenCode up to 1.18, so nothing of it was read; a newer recall may know them",
+            "its tables differ from those of OpenCode up to 1.18, so nothing was imported; a newer recall may support them",
         )),
     }
 }
@@ -102,7 +102,7 @@ fn read(path: &Path, id: &str) -> rusqlite::Result<RecordedSession> {
     Ok(reading.finish())
 }
 
-/// Fails if the row's part is damaged. A message whose own record is damaged is skipped.
+/// Reads one row. Fails if the row's part is damaged; a message whose own record is damaged is skipped.
 fn take_row(reading: &mut Reading, row: &Row<'_>) -> rusqlite::Result<()> {
     let message: String = row.get(0)?;
     if reading.message.as_ref().is_none_or(|known| known.id != message) {
@@ -121,7 +121,7 @@ fn json_of(row: &Row<'_>, column: usize) -> rusqlite::Result<Value> {
     serde_json::from_str(&row.get::<_, String>(column)?).map_err(damaged)
 }
 
-/// The session of a file in the old store; none for a subagent's.
+/// Lists the session of a file in the old format; none for a subagent's file.
 fn old_sessions(path: &Path) -> io::Result<Vec<String>> {
     let session = json_file(path)?;
     let id = session["id"].as_str().filter(|_| !session["parentID"].is_string());
@@ -176,7 +176,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// The files of a folder by name, which is the order of time.
+    /// Reads a folder's files by name, which is the order of time.
     fn json_files(&mut self, folder: &Path) -> Vec<Value> {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
         let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();

@@ -47,19 +47,19 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     ..AgentSpec::PLAIN
 };
 
-/// The MCP server, also in a fork.
+/// The MCP server's entry; a fork uses the same.
 pub(super) const SERVER: Setting = Setting::Fields(&[
     ("type", Setting::Text("local")),
     ("command", Setting::RecallMcp),
     ("enabled", Setting::Flag(true)),
 ]);
 
-/// The plugin, also of a fork.
+/// The plugin; a fork uses the same.
 pub(super) const PLUGIN: &str = concat!(include_str!("../hook_client.js"), include_str!("plugin.js"));
 
 const CAP: Cap = Cap { utf16_units: 10_000 };
 
-/// The events, as the plugin names them.
+/// The events, named by the plugin.
 const EVENTS: &[EventSpec] = &[
     EventSpec::answered("SessionStart", EventName::SessionStart, Wait::Start, CAP),
     EventSpec::answered("UserPromptSubmit", EventName::Prompt, Wait::Answer, CAP),

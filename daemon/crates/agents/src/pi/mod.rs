@@ -1,4 +1,4 @@
-//! The pi coding agent, by the types of 0.73.1. It has no command hooks: an extension runs the hook client.
+//! The pi coding agent, according to the types of 0.73.1. It has no command hooks: an extension runs the hook client.
 
 use recall_protocol::agents::Wait;
 
@@ -17,7 +17,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         assumed_version: AgentVersion(0, 73, 1),
         ..AgentSpec::PLAIN.host
     },
-    // The events, as the extension names them.
+    // The events, named by the extension.
     format: Format {
         events: &[
             EventSpec::answered("SessionStart", EventName::SessionStart, Wait::Start, CAP),

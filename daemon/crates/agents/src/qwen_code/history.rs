@@ -1,8 +1,8 @@
-//! The chats of Qwen Code as hook events.
+//! Reads chats of Qwen Code as hook events.
 //!
-//! Format: `projects/<folder>/chats/<session>.jsonl`, one record a line, and
-//! `projects/<folder>/subagents/<session>/agent-<id>.jsonl` beside it. Checked against 0.24.4. Text that hooks added is
-//! in separate parts and fields, which are not read.
+//! Format: `projects/<folder>/chats/<session>.jsonl`, one record per line, and
+//! `projects/<folder>/subagents/<session>/agent-<id>.jsonl` next to it. Checked against 0.24.4. Text that hooks added
+//! is in separate parts and fields, which are not read.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader};
@@ -59,7 +59,7 @@ struct Message {
     parts: Vec<Value>,
 }
 
-/// Whose records are read.
+/// The author of the records: the main agent or a subagent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Main,
@@ -69,7 +69,7 @@ enum Side {
 struct Reading {
     session: RecordedSession,
     side: Side,
-    /// The subagent that writes: its id and type.
+    /// The id and type of the subagent that writes.
     subagent: Option<(String, String)>,
     /// The tool and input of each call, by the call's id.
     calls: HashMap<String, (String, Value)>,
@@ -157,7 +157,7 @@ impl Reading {
         }
     }
 
-    /// The session begins with its first record of a conversation.
+    /// Starts the session at its first conversation record.
     fn begin(&mut self, record: &Record, at_ms: i64) {
         if !self.session.events.is_empty() {
             return;
@@ -189,8 +189,8 @@ impl Reading {
         self.session.push(at_ms, id, name, fields);
     }
 
-    /// Takes a user's record. A notice from a background agent begins a turn that no person asked for. Older records do
-    /// not name their author.
+    /// Adds a user's record. A notice from a background agent begins a turn that no person asked for. Older records
+    /// do not name their author.
     fn take_user(&mut self, record: Record, at_ms: i64) {
         self.begin(&record, at_ms);
         let is_person = record.provenance.as_deref().is_none_or(|whose| whose == "real_user");

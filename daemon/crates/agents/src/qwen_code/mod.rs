@@ -1,7 +1,7 @@
 //! Qwen Code, checked against 0.24.4: the hooks of Claude Code, the tools and settings of Gemini CLI.
 //!
-//! `UserPromptSubmit` fires for each model call, also after each round of tools. Only one with the submitted text is a
-//! prompt. A failed command is reported as a failed call.
+//! `UserPromptSubmit` fires for each model call, also after each round of tools. Only the one with the submitted text
+//! is a prompt. A failed command is reported as a failed call.
 
 mod history;
 
@@ -79,7 +79,7 @@ const EVENTS: &[EventSpec] = &[
     EventSpec::reported("Stop", EventName::Stop),
     EventSpec::reported("StopFailure", EventName::StopFailure),
     EventSpec::reported("SessionEnd", EventName::SessionEnd),
-    // Older versions do not know it.
+    // Older versions lack it.
     EventSpec {
         since: AgentVersion(0, 24, 4),
         ..EventSpec::reported("SessionDelete", EventName::SessionDelete)
@@ -120,7 +120,7 @@ fn read(format: &Format, delivery: &Deliver) -> Result<HookEvent, Unreadable> {
                 None if text.trim().is_empty() => {
                     event.what = HookEventKind::Internal { name: "UserPromptSubmit".to_owned() };
                 }
-                // An older version, or an editor.
+                // Older versions and editors send none.
                 None => {}
             }
         }

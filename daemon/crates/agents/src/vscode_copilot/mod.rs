@@ -1,4 +1,4 @@
-//! Copilot in VS Code, by the source of its extension; not run here.
+//! Copilot in VS Code, according to the source of its extension. Not run here.
 //!
 //! It reads the hook file of Copilot CLI, so that one file serves both, and also runs the hooks of Claude Code. The
 //! folder of its transcripts identifies its payloads.
@@ -63,7 +63,7 @@ fn with_context(event: &str, text: &str) -> Vec<u8> {
 const FOLDER: &str =
     if cfg!(target_os = "macos") { "Library/Application Support/Code/User" } else { ".config/Code/User" };
 
-/// Its records have the form of Copilot CLI's. Old ones are deleted.
+/// The records have Copilot CLI's format. VS Code deletes old ones.
 const HISTORY: History = History {
     place: history::Place::Agent("workspaceStorage"),
     also: &[],

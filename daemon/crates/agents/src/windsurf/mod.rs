@@ -1,4 +1,4 @@
-//! Windsurf Cascade, by its vendor's page; not run here.
+//! Windsurf Cascade, according to its vendor's page. Not run here.
 //!
 //! Its hooks only report: their output does not reach the model. It has no event for a session's start or end, so the
 //! first event begins a session and silence ends it.
@@ -132,7 +132,7 @@ fn call(name: String, input: String, response: Option<&str>, info: &Fields) -> T
     }
 }
 
-/// The last of a turn's answers.
+/// The last answer of a turn.
 fn last(response: &str) -> String {
     let said = response.rsplit_once("### Planner Response").map_or(response, |(_, said)| said);
     said.trim().to_owned()

@@ -1,4 +1,4 @@
-//! The fields of what is shared, and which values they can have.
+//! The fields of shared items, and their valid values.
 
 use serde_json::Value;
 
@@ -7,28 +7,28 @@ use super::kind::{ItemKind, said_in, summary_of};
 use crate::ids::{SessionId, SessionKey};
 use crate::observation::ObservationType;
 
-/// The longest single text and the most elements of a list.
+/// The maximum length of a text in characters, and the maximum number of elements of a list.
 const MOST_CHARS: usize = 20_000;
 const MOST_ELEMENTS: usize = 200;
-/// A plan is one text.
+/// The same for the text of a plan.
 const MOST_OF_PLAN: usize = 100_000;
-/// The longest name of an agent or a session.
+/// The maximum length of the name of an agent or a session.
 const MOST_OF_NAME: usize = 500;
-/// More fields than any version has.
+/// The maximum number of fields, more than any version has.
 pub const MOST_FIELDS: usize = 64;
-/// The longest name and the longest value of a field of a later version.
+/// The maximum length of the name and of the value of a field of a later version.
 const MOST_OF_UNKNOWN_NAME: usize = 40;
 const MOST_OF_UNKNOWN: usize = 2_000;
 /// The last millisecond of the year 9999.
 const LATEST_MS: i64 = 253_402_300_799_999;
 
-/// The lists among the fields.
+/// The fields that are lists.
 pub const LISTS: [&str; 4] = ["facts", "concepts", "files_read", "files_modified"];
 
-/// The texts of a summary, after its title.
+/// A summary's texts after its title.
 pub const PARTS: [&str; 6] = ["request", "investigated", "learned", "completed", "next_steps", "notes"];
 
-/// Whether every known field has a value of its kind. Fields of later versions may have any short one.
+/// Whether every known field has a valid value. Unknown fields, from later versions, may have any short value.
 pub fn are_valid(kind: ItemKind, fields: &Fields) -> bool {
     let is_valid = |(name, value): (&String, &Value)| match kind {
         ItemKind::Observation => fits_observation(name, value),
@@ -98,7 +98,7 @@ fn fits_said(name: &str, value: &Value) -> bool {
     }
 }
 
-/// Whether enough is known of an item to show it.
+/// Whether an item has the fields that are needed to display it.
 pub fn is_complete(name: &str, item: &Item) -> bool {
     let has = |fields: &[&str]| fields.iter().all(|name| !item.get(name).is_null());
     match ItemKind::of(name) {
@@ -108,7 +108,7 @@ pub fn is_complete(name: &str, item: &Item) -> bool {
                 && has(&PARTS)
                 && session_of(item).is_some_and(|session| summary_of(&session) == name)
         }
-        // The file that its name rests on stays with its author.
+        // The path from which its name is made stays on its author's machine.
         ItemKind::Plan => has(&["title", "text", "created_at", "updated_at"]) && session_of(item).is_some(),
         kind @ (ItemKind::Prompt | ItemKind::Answer) => {
             let text = item.get("text").as_str().unwrap_or_default();
@@ -118,13 +118,13 @@ pub fn is_complete(name: &str, item: &Item) -> bool {
     }
 }
 
-/// The session that something other than a note is of.
+/// The session of an item that is not a note.
 pub fn session_of(item: &Item) -> Option<SessionKey> {
     let text = |name: &str| item.get(name).as_str().filter(|text| !text.is_empty());
     Some(SessionKey { agent: text("agent")?.into(), id: SessionId(text("session")?.to_owned()) })
 }
 
-/// Whether a note says what a person is like or wants. It stays with that person's own machines.
+/// Whether a note describes a person's traits or wishes. Such a note stays on that person's own machines.
 pub fn is_personal(kind: &str) -> bool {
     [ObservationType::Preference, ObservationType::Correction].iter().any(|of| of.as_str() == kind)
 }

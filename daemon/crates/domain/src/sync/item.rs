@@ -8,10 +8,10 @@ use serde_json::Value;
 use super::Stamp;
 use crate::ids::Timestamp;
 
-/// Names of fields with their values.
+/// Field values by name.
 pub type Fields = BTreeMap<String, Value>;
 
-/// A value, and who said it when.
+/// A value with its stamp.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Field {
     pub value: Value,
@@ -20,18 +20,18 @@ pub struct Field {
 }
 
 impl Field {
-    /// Whether this one stays. At the same stamp the texts decide, so that all machines keep the same one.
+    /// Whether this value wins. Equal stamps are decided by the values' text, so all machines keep the same one.
     fn beats(&self, value: &Value, stamp: &Stamp) -> bool {
         let text = |value: &Value| value.to_string();
         self.stamp > *stamp || self.stamp == *stamp && text(&self.value) >= text(value)
     }
 }
 
-/// Why a note is not there any more. A forgotten one was deleted by a person, for good and everywhere.
+/// Why a note was removed. `Forgotten` means that a person deleted it, for good and on all machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Removal {
-    /// Its author's machine does not have it any more, or does not share it. What is said of it later counts again.
+    /// Its author's machine no longer has it, or no longer shares it. Later statements about it count again.
     Withdrawn,
     Forgotten,
 }
@@ -43,15 +43,15 @@ pub enum Change {
     Remove(Removal),
 }
 
-/// What all known changes of a note come to.
+/// The state that results from all known changes of a note.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Item {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     fields: BTreeMap<String, Field>,
-    /// For good.
+    /// A permanent removal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     removed: Option<Removal>,
-    /// When it was last taken back. Nothing that was said before counts.
+    /// The last withdrawal. Nothing said before it counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     withdrawn: Option<Stamp>,
 }
@@ -83,13 +83,13 @@ impl Item {
         }
     }
 
-    /// Why it is not there. What was said of it after it was taken back may be too little to show.
+    /// Why it is not shown. After a withdrawal, later statements may be too few to show it.
     pub fn removed(&self) -> Option<Removal> {
         let withdrawn = self.withdrawn.as_ref().filter(|_| self.is_empty());
         self.removed.or(withdrawn.map(|_| Removal::Withdrawn))
     }
 
-    /// Whether nothing that anybody says of it counts any more.
+    /// Whether the removal is permanent: no later change counts.
     pub fn is_gone_for_good(&self) -> bool {
         self.removed.is_some()
     }
@@ -98,38 +98,38 @@ impl Item {
         self.withdrawn.is_some()
     }
 
-    /// How many fields it has.
+    /// The number of fields.
     pub fn len(&self) -> usize {
         self.fields.len()
     }
 
-    /// Whether nothing is said of it.
+    /// Whether no statement about it counts.
     pub fn is_empty(&self) -> bool {
         self.fields.is_empty()
     }
 
-    /// The value of a field. A missing one is null.
+    /// A field's value; null if it is missing.
     pub fn get(&self, name: &str) -> &Value {
         self.fields.get(name).map_or(&Value::Null, |field| &field.value)
     }
 
-    /// Whether anybody has said what the field is.
+    /// Whether the field was ever set.
     pub fn has(&self, name: &str) -> bool {
         self.fields.contains_key(name)
     }
 
-    /// The fields that differ from this state.
+    /// Returns the fields of `now` that differ from this state.
     pub fn difference(&self, now: &Fields) -> Fields {
         let differs = |(name, value): &(&String, &Value)| self.get(name) != *value;
         now.iter().filter(differs).map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
-    /// The time of the latest change that counts.
+    /// The time of the latest change that counts, in milliseconds since 1970.
     pub fn latest(&self) -> Option<i64> {
         self.fields.values().map(|field| &field.stamp).chain(&self.withdrawn).map(|stamp| stamp.at).max()
     }
 
-    /// The time of a change that beats everything known here.
+    /// The time to give to a change so that it beats everything known here.
     pub fn next_at(&self, now: Timestamp) -> i64 {
         self.latest().map_or(now.0, |latest| now.0.max(latest.saturating_add(1)))
     }
@@ -213,7 +213,7 @@ mod tests {
         let fields = proptest::collection::btree_map("[ab]", (0..3_i32).prop_map(|n| json!(n)), 0..3);
         let removal = prop_oneof![Just(Removal::Withdrawn), Just(Removal::Forgotten)];
         let change = prop_oneof![8 => fields.prop_map(Change::Set), 1 => removal.prop_map(Change::Remove)];
-        // Few times and devices, so that they often agree.
+        // Few times and devices, so that ties are frequent.
         (change, 0..3_i64, "[xyz]").prop_map(|(change, at, device)| (change, stamp(at, &device)))
     }
 
@@ -228,7 +228,7 @@ mod tests {
             let expected = merged(&changes);
             prop_assert_eq!(&merged(&shuffled), &expected);
             prop_assert_eq!(&merged(again.iter().chain(&shuffled).chain(&again)), &expected);
-            // A state that was stored and read back goes on in the same way.
+            // A state that was stored and read back merges in the same way.
             let stored = serde_json::to_string(&merged(&again)).unwrap();
             let mut read: Item = serde_json::from_str(&stored).unwrap();
             shuffled.iter().for_each(|(change, stamp)| read.merge(change, stamp));

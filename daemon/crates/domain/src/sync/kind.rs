@@ -1,8 +1,8 @@
-//! What can be shared, and the names of what belongs to a session.
+//! Kinds of shared items, and the names of items that belong to a session.
 //!
-//! A session has one summary, and one plan for each file. Both are named by their session, so that the same session on two
-//! machines has the same ones. Such a name is a UUID of version 8 that begins with the mark of its kind. So a name says
-//! what it names, and a deletion needs no more than the name.
+//! A session has one summary, and one plan for each file. Their names are derived from the session, so the same
+//! session has the same names on two machines. Such a name is a UUID of version 8 that begins with the mark of its
+//! kind. So a name alone tells the kind, and a deletion needs nothing else.
 
 use std::fmt::Write as _;
 
@@ -17,24 +17,24 @@ pub enum ItemKind {
     Observation,
     Summary,
     Plan,
-    /// What a person asked in a session, if the share says that prompts leave.
+    /// What a person asked in a session. Shared only if the share includes prompts.
     Prompt,
-    /// What the agent answered at last, if the share says that answers leave.
+    /// The agent's final answer. Shared only if the share includes answers.
     Answer,
 }
 
-/// The first hexadecimal digits of the name of each kind that belongs to a session.
+/// The first hexadecimal digits of the names, by kind.
 const SUMMARY_MARK: &str = "5e551025";
 const PLAN_MARK: &str = "5e55107a";
 const PROMPT_MARK: &str = "5e551090";
 const ANSWER_MARK: &str = "5e5510a5";
-/// Where the version's digit is in a UUID.
+/// The position of the version digit in a UUID.
 const VERSION: usize = 14;
 
 impl ItemKind {
     const ALL: [Self; 5] = [Self::Observation, Self::Summary, Self::Plan, Self::Prompt, Self::Answer];
 
-    /// The kind of the item with this name.
+    /// Derives the kind from the item's name.
     pub fn of(item: &str) -> Self {
         let is_derived = item.as_bytes().get(VERSION) == Some(&b'8');
         match item.get(..SUMMARY_MARK.len()) {
@@ -54,7 +54,7 @@ impl ItemKind {
         Self::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
 
-    /// The document that it is on the machine that made it.
+    /// The kind of document from which its author's machine made it.
     pub fn document(self) -> DocumentKind {
         match self {
             Self::Observation => DocumentKind::Observation,
@@ -65,12 +65,12 @@ impl ItemKind {
         }
     }
 
-    /// Whether it is a text of a session that nothing changes: its name is that of its text.
+    /// Whether it is an unchanging text of a session: its name is derived from the text.
     pub fn is_said(self) -> bool {
         matches!(self, Self::Prompt | Self::Answer)
     }
 
-    /// The field that says when an item was last made.
+    /// The name of the field with its creation time.
     pub fn made_at(self) -> &'static str {
         match self {
             Self::Plan => "updated_at",
@@ -78,7 +78,7 @@ impl ItemKind {
         }
     }
 
-    /// Whether documents of this kind are of any item.
+    /// Whether documents of this kind can be shared.
     pub fn has_document(kind: DocumentKind) -> bool {
         kind == DocumentKind::Said || Self::ALL.iter().any(|known| known.document() == kind)
     }
@@ -94,7 +94,7 @@ pub fn plan_of(session: &SessionKey, path: &str) -> String {
     derived(PLAN_MARK, &["recall-plan-1", session.agent.as_str(), session.id.as_str(), path])
 }
 
-/// The name of a prompt or an answer of a session. The same text twice in a session is one.
+/// The name of a session's prompt or answer. The same text twice in a session is one item.
 pub fn said_in(session: &SessionKey, kind: ItemKind, text: &str) -> String {
     let mark = if kind == ItemKind::Answer { ANSWER_MARK } else { PROMPT_MARK };
     derived(mark, &["recall-said-1", session.agent.as_str(), session.id.as_str(), text])
@@ -111,7 +111,7 @@ fn derived(mark: &str, parts: &[&str]) -> String {
         let _ = write!(digits, "{byte:02x}");
     }
     let part = |from: usize, to: usize| digits.get(from..to).unwrap_or_default();
-    // 8 is the version, and then the variant's first digit.
+    // Version 8, then the variant.
     format!("{mark}-{}-8{}-8{}-{}", part(0, 4), part(4, 7), part(7, 10), part(10, 22))
 }
 
@@ -137,7 +137,7 @@ mod tests {
             assert_ne!(said, said_in(&key("claude-code", "s2"), kind, "Why is the total rounded once?"));
             assert_ne!(said, said_in(&key("claude-code", "s1"), kind, "Why?"));
         }
-        // What chance has named is an observation, even if it begins alike.
+        // A random name is an observation's, even with the same beginning.
         for other in ["01890a5d-ac96-774b-bcce-b302099a8057", "5e551025-ac96-474b-bcce-b302099a8057", ""] {
             assert_eq!(ItemKind::of(other), ItemKind::Observation, "{other}");
         }

@@ -1,7 +1,7 @@
-//! Whether what others say of an item reads like instructions to a model. Then a person looks at it first.
+//! Detects texts of other people that read like instructions to a model. A person must review them first.
 //!
-//! A text that avoids the patterns of [`crate::guard`] is not seen. So every text of others is fenced and marked as theirs all the
-//! same.
+//! A text that avoids the patterns of [`crate::guard`] is not detected. So every text of others is fenced and marked
+//! as theirs anyway.
 
 use serde_json::Value;
 
@@ -10,11 +10,11 @@ use super::item::Item;
 use super::record::hash;
 use crate::guard::instruction_in;
 
-/// The other texts that are shown of an item. They stand in the order in which they are read.
+/// The other displayed texts of an item, in reading order.
 const BEFORE: [&str; 4] = ["title", "subtitle", "narrative", "text"];
 const AFTER: [&str; 3] = ["origin", "author", "device"];
 
-/// All texts of an item that anybody may be shown. A field of a later version is shown to nobody.
+/// All texts of an item that may be displayed. Fields of a later version never are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Texts<'a>(Vec<&'a str>);
 
@@ -28,23 +28,24 @@ impl<'a> Texts<'a> {
         Self(texts.filter(|text| !text.is_empty()).collect())
     }
 
-    /// What reads like instructions, in a few words of recall's own. They may be spread over texts that stand beside each other.
+    /// Describes the detected instruction in a few words of recall's own. Instructions may be spread over adjacent
+    /// texts.
     pub fn instruction(&self) -> Option<&'static str> {
         self.0.iter().find_map(|text| instruction_in(text)).or_else(|| instruction_in(&self.joined()))
     }
 
-    /// All of them, for a person.
+    /// Joins all texts, for a person to review.
     pub fn joined(&self) -> String {
         self.0.join("\n")
     }
 
-    /// By what it is known that a person has seen just these texts.
+    /// Identifies exactly these texts, to remember that a person has reviewed them.
     pub fn hash(&self) -> String {
         hash(self.0.iter().copied())
     }
 }
 
-/// Whether a field is shown to anybody.
+/// Whether a field is ever displayed.
 pub fn is_text(name: &str) -> bool {
     names().any(|text| text == name)
 }

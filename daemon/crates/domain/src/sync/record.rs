@@ -1,6 +1,7 @@
-//! Entries of a machine's log. Each hash covers the entry and the hash before it, so nobody can change, drop or reorder
-//! one without being noticed. Of the body only the hash is covered: a body may be left out for a secret, or emptied when
-//! its note is forgotten, and the chain stays whole. A body begins with chance, so that its hash tells nothing of it.
+//! Entries of a machine's log. Each hash covers the entry and the hash before it, so changing, dropping or reordering
+//! an entry is detected. The hash covers only the body's hash: a body may be omitted because of a secret, or emptied
+//! when its note is forgotten, and the chain stays valid. A body begins with a random salt, so its hash reveals
+//! nothing about it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -12,7 +13,7 @@ use super::kind::ItemKind;
 
 /// The hash before the first entry.
 pub const BEGINNING: &str = "";
-/// A larger body does not leave and is not accepted.
+/// The maximum size of a body, in bytes. A larger one is neither sent nor accepted.
 pub const MOST_BODY: usize = 128 * 1024;
 
 const FORGET: &str = "forget";
@@ -31,7 +32,7 @@ pub struct Record {
     pub body_hash: String,
 }
 
-/// The log that an entry belongs to.
+/// The log to which an entry belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chain<'a> {
     pub space: &'a str,
@@ -48,11 +49,10 @@ impl Chain<'_> {
 }
 
 impl Chain<'_> {
-    /// The hash of each of these entries, which follow the one with this number and this hash. The last must have the
-    /// hash `end`.
+    /// Computes the hashes of consecutive entries. The entries follow the given number and hash.
     ///
     /// # Errors
-    /// When they do not follow.
+    /// An entry is missing, or the last hash is not `end`.
     pub fn follow(
         &self,
         (seq, hash): (u64, &str),
@@ -74,12 +74,12 @@ impl Chain<'_> {
     }
 }
 
-/// Why entries do not follow what was read before.
+/// Why entries do not continue what was read before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
-    /// Entries are missing before them.
+    /// Entries before these are missing.
     Gap { known: u64, first: u64 },
-    /// They were changed, or they continue another log.
+    /// The entries were changed, or they continue another log.
     WrongHash { at: u64 },
 }
 
@@ -87,16 +87,16 @@ pub enum Broken {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content {
     Change(Change),
-    /// The body was left out or emptied.
+    /// The body was omitted or emptied.
     Empty,
-    /// A later version knows what to do with it.
+    /// A kind from a later version.
     Unknown,
-    /// It contradicts itself.
+    /// The body is invalid, or the kind contradicts the item's name.
     Malformed,
 }
 
 impl Record {
-    /// The entry for a change. `salt` is chance.
+    /// Creates the entry for a change. `salt` is random.
     pub fn of(seq: u64, item: &str, at: i64, change: &Change, salt: &str) -> Self {
         let (kind, body) = match change {
             Change::Set(fields) => {
@@ -122,7 +122,7 @@ impl Record {
             kind => match (ItemKind::parse(kind), &self.body) {
                 (None, Some(body)) if body.len() > MOST_BODY => Content::Malformed,
                 (None, _) => Content::Unknown,
-                // A name says what it names.
+                // An item's name determines its kind.
                 (Some(kind), _) if kind != ItemKind::of(&self.item) => Content::Malformed,
                 (Some(_), None) => Content::Empty,
                 (Some(_), Some(body)) if body.len() > MOST_BODY => Content::Malformed,
@@ -133,7 +133,7 @@ impl Record {
         }
     }
 
-    /// Whether the body is the one that the entry was made with. An entry without one is whole.
+    /// Whether the body matches its hash. An entry without a body does.
     pub fn is_whole(&self) -> bool {
         self.body.as_ref().is_none_or(|body| hash([body.as_str()]) == self.body_hash)
     }
@@ -144,14 +144,14 @@ fn fields_of(body: &str) -> Option<Fields> {
     serde_json::from_value(body.get("fields")?.clone()).ok()
 }
 
-/// The name of a project's space: all machines that know the project by this identity meet there.
+/// Computes the name of a project's space. All machines that know the project by this identity use it.
 pub fn space_of(identity: &str) -> String {
     let mut name = hash(["recall-space-1", identity]);
     name.truncate(32);
     name
 }
 
-/// SHA-256 of parts, each with its length, as hexadecimal digits.
+/// SHA-256 of parts, each preceded by its length, as hexadecimal digits.
 pub fn hash<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     let mut hash = Sha256::new();
     for part in parts {
@@ -185,7 +185,7 @@ mod tests {
                 assert!(record.is_whole());
                 assert!(record.kind == kind || change != set("a"), "{}", record.kind);
             }
-            // Nobody passes one off as another.
+            // The kind must agree with the item's name.
             let posed = Record { kind: "plan".to_owned(), ..Record::of(1, &item, 7, &set("a"), "chance") };
             assert_eq!(posed.content() == Content::Malformed, kind != "plan");
         }

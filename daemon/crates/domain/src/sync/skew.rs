@@ -1,12 +1,12 @@
-//! How far another machine's clock is from this one's. Nothing is decided by that; people are told, because a wrong clock puts
-//! notes at wrong times.
+//! Clock skew between this machine and another. Merging does not use it. It is reported to people, because a wrong
+//! clock puts notes at wrong times.
 
 use crate::ids::Timestamp;
 
-/// Clocks that differ less are not worth a word: networks and waiting for a turn take time.
+/// Smaller differences are not reported: the network and the wait for the next round take time. In milliseconds.
 const TOLERATED_MS: i64 = 120_000;
 
-/// What is known of a clock, in milliseconds. It may be farther off.
+/// A lower bound of the skew, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Skew {
     AheadAtLeast(i64),
@@ -14,7 +14,8 @@ pub enum Skew {
 }
 
 impl Skew {
-    /// What follows from what a machine's clock said. It said so before `now`, and after `after` if that is known.
+    /// Compares a machine's clock reading with the local clock. The reading was taken before `now`, and after `after`
+    /// if that is known. Returns `None` if the clocks may agree.
     pub fn of(said: Timestamp, after: Option<Timestamp>, now: Timestamp) -> Option<Self> {
         let ahead = said.0.saturating_sub(now.0);
         let behind = after.map_or(0, |after| after.0.saturating_sub(said.0));
@@ -37,7 +38,7 @@ mod tests {
             (1_000_000, None, 1_000_000, None),
             (1_120_000, None, 1_000_000, None),
             (1_120_001, None, 1_000_000, Some(Skew::AheadAtLeast(120_001))),
-            // It may have been said long ago.
+            // The reading may be old.
             (0, None, 1_000_000, None),
             (880_000, Some(1_000_000), 1_060_000, None),
             (879_999, Some(1_000_000), 1_060_000, Some(Skew::BehindAtLeast(120_001))),

@@ -1,9 +1,9 @@
-//! A remote that is a PostgreSQL database: `postgres://mia@db.example.com/recall`.
+//! A remote that is a PostgreSQL database, such as `postgres://mia@db.example.com/recall`.
 //!
-//! Machines execute functions and touch no table (`functions.sql`). Each call is a transaction and a statement without a
-//! name, so a pooler may give each another session: no listening, no settings, no locks of a session. A round has one
-//! connection at a time, made when it is first needed. After a failure of the connection the rest of the round fails at
-//! once, so that an unreachable server costs one wait and not one for each project.
+//! Machines call functions and access no table (`functions.sql`). Each call is one transaction with an unnamed
+//! statement, so that a connection pooler may use another session for each: no `LISTEN`, no session settings, no
+//! session locks. A round uses one connection at a time, opened when it is first needed. After a connection failure
+//! the rest of the round fails at once. So an unreachable server costs one timeout, not one for each project.
 
 mod password;
 pub mod setup;
@@ -32,11 +32,12 @@ use tls::Tls;
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
-/// What the server's functions raise. The first is a mistake of ours, the second another login's machine.
+/// SQLSTATE codes that the server's functions raise. The first is a bug in recall; the second means that the machine
+/// belongs to another login.
 const NOT_ACCEPTED: &str = "RC001";
 const OTHER_LOGIN: &str = "RC002";
 
-/// Why a database cannot be used. It never contains a password.
+/// Why a database cannot be used. The message never contains a password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DatabaseError {
     #[error("cannot find the password: {0}")]
@@ -82,7 +83,7 @@ pub enum DatabaseError {
     Answer(String),
 }
 
-/// A database, with a connection once it was used.
+/// A database. It keeps its connection after the first use.
 pub struct Database {
     address: DatabaseAddress,
     password: KeySource,
@@ -95,16 +96,16 @@ enum State {
     Failed(DatabaseError),
 }
 
-/// The last entry of a machine's log there.
+/// The last entry of a machine's log in the database.
 pub(crate) struct Head {
     pub device: DeviceId,
     pub seq: u64,
     pub hash: String,
-    /// Changes with what the machine says of its progress.
+    /// Changes whenever the machine's progress does.
     pub progress_mark: Option<String>,
 }
 
-/// Entries that are appended together.
+/// Entries to append in one call.
 pub(crate) struct Append<'a> {
     pub space: &'a str,
     pub device: &'a DeviceId,
@@ -114,13 +115,13 @@ pub(crate) struct Append<'a> {
     pub records: &'a [Record],
 }
 
-/// Entries as they are there.
+/// Entries as stored in the database.
 pub(crate) struct Page {
     pub seal: Seal,
     pub records: Vec<Record>,
 }
 
-/// A value of a statement, with its type.
+/// A statement's parameter, with its type.
 type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
 impl Database {
@@ -128,7 +129,7 @@ impl Database {
         Self { address, password, state: Mutex::new(State::New) }
     }
 
-    /// Checks that it is the database with this id, and that this version knows its schema.
+    /// Checks the database's id, and that this version knows its schema.
     pub(crate) async fn enter(&self, known: Option<&str>) -> Result<String, DatabaseError> {
         let row = self.one("SELECT schema, id FROM recall.enter()", &[]).await?;
         let (schema, id): (i32, String) = (value(&row, 0)?, value(&row, 1)?);
@@ -157,7 +158,7 @@ impl Database {
         rows.iter().filter_map(|row| head(row).transpose()).collect()
     }
 
-    /// What these machines say of their progress.
+    /// Reads the progress of these machines.
     pub(crate) async fn progress(
         &self,
         space: &str,
@@ -171,7 +172,7 @@ impl Database {
         rows.iter().map(|row| Ok((value(row, 0)?, value(row, 1)?))).collect()
     }
 
-    /// What follows an entry of a log. Empty at its end.
+    /// Reads the entries after a given one. Returns none at the end of the log.
     pub(crate) async fn pull(
         &self,
         space: &str,
@@ -185,7 +186,8 @@ impl Database {
         self.all(sql, &parameters).await?.iter().map(page).collect()
     }
 
-    /// Appends to the machine's own log. `None`: written. Else how far the log is there, from which it does not follow.
+    /// Appends to the machine's own log. Returns `None` once written; otherwise the actual end of the log, which the
+    /// entries do not follow.
     pub(crate) async fn append(&self, append: &Append<'_>) -> Result<Option<(u64, String)>, DatabaseError> {
         let Append { space, device, seal, before, records } = append;
         let Some(first) = records.first().map(|record| record.seq) else { return Ok(None) };
@@ -218,7 +220,7 @@ impl Database {
         }
     }
 
-    /// Empties bodies of the machine's own log.
+    /// Empties bodies in the machine's own log.
     pub(crate) async fn blank(
         &self,
         space: &str,
@@ -231,7 +233,7 @@ impl Database {
         self.all("SELECT recall.blank($1, $2, $3)", &parameters).await.map(drop)
     }
 
-    /// Says how far the machine has read the others.
+    /// Writes how far the machine has read the others.
     pub(crate) async fn say_progress(
         &self,
         space: &str,
@@ -275,7 +277,7 @@ impl Database {
         DatabaseError::Silent { server: self.address.server(), seconds: within.as_secs() }
     }
 
-    /// Why a call failed.
+    /// Converts an error of a call into its cause.
     fn explained(&self, error: &tokio_postgres::Error) -> DatabaseError {
         let (database, user) = (self.address.database.clone(), self.address.user.clone());
         let Some(said) = error.as_db_error() else {
@@ -294,10 +296,10 @@ impl Database {
     }
 }
 
-/// Connects, and keeps the connection going until its client is dropped.
+/// Connects, and spawns the task that serves the connection until its client is dropped.
 async fn connected(address: &DatabaseAddress, source: &KeySource) -> Result<Client, DatabaseError> {
     let (asked, from) = (address.clone(), source.clone());
-    // The keyring is asked by a program, and certificates are files.
+    // Reading the keyring runs a program, and certificates are files: both block.
     let prepared = tokio::task::spawn_blocking(move || {
         let found = password::find(&asked, &from).map_err(DatabaseError::Password)?;
         let tls = match asked.check {
@@ -345,7 +347,7 @@ fn config(address: &DatabaseAddress, found: &Found) -> Config {
     config
 }
 
-/// Why there is no connection.
+/// Explains a failed connection.
 fn not_connected(address: &DatabaseAddress, found: &Found, error: &tokio_postgres::Error) -> DatabaseError {
     let (server, user, place) = (address.server(), address.user.clone(), found.place.clone());
     if let Some(said) = error.as_db_error() {
@@ -370,7 +372,7 @@ fn not_connected(address: &DatabaseAddress, found: &Found, error: &tokio_postgre
     DatabaseError::Unreachable { server, why }
 }
 
-/// An error and what caused it, as one line: the server may have written it.
+/// Joins an error and its causes into one line, without control characters: the server may have written it.
 fn causes(error: &tokio_postgres::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,4 +1,4 @@
-//! The password for a database: from the place that the settings name, else from a file of passwords as `psql` uses it:
+//! The password for a database: from the source that the settings name, otherwise from a password file like `psql`:
 //! `passfile` of the address, `PGPASSFILE`, or `~/.pgpass`.
 
 use std::path::{Path, PathBuf};
@@ -7,16 +7,16 @@ use recall_system::secret::{KeySource, Secret, read_password, read_private};
 
 use crate::address::DatabaseAddress;
 
-/// A password, if there is one, and where it comes from, for people.
+/// A password, if there is one, and its source for people.
 pub(super) struct Found {
     pub password: Option<Secret>,
     pub place: String,
 }
 
-/// Finds the password.
+/// Looks up the password.
 ///
 /// # Errors
-/// When its place cannot be read, as a message for the user.
+/// The source cannot be read. The error is a message for the user.
 pub(super) fn find(address: &DatabaseAddress, source: &KeySource) -> Result<Found, String> {
     let place = match source {
         KeySource::None => return from_passfile(address),
@@ -36,7 +36,7 @@ fn from_passfile(address: &DatabaseAddress) -> Result<Found, String> {
     Ok(Found { password: in_passfile(&path, address)?, place: path.display().to_string() })
 }
 
-/// The password that a file has for this database. `None` if there is no such file.
+/// Looks up the password in a file. Returns `None` if the file does not exist or has none for this database.
 fn in_passfile(path: &Path, address: &DatabaseAddress) -> Result<Option<Secret>, String> {
     if path.symlink_metadata().is_err() {
         return Ok(None);
@@ -45,12 +45,12 @@ fn in_passfile(path: &Path, address: &DatabaseAddress) -> Result<Option<Secret>,
     Ok(text.lines().find_map(|line| password_in(line, address)).filter(|secret| !secret.reveal().is_empty()))
 }
 
-/// The password of a line `host:port:database:user:password` that is about this database.
+/// Returns the password of a line `host:port:database:user:password` if the line matches this database.
 fn password_in(line: &str, address: &DatabaseAddress) -> Option<Secret> {
     if line.starts_with('#') {
         return None;
     }
-    // Every server's socket may be called localhost.
+    // `localhost` also matches any Unix socket.
     let host = |part: &str| part == address.host || (address.is_socket() && part == "localhost");
     let mut rest = line;
     let mut matches = |is_meant: &dyn Fn(&str) -> bool| {
@@ -62,11 +62,11 @@ fn password_in(line: &str, address: &DatabaseAddress) -> Option<Secret> {
     matches(&|part| part == address.port.to_string())?;
     matches(&|part| part == address.database)?;
     matches(&|part| part == address.user)?;
-    // Colons of the password need no backslash.
+    // Colons in the password need no backslash.
     Some(Secret::new(&unescaped(rest)))
 }
 
-/// The text up to the next colon without a backslash, and what follows the colon.
+/// Splits a text at the next unescaped colon.
 fn part_of(text: &str) -> Option<(&str, &str)> {
     let mut is_escaped = false;
     let end = text.char_indices().find_map(|(at, char)| {

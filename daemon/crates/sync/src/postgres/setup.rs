@@ -1,5 +1,5 @@
-//! `recall remote init`: makes roles, tables and functions in a database, or brings them up to date. All of it is one
-//! transaction under a lock, so two who do it at once, or one who is killed, leave nothing half.
+//! `recall remote init`: creates roles, tables and functions in a database, or updates them. All of it is one
+//! transaction under a lock. So two runs at once, or a killed one, leave nothing half done.
 
 use tokio::time::timeout;
 use tokio_postgres::Transaction;
@@ -12,24 +12,24 @@ use recall_system::secret::KeySource;
 use super::{ANSWER_WITHIN, DatabaseError, causes, connected, value};
 use crate::address::DatabaseAddress;
 
-/// The version of the tables that this recall makes and uses.
+/// The schema version that this recall creates and uses.
 pub(super) const SCHEMA: i32 = 1;
-/// What leads from each version to the next. A released step never changes.
+/// The migrations from each version to the next. A released one never changes.
 const STEPS: [&str; 1] = [include_str!("schema_1.sql")];
 const ROLES: &str = include_str!("roles.sql");
 const FUNCTIONS: &str = include_str!("functions.sql");
-/// Chosen at random, so that nobody else holds it.
+/// The advisory lock's key, chosen at random to avoid collisions.
 const LOCK: i64 = 7_226_810_350_915_147_311;
 const OLDEST_SERVER: i32 = 130_000;
 
-/// What the setting up did.
+/// The result of the setup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Made,
     Updated {
         from: i32,
     },
-    /// Its functions were made again, and nothing else was to do.
+    /// Only its functions were created again; the schema was current.
     Current,
 }
 
@@ -38,21 +38,21 @@ pub enum Outcome {
 pub enum SetupError {
     #[error(transparent)]
     Database(#[from] DatabaseError),
-    #[error("the server is PostgreSQL {0}; recall needs 13 or newer")]
+    #[error("the server is PostgreSQL {0}; recall needs version 13 or newer")]
     OldServer(String),
     #[error("the database {0} has a schema called recall that is not recall's")]
     Foreign(String),
     #[error(
-        "{user} may not do this on {server}: {why}. The role that sets recall up needs CREATEROLE, and CREATE on the database"
+        "{user} may not do this on {server}: {why}. The role that runs the setup needs CREATEROLE, and CREATE on the database"
     )]
     NotAllowed { user: String, server: String, why: String },
-    #[error("there is no role {0:?} on the server: CREATE ROLE makes it")]
+    #[error("the server has no role {0:?}; create it with CREATE ROLE")]
     NoRole(String),
     #[error("the server refuses it: {0}")]
     Refused(String),
 }
 
-/// Sets a database up, and lets these roles use it.
+/// Sets a database up, and grants these roles access.
 pub async fn init(
     address: &DatabaseAddress,
     password: &KeySource,

@@ -1,4 +1,4 @@
-//! TLS around a connection to PostgreSQL, by rustls and what this machine trusts.
+//! TLS for connections to PostgreSQL, with rustls and the system's certificate authorities.
 
 use std::io;
 use std::path::Path;
@@ -24,13 +24,13 @@ use recall_system::secret::read_private;
 
 use crate::address::{DatabaseAddress, ServerCheck};
 
-/// Makes encrypted connections.
+/// Opens encrypted connections.
 #[derive(Clone)]
 pub(super) struct Tls(TlsConnector);
 
 impl Tls {
     /// # Errors
-    /// When a certificate or a key cannot be used, as a message for the user.
+    /// A certificate or a key cannot be used. The error is a message for the user.
     pub(super) fn of(address: &DatabaseAddress) -> Result<Self, String> {
         let provider = Arc::new(ring::default_provider());
         let verifier = verifier(address, &provider)?;
@@ -56,7 +56,7 @@ fn verifier(
     let strict: Arc<dyn ServerCertVerifier> = match &address.root_cert {
         None => Arc::new(PlatformVerifier::new(Arc::clone(provider)).map_err(|error| {
             format!(
-                "the authorities that this machine trusts cannot be read: {error}; `sslrootcert` names a file"
+                "the system's certificate authorities cannot be read: {error}; name a file with `sslrootcert`"
             )
         })?),
         Some(path) => {
@@ -86,12 +86,12 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
 
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
     let text = read_private(path, "key")?;
-    // The error could quote the file.
+    // The error could contain parts of the file.
     PrivateKeyDer::from_pem_slice(text.as_bytes())
         .map_err(|_| format!("the key file {} has no key without a passphrase", path.display()))
 }
 
-/// Accepts what the user's `sslmode` asks it to.
+/// A verifier that checks what the user's `sslmode` requires.
 #[derive(Debug)]
 struct Lenient {
     strict: Arc<dyn ServerCertVerifier>,
@@ -113,7 +113,7 @@ impl ServerCertVerifier for Lenient {
         let verified =
             self.strict.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
         match verified {
-            // The name is looked at last.
+            // The name is checked last.
             Err(TlsError::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) => Ok(ServerCertVerified::assertion()),
@@ -144,7 +144,7 @@ impl ServerCertVerifier for Lenient {
     }
 }
 
-/// TLS to one host.
+/// TLS for one host.
 pub(super) struct ToHost {
     tls: Tls,
     host: ServerName<'static>,
@@ -159,7 +159,7 @@ where
     type Error = io::Error;
 
     fn make_tls_connect(&mut self, host: &str) -> io::Result<ToHost> {
-        // A Unix socket has no name, and no TLS.
+        // A Unix socket has neither a host name nor TLS.
         let named = if host.is_empty() { "localhost" } else { host };
         let host = ServerName::try_from(named.to_owned()).map_err(io::Error::other)?;
         Ok(ToHost { tls: self.clone(), host })
@@ -179,7 +179,7 @@ where
     }
 }
 
-/// An encrypted connection.
+/// An encrypted stream.
 pub(super) struct Encrypted<S>(RustlsStream<S>);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Encrypted<S> {

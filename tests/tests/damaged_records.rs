@@ -328,7 +328,7 @@ fn what_is_no_file_of_the_users_is_refused_at_once() {
             let said = stage.recall(["import", source, path]);
             assert_eq!(said.code(), 1, "{source} {path}: {said:?}");
             let told = format!("{}{}", said.stdout, said.stderr);
-            assert!(told.contains("it is no regular file"), "{source} {path}: {told}");
+            assert!(told.contains("it is not a regular file"), "{source} {path}: {told}");
         }
     }
     let own = stage.user_home().join("transcript.jsonl");

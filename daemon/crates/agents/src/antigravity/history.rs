@@ -53,8 +53,9 @@ fn read(path: &Path, _: Option<&str>) -> io::Result<RecordedSession> {
     let conversation = path.ancestors().nth(3).unwrap_or(path);
     let id = conversation.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let list = conversation.ancestors().nth(2).unwrap_or(path).join("history.jsonl");
-    let cwd = folder_of(&id, &list)
-        .ok_or_else(|| io::Error::other("the folder of its project is unknown: history.jsonl does not contain it"))?;
+    let cwd = folder_of(&id, &list).ok_or_else(|| {
+        io::Error::other("the folder of its project is unknown: history.jsonl does not contain it")
+    })?;
     session(&mut BufReader::new(open(path)?), RecordedSession { id, cwd, ..RecordedSession::default() })
 }
 

@@ -37,9 +37,8 @@ fn is_session(path: &Path) -> bool {
 fn read(path: &Path, _: Option<&str>) -> io::Result<RecordedSession> {
     let extension = path.extension().unwrap_or_default().to_string_lossy();
     let mut chat = Chat::of(&mut BufReader::new(open(path)?), &extension)?;
-    chat.session.cwd = folder_of(path).ok_or_else(|| {
-        io::Error::other("the folder of its project is unknown: .project_root is missing")
-    })?;
+    chat.session.cwd = folder_of(path)
+        .ok_or_else(|| io::Error::other("the folder of its project is unknown: .project_root is missing"))?;
     chat.play();
     Ok(chat.session)
 }

@@ -80,7 +80,7 @@ const FORMAT: Format = Format {
 
 fn read(format: &Format, delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     let payload = Payload::read(delivery)?;
-    // Older versions name no session: all work in a folder is one session, which silence ends and the next event resumes.
+    // Older versions name no session: all work in a folder is one session, which silence ends.
     match (payload.session(), payload.folder()) {
         (None, Some(folder)) => {
             let mut fields: Map<String, Value> = serde_json::from_slice(&delivery.payload)?;

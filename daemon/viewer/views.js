@@ -269,7 +269,7 @@ function share(one) {
   const figure = (label, value) => el('div', { class: 'figure' }, el('dt', {}, label), el('dd', {}, value.toLocaleString()));
   const heads = ['Machine', 'Read', 'To come', 'Last', 'What is wrong'];
   return el('section', {}, el('h2', {}, `${one.project} through ${one.remote}`),
-    el('p', { class: 'quiet' }, el('code', {}, one.url), one.encrypted ? '' : ', not encrypted', one.synced_at && !one.error ? [', in step ', moment(one.synced_at)] : null),
+    el('p', { class: 'quiet' }, el('code', {}, one.url), one.encrypted ? '' : ', not encrypted', one.synced_at && !one.error ? [', in sync ', moment(one.synced_at)] : null),
     one.error ? el('p', {}, el('em', {}, one.error), one.next_try ? [', next try at ', clock(one.next_try)] : null) : null,
     el('dl', { class: 'figures' }, figure('Changes from here', one.logged), figure('Not sent yet', Math.max(one.logged - one.sent, 0)), figure('From others', one.received),
       figure('Held back', one.held.length), figure('For a newer recall', one.parked), figure('For your review', one.quarantined)),

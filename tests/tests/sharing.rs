@@ -360,7 +360,7 @@ fn status_doctor_and_metrics_tell_of_the_sharing() {
     );
     assert!(state["synced_at"].is_string() && state["error"].is_null(), "{state}");
     let told = mia.recall(["ctl", "status"]).stdout;
-    assert!(told.contains("sharing      team (a folder): 1 project, all sent, in step "), "{told}");
+    assert!(told.contains("sharing      team (a folder): 1 project, all sent, in sync "), "{told}");
     assert!(
         mia.recall(["doctor"]).stdout.contains("sharing through team (a folder): 1 project, 0 changes wait")
     );
@@ -813,7 +813,7 @@ fn a_damaged_key_is_named_with_the_way_out_and_is_not_replaced() {
     std::fs::write(&key, "torn").unwrap();
     let said = mia.recall(["sync", "--now"]);
     assert!(said.code() == 1 && said.stdout.contains("data/device.json"), "{said:?}");
-    assert!(!said.stdout.contains("in step"), "{said:?}");
+    assert!(!said.stdout.contains("in sync"), "{said:?}");
     assert_eq!(std::fs::read_to_string(&key).unwrap(), "torn");
     std::fs::remove_file(&key).unwrap();
     let state = sync(&mia);

@@ -96,7 +96,7 @@ fn two_machines_and_a_colleague_share_behind_a_pooler_and_a_prompt_is_answered()
     );
     assert!(state["shares"][0]["sent_last"].as_u64() > Some(1), "{state}");
     let said = mia.recall(["sync", "--now"]).stdout;
-    assert!(said.contains("in step") && said.contains(", nothing new"), "{said}");
+    assert!(said.contains("in sync") && said.contains(", nothing new"), "{said}");
     // A second machine of mia's, and a colleague who lets sessions be told.
     let desk = sharing("mia", port, &[]);
     let ben = sharing("ben", port, &["--inject"]);

@@ -305,7 +305,7 @@ fn a_wrong_key_writes_nothing_and_mistakes_are_told_with_the_way_out() {
     remember(&careless, MOSS);
     sync(&careless);
     let devices = sync(&mia)["shares"][0]["devices"].clone();
-    assert!(devices.to_string().contains("has not shown that it has the team's key"), "{devices}");
+    assert!(devices.to_string().contains("has not proved that it has the team's key"), "{devices}");
     assert_eq!(found(&mia, "moss"), Value::Null);
     // The key goes with the memory.
     let teams = mia.home().join("data/teams");

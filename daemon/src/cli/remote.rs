@@ -1,5 +1,5 @@
-//! `recall remote`: the places through which machines share notes. They are settings; nothing leaves by naming one. A
-//! database is set up by `recall remote init`, which speaks to its server itself.
+//! `recall remote`: the folders and databases through which machines share notes. They are settings; naming one sends
+//! nothing. `recall remote init` sets up a database and connects to its server directly.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -21,21 +21,22 @@ use recall_sync::address::{Address, DatabaseAddress, RemoteKind};
 use recall_sync::postgres::DatabaseError;
 use recall_sync::postgres::setup::{self, Outcome, SetupError};
 
-/// What cannot stand in an address as it is.
+/// Characters that must be encoded in an address.
 const NOT_IN_ADDRESS: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'#').add(b'?');
 
 #[derive(Debug, Subcommand)]
 pub enum RemoteCommand {
-    /// Name a folder or a PostgreSQL database that several machines see
+    /// Name a folder or a PostgreSQL database that several machines can access
     Add(AddArgs),
-    /// Set a PostgreSQL database up, or bring it up to date
+    /// Set up a PostgreSQL database, or update it
     ///
-    /// It makes the schema `recall` and the roles recall_owner, recall_member and recall_reader, all at once or not at all.
-    /// Run again, it changes only what is older. The role of the address needs CREATEROLE, and CREATE on the database.
+    /// Creates the schema `recall` and the roles recall_owner, recall_member and recall_reader, all at once or not at
+    /// all. Running it again changes only what is older. The role in the address needs CREATEROLE, and CREATE on the
+    /// database.
     Init(InitArgs),
     /// List the remotes
     List(ListArgs),
-    /// Remove a remote through which nothing is shared any more
+    /// Remove a remote through which nothing is shared anymore
     Remove(RemoveArgs),
 }
 
@@ -47,7 +48,7 @@ pub struct AddArgs {
     url: String,
     #[command(flatten)]
     password: PasswordArgs,
-    /// Do not encrypt what is shared: whoever can read the place can read it, and so can queries on a server
+    /// Do not encrypt what is shared: anybody with access to the remote can read it, and so can queries on a server
     #[arg(long)]
     plaintext: bool,
 }
@@ -108,7 +109,7 @@ pub struct RemoveArgs {
 }
 
 /// # Errors
-/// When the folder is not there, or the settings refuse the change.
+/// The folder does not exist, or the settings reject the change.
 pub fn run(command: &RemoteCommand, out: &mut dyn Write) -> anyhow::Result<()> {
     match command {
         RemoteCommand::Add(args) => add(args, out),
@@ -123,7 +124,7 @@ fn add(args: &AddArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         path if path.is_absolute() => {
             if !path.is_dir() {
                 return Err(Failure::failed(format!("There is no folder {}", path.display()))
-                    .hint("Make it first; every machine that shares has to see it.")
+                    .hint("Create it first. Every machine that shares needs access to it.")
                     .into());
             }
             format!("file://{}", utf8_percent_encode(&args.url, NOT_IN_ADDRESS))
@@ -139,7 +140,7 @@ fn add(args: &AddArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         let name = &remote.name;
         writeln!(
             out,
-            "It is encrypted: `recall team init {name}` begins a team, `recall team join {name}` enters one."
+            "It is encrypted: create a team with `recall team init {name}`, or join one with `recall team join {name}`."
         )?;
     }
     Ok(writeln!(out, "Nothing is shared yet: `recall share --with {}` in a project's folder.", remote.name)?)
@@ -157,7 +158,7 @@ fn init(args: &InitArgs, out: &mut dyn Write) -> anyhow::Result<()> {
                 .hint("`recall remote add NAME FOLDER` names it.")
                 .into());
         }
-        // The address is not repeated: it may have a password.
+        // The address is not repeated: it may contain a password.
         Err(why) => return Err(Failure::usage(format!("The address {why}")).into()),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -177,7 +178,7 @@ fn init(args: &InitArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     match outcome {
         Outcome::Made => writeln!(out, "{GOOD}Set up{GOOD:#} the database {database} on {server}.")?,
         Outcome::Updated { .. } => {
-            writeln!(out, "{GOOD}Brought up to date{GOOD:#}: the database {database} on {server}.")?;
+            writeln!(out, "{GOOD}Updated{GOOD:#}: the database {database} on {server}.")?;
         }
         Outcome::Current => writeln!(out, "The database {database} on {server} is up to date.")?,
     }
@@ -208,7 +209,7 @@ fn list(args: &ListArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     if remotes.is_empty() {
         return Ok(writeln!(
             out,
-            "No remotes. Name a folder or a database that several machines see: `recall remote add NAME FOLDER`."
+            "No remotes. Name a folder or a database that several machines can access: `recall remote add NAME FOLDER`."
         )?);
     }
     for Remote { name, url, plaintext, .. } in remotes {
@@ -243,13 +244,13 @@ fn remove(args: &RemoveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(writeln!(out, "{GOOD}Removed{GOOD:#} {name}. The {place} stays as it is.")?)
 }
 
-/// What the settings share.
+/// The sharing part of the settings.
 pub(super) fn sharing() -> anyhow::Result<Sharing> {
     let paths = Paths::from_env().context("finding recall's folders")?;
     Ok(Config::load(paths.config_file()).config.sharing)
 }
 
-/// Changes the settings.
+/// Changes the settings file.
 pub(super) fn change(change: impl FnOnce(&str) -> Result<String, ChangeError>) -> anyhow::Result<()> {
     let paths = Paths::from_env().context("finding recall's folders")?;
     let file = SettingsFile::at(paths.config_file())?;

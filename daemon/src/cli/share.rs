@@ -1,5 +1,5 @@
-//! `recall share` and `recall unshare`: which projects' notes go to other machines. A share is a setting; the daemon does
-//! what the settings say.
+//! `recall share` and `recall unshare`: which projects' notes are sent to other machines. A share is a setting, which
+//! the daemon applies.
 
 use std::io::Write;
 use std::path::Path;
@@ -22,7 +22,7 @@ use recall_config::sharing_change::{add_share, remove_share};
 use recall_repository::project_file::Proposal;
 use recall_sync::address::RemoteKind;
 
-/// The most notes that are named one by one.
+/// The maximum number of notes that are listed by name.
 const MOST_NAMED: usize = 5;
 
 #[derive(Debug, Args)]
@@ -34,16 +34,16 @@ pub struct ShareArgs {
     /// `.recall.toml` proposes]
     #[arg(long, value_name = "REMOTE")]
     with: Option<String>,
-    /// Tell sessions of others' notes, too; else they are only found
+    /// Deliver others' notes to sessions; otherwise they can only be searched
     #[arg(long)]
     inject: bool,
-    /// All machines are mine: preferences, corrections and pins travel, too
+    /// All machines are mine: share preferences, corrections and pins, too
     #[arg(long)]
     personal: bool,
-    /// What I ask leaves, too
+    /// Share my prompts, too
     #[arg(long)]
     prompts: bool,
-    /// What agents answer at last leaves, too
+    /// Share agents' final answers, too
     #[arg(long)]
     answers: bool,
     /// Do not ask for confirmation
@@ -74,7 +74,7 @@ pub struct UnshareArgs {
 }
 
 /// # Errors
-/// When there is no such remote or project, or other machines cannot recognise the project.
+/// The remote or the project does not exist, or other machines cannot recognise the project.
 pub fn run(args: &ShareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     if args.list {
         return list(args, out);
@@ -102,7 +102,7 @@ pub fn run(args: &ShareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     if !args.json {
         show(&preview, &known, out)?;
         if args.with.is_none() {
-            let told = if injects { ", and to tell sessions of others' notes" } else { "" };
+            let told = if injects { ", and to deliver others' notes to sessions" } else { "" };
             writeln!(out, "The project's .recall.toml proposes this remote{told}.")?;
         }
     }
@@ -137,12 +137,12 @@ pub fn run(args: &ShareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     answer.shares.iter().filter(of).try_for_each(|shared| tell(shared, out))
 }
 
-/// What the file of a project proposes. Nothing follows it by itself.
+/// Reads what a project's file proposes. Nothing is applied without the user's command.
 fn proposed(project: &str, args: &ShareArgs) -> anyhow::Result<Proposal> {
     let folder = Path::new(project);
     let proposal = folder.is_absolute().then(|| proposal_in(folder)).flatten();
     let Some(proposal) = proposal else {
-        return Err(Failure::usage("Through which remote? The project's .recall.toml proposes none")
+        return Err(Failure::usage("No remote was named, and the project's .recall.toml proposes none")
             .hint("`recall share --with REMOTE`; `recall remote list` names the remotes.")
             .into());
     };
@@ -156,7 +156,7 @@ pub(super) fn proposal_in(folder: &Path) -> Option<Proposal> {
     files.into_iter().find_map(|(_, rules)| rules.proposal)
 }
 
-/// As the daemon takes it: a folder becomes absolute, a name stays.
+/// Names a project as the daemon expects it: a folder becomes absolute, a name stays.
 fn named(project: Option<&str>) -> String {
     match project {
         None | Some(".") => this_folder(),
@@ -224,10 +224,10 @@ fn show(preview: &PreviewAnswer, remote: &Remote, out: &mut dyn Write) -> std::i
         _ if !remote.plaintext => {
             return writeln!(
                 out,
-                "{DIM}Only the members of the team can read it; it leaves encrypted.{DIM:#}"
+                "{DIM}Only the members of the team can read it; it is encrypted before it leaves.{DIM:#}"
             );
         }
-        Ok(RemoteKind::Postgres) => "Every member of the database, and who administers its server,",
+        Ok(RemoteKind::Postgres) => "Every member of the database, and whoever administers its server,",
         _ => "Whoever can read the remote's folder",
     };
     writeln!(out, "{DIM}{readers} can read all of it; it is not encrypted there.{DIM:#}")
@@ -244,7 +244,7 @@ fn list(args: &ShareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     for share in &sharing.shares {
         let SharedProject { project, remote, inject, personal, prompts, answers } = share;
         let terms: Vec<&str> = [
-            (*inject, "told to sessions"),
+            (*inject, "delivered to sessions"),
             (*personal, "all machines are mine"),
             (*prompts, "with prompts"),
             (*answers, "with answers"),
@@ -261,7 +261,7 @@ fn list(args: &ShareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 }
 
 /// # Errors
-/// When the project is not shared.
+/// The project is not shared.
 pub fn stop(args: &UnshareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut client = Client::connect(Start::IfNeeded)?;
     let shares = client.ask(SyncState { round: SyncRound::No })?.read()?.shares;

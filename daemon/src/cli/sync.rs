@@ -12,7 +12,7 @@ use recall_app::answers::sharing::{DeviceAnswer, ForgottenAnswer, ShareAnswer};
 
 #[derive(Debug, Args)]
 pub struct SyncArgs {
-    /// Exchange with every remote first, and say how it went
+    /// Exchange with every remote first, and report how it went
     #[arg(long)]
     now: bool,
     /// Print JSON
@@ -21,7 +21,7 @@ pub struct SyncArgs {
 }
 
 /// # Errors
-/// When a round was asked for and failed.
+/// A round was requested and failed.
 pub fn run(args: &SyncArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let round = if args.now { SyncRound::Now } else { SyncRound::No };
     let answer = Client::connect(Start::IfNeeded)?.ask(SyncState { round })?;
@@ -79,7 +79,7 @@ pub(super) fn tell(share: &ShareAnswer, out: &mut dyn Write) -> anyhow::Result<(
             (0, 0) => ", nothing new".to_owned(),
             (sent, read) => format!(", {sent} sent and {read} read"),
         };
-        writeln!(out, "  {GOOD}in step{GOOD:#} {}{last}", terminal::ago(at))?;
+        writeln!(out, "  {GOOD}in sync{GOOD:#} {}{last}", terminal::ago(at))?;
     }
     for device in &share.devices {
         tell_device(device, out)?;
@@ -106,7 +106,7 @@ pub(super) fn tell(share: &ShareAnswer, out: &mut dyn Write) -> anyhow::Result<(
     Ok(())
 }
 
-/// What became of deletions elsewhere.
+/// Prints how far deletions have reached other machines.
 fn tell_forgotten(share: &ShareAnswer, out: &mut dyn Write) -> std::io::Result<()> {
     let ForgottenAnswer { total, machines, waiting, .. } = &share.forgotten;
     if *total == 0 {

@@ -1,4 +1,5 @@
-//! `recall team`: the machines that have the keys of an encrypted remote. It speaks to the remote itself, and needs no daemon.
+//! `recall team`: the machines that have the keys of an encrypted remote. It accesses the remote itself, and needs no
+//! daemon.
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::PathBuf;
@@ -22,31 +23,32 @@ use recall_sync::device::Device;
 use recall_sync::remote::{Heard, Remote, RemoteError};
 use recall_sync::team::{Code, Entry, Member, Role, Standing, Statement, Team, TeamError, Upto};
 
-/// How often the remote is asked whether the other side has answered.
+/// How often the remote is checked for the other side's answer.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// How long two persons may take.
+/// How long two people may take.
 const LONGEST_WAIT: Duration = Duration::from_secs(900);
 
 #[derive(Debug, Subcommand)]
 pub enum TeamCommand {
-    /// Begin a team: make its key
+    /// Create a team and its key
     Init(RemoteArgs),
-    /// Let one machine in
+    /// Admit one machine
     ///
-    /// Prints 12 words. Tell them to the machine's owner, not through the remote. `recall team join` there asks for them.
-    /// Both sides then show the same six words; compare them before you agree.
+    /// Prints 12 words. Tell them to the machine's owner, but not through the remote. `recall team join` on that
+    /// machine asks for them. Both sides then show the same six words; compare them before you agree.
     Invite(InviteArgs),
-    /// Enter a team with the 12 words of an invitation, or with its own 24
+    /// Join a team with the 12 words of an invitation, or with its own 24
     Join(RemoteArgs),
     /// List the machines that have a key
     Members(RemoteArgs),
-    /// Name a machine an owner of the team, who may let in and remove others
+    /// Make a machine an owner of the team, who may admit and remove others
     ///
-    /// The machine that begins a team is its owner. Name a second one: if all owners are lost, nobody can remove a machine.
+    /// The machine that creates a team is its owner. Name a second one: if all owners are lost, nobody can remove a
+    /// machine.
     Owner(OwnerArgs),
-    /// Remove a machine: the others get a new key
+    /// Remove a machine, and give the others a new key
     ///
-    /// It can still read what it has read, and what was written up to now. It cannot read what is written from then on.
+    /// It can still read what it has read, and what was written until now. It cannot read what is written afterwards.
     Remove(RemoveArgs),
     /// Remove the key from this machine
     Leave(RemoteArgs),
@@ -65,7 +67,7 @@ pub struct RemoteArgs {
 pub struct InviteArgs {
     /// The remote, as `recall remote list` names it
     remote: String,
-    /// Let in whoever comes with the words, without a question
+    /// Admit whoever comes with the words, without a question
     #[arg(long, short)]
     yes: bool,
 }
@@ -85,7 +87,7 @@ pub struct OwnerArgs {
 pub struct RemoveArgs {
     /// The remote, as `recall remote list` names it
     remote: String,
-    /// Who goes: a person, a machine, or the beginning of its name in `recall team members`
+    /// Whom to remove: a person, a machine, or the beginning of its name in `recall team members`
     member: String,
     /// Do not ask for confirmation
     #[arg(long, short)]
@@ -93,7 +95,7 @@ pub struct RemoveArgs {
 }
 
 /// # Errors
-/// When there is no such remote, it is not encrypted, or the team refuses.
+/// The remote does not exist or is not encrypted, or the team's rules forbid the change.
 pub fn run(command: &TeamCommand, out: &mut dyn Write) -> anyhow::Result<()> {
     match command {
         TeamCommand::Init(args) => init(args, out),
@@ -106,7 +108,7 @@ pub fn run(command: &TeamCommand, out: &mut dyn Write) -> anyhow::Result<()> {
     }
 }
 
-/// A remote, and this machine there.
+/// A remote, and this machine's identity there.
 struct Place {
     runtime: Runtime,
     remote: Remote,
@@ -147,14 +149,14 @@ impl Place {
             .map_err(|error| unreachable(&error))
     }
 
-    /// This machine's part in the team.
+    /// Loads this machine's part of the team.
     fn team(&self) -> Result<Team, Failure> {
         Team::load(&self.data, &self.id)
             .map_err(|error| refused(&error))?
             .ok_or_else(|| refused(&TeamError::NoKey))
     }
 
-    /// Keeps the team's file, and tells the others.
+    /// Saves the team's file, and informs the others.
     fn keep(&self, team: &Team) -> Result<(), Failure> {
         team.save(&self.data).map_err(|error| refused(&error))?;
         let (author, name) = names(&self.sharing);
@@ -166,7 +168,7 @@ impl Place {
         self.runtime.block_on(self.remote.state(said, &self.device)).map_err(|error| unreachable(&error))
     }
 
-    /// Looks at the remote until there is what is looked for.
+    /// Polls the remote until `found` returns a value.
     fn wait_for<T>(&self, found: impl Fn(&[Statement]) -> Option<T>) -> Result<T, Failure> {
         let began = Instant::now();
         while began.elapsed() < LONGEST_WAIT {
@@ -176,7 +178,7 @@ impl Place {
             std::thread::sleep(POLL_INTERVAL);
         }
         Err(Failure::failed("The other side did not answer within 15 minutes")
-            .hint("Begin again with `recall team invite`."))
+            .hint("Start again with `recall team invite`."))
     }
 }
 
@@ -196,17 +198,17 @@ fn init(args: &RemoteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     }
     writeln!(
         out,
-        "{GOOD}Began{GOOD:#} the team of {}. What is shared through it leaves encrypted.",
+        "{GOOD}Created{GOOD:#} the team of {}. What is shared through it is encrypted before it leaves.",
         place.name
     )?;
     tell_words(&words, out)?;
-    Ok(writeln!(out, "`recall team invite {}` lets another machine in.", place.name)?)
+    Ok(writeln!(out, "Admit another machine with `recall team invite {}`.", place.name)?)
 }
 
 fn tell_words(words: &str, out: &mut dyn Write) -> std::io::Result<()> {
     writeln!(
         out,
-        "Its key as words, with which any machine can enter. They are not shown again; write them down:"
+        "Its key as words, with which any machine can join. They are not shown again, so write them down:"
     )?;
     let words: Vec<&str> = words.split(' ').collect();
     for line in words.chunks(6) {
@@ -218,15 +220,15 @@ fn tell_words(words: &str, out: &mut dyn Write) -> std::io::Result<()> {
 fn invite(args: &InviteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let place = Place::open(&args.remote)?;
     let mut team = place.team()?;
-    // An owner may have named this machine a moment ago.
+    // An owner may have just named this machine.
     team.keep_up(&place.device, &place.statements()?).map_err(|error| refused(&error))?;
     if !team.owns(&place.device.id) {
         return Err(not_owner());
     }
     let code = Code::random()?;
-    writeln!(out, "Tell these words to the machine's owner, and keep this open:")?;
+    writeln!(out, "Tell these words to the machine's owner, and leave this command running:")?;
     writeln!(out, "  {BOLD}{}{BOLD:#}", code.words())?;
-    writeln!(out, "There: `recall team join {}`.", place.name)?;
+    writeln!(out, "On that machine, run `recall team join {}`.", place.name)?;
     out.flush()?;
     let asking = place.wait_for(|statements| {
         statements.iter().find_map(|said| said.asks_with(&code).map(|who| (who, said.clone())))
@@ -234,7 +236,7 @@ fn invite(args: &InviteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let ((author, name), asking) = asking;
     writeln!(
         out,
-        "{author}, {name} is there. Both sides must show: {BOLD}{}{BOLD:#}",
+        "{author}, {name} has answered. Both sides must show: {BOLD}{}{BOLD:#}",
         code.compared(&asking)
     )?;
     let mut input = std::io::stdin().lock();
@@ -258,10 +260,10 @@ fn join(args: &RemoteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     }
     let mut input = std::io::stdin().lock();
     if std::io::stdin().is_terminal() {
-        write!(out, "The 12 words of an invitation, or the 24 of the team: ")?;
+        write!(out, "Type the 12 words of an invitation, or the 24 of the team:  ")?;
         out.flush()?;
     }
-    // They are not arguments, which every user of the machine can see.
+    // They are not arguments, because every user of the machine can see those.
     let mut words = String::new();
     input.read_line(&mut words)?;
     let team = match Entry::read(&words).map_err(|error| refused(&error))? {
@@ -285,7 +287,7 @@ fn join(args: &RemoteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         return Ok(writeln!(out, "{}", json!({"joined": true}))?);
     }
     writeln!(out, "{GOOD}Joined{GOOD:#} the team of {}.", place.name)?;
-    Ok(writeln!(out, "`recall share --with {}` in a project's folder shares it.", place.name)?)
+    Ok(writeln!(out, "Share a project with `recall share --with {}` in its folder.", place.name)?)
 }
 
 fn members(args: &RemoteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -319,14 +321,14 @@ fn members(args: &RemoteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     if members.len() > 1 && members.iter().filter(owning).count() < 2 {
         writeln!(
             out,
-            "{WARNING}Only one machine owns the team. If it is lost, nobody can remove one: `recall team owner {}` names a second.{WARNING:#}",
+            "{WARNING}Only one machine owns the team. If it is lost, nobody can remove a machine. Name a second owner with `recall team owner {}`.{WARNING:#}",
             place.name
         )?;
     }
     Ok(())
 }
 
-/// The one other member of this name.
+/// Finds the only other member of this name.
 fn member(place: &Place, statements: &[Statement], named: &str) -> anyhow::Result<Member> {
     let mut found = place.team()?.members(&place.device, statements).map_err(|error| refused(&error))?;
     let is_meant = |member: &Member| {
@@ -338,7 +340,7 @@ fn member(place: &Place, statements: &[Statement], named: &str) -> anyhow::Resul
     match (found.pop(), found.is_empty()) {
         (Some(found), true) => Ok(found),
         _ => Err(refused(&TeamError::NoSuchMember(named.to_owned()))
-            .hint("`recall team members` names them.")
+            .hint("List them with `recall team members`.")
             .into()),
     }
 }
@@ -357,7 +359,7 @@ fn owner(args: &OwnerArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     if args.json {
         return Ok(writeln!(out, "{}", json!({"owner": device.0}))?);
     }
-    Ok(writeln!(out, "{GOOD}Owner{GOOD:#}: {author}, {name} may let in and remove others, too.")?)
+    Ok(writeln!(out, "{GOOD}Owner{GOOD:#}: {author}, {name} may admit and remove others, too.")?)
 }
 
 fn remove(args: &RemoveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -371,7 +373,7 @@ fn remove(args: &RemoveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     }
     let mut input = std::io::stdin().lock();
     let consent = if args.yes { Consent::Given } else { Consent::at_terminal(&mut input) };
-    writeln!(out, "{author}, {name} could read what was written up to now. All others get a new key.")?;
+    writeln!(out, "{author}, {name} could read what was written until now. All others get a new key.")?;
     if consent.obtain(&format!("Remove {author}, {name}?"), out)? == Choice::Leave {
         return Ok(());
     }
@@ -384,7 +386,7 @@ fn remove(args: &RemoveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(tell_words(&team.words()?, out)?)
 }
 
-/// How far a machine's logs are in the projects that are shared here.
+/// Returns how far a machine's logs are in the projects that are shared here.
 fn written(place: &Place, device: &DeviceId) -> Result<Upto, Failure> {
     let mut upto = Upto::new();
     for share in place.sharing.shares.iter().filter(|share| share.remote == place.name) {
@@ -409,10 +411,10 @@ fn leave(args: &RemoteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     if args.json {
         return Ok(writeln!(out, "{}", json!({"left": true}))?);
     }
-    writeln!(out, "{GOOD}Left{GOOD:#} the team of {}: this machine has no key any more.", place.name)?;
+    writeln!(out, "{GOOD}Left{GOOD:#} the team of {}: this machine no longer has a key.", place.name)?;
     Ok(writeln!(
         out,
-        "{WARNING}Whoever has a copy of it can still use it, until a member runs `recall team remove`.{WARNING:#}"
+        "{WARNING}Anybody with a copy of it can still use it, until an owner runs `recall team remove`.{WARNING:#}"
     )?)
 }
 

@@ -1,5 +1,5 @@
-//! `[[remote]]`, `[[share]]` and `[sync]`: which project's notes leave this machine, and where they go. Without a share
-//! nothing does.
+//! `[[remote]]`, `[[share]]` and `[sync]`: which projects' notes leave this machine, and where they go. Without a
+//! share nothing leaves.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -9,20 +9,20 @@ use serde::{Deserialize, Serialize};
 use recall_sync::address::{Address, AddressError};
 use recall_system::secret::KeySource;
 
-/// A place that several machines see.
+/// A folder or database through which machines exchange notes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Remote {
     pub name: String,
     pub url: String,
-    /// Where the password of a database is, if not in a file of passwords as `psql` uses it.
+    /// Where a database's password is, unless it is in a password file of `psql`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password_env: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password_file: Option<PathBuf>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password_keyring: Option<String>,
-    /// What is there can be read by everybody who can read the place. Else only by the members of a team.
+    /// Whether shared data is stored unencrypted. Otherwise only members of a team can read it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub plaintext: bool,
 }
@@ -42,18 +42,19 @@ impl Remote {
         self.password_env.clone().map_or(KeySource::None, KeySource::Environment)
     }
 
-    /// Each begins with its key.
+    /// Describes the errors of this entry. Each begins with its key.
     fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         let Self { name, password_env, password_file, password_keyring, .. } = self;
         let is_word = |char: char| char.is_ascii_alphanumeric() || "-_.".contains(char);
         if name.is_empty() || !name.chars().all(is_word) {
-            problems.push(format!("remote.name: {name:?} must be of letters, digits, `-`, `_` and `.`"));
+            problems
+                .push(format!("remote.name: {name:?} may contain only letters, digits, `-`, `_` and `.`"));
         }
         let sources = [password_env.is_some(), password_file.is_some(), password_keyring.is_some()];
         let sources = sources.iter().filter(|is_given| **is_given).count();
         match self.address() {
-            // The address is not repeated: it may have a password.
+            // The address is not repeated: it may contain a password.
             Err(why) => problems.push(format!("remote.url: the address of {name:?} {why}")),
             Ok(Address::Folder(_)) if sources > 0 => {
                 problems.push(format!("remote: {name:?} is a folder and needs no password"));
@@ -65,7 +66,7 @@ impl Remote {
             problems.push(format!("remote: {name:?} has several passwords; use one of {ways}"));
         }
         if password_file.as_ref().is_some_and(|path| !path.is_absolute()) {
-            problems.push(format!("remote.password_file: that of {name:?} must be an absolute path"));
+            problems.push(format!("remote.password_file: {name:?} needs an absolute path"));
         }
         problems
     }
@@ -75,31 +76,31 @@ impl Remote {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct SharedProject {
-    /// The identity by which other machines know it.
+    /// The identity that the project has on all machines.
     pub project: String,
     pub remote: String,
-    /// Notes of others are told to sessions, not only found.
+    /// Whether others' notes are delivered to sessions. Otherwise they can only be searched.
     #[serde(default)]
     pub inject: bool,
-    /// The machines are one person's: preferences, corrections and pins travel, too.
+    /// Whether all machines belong to one person. If so, preferences, corrections and pins are shared, too.
     #[serde(default)]
     pub personal: bool,
-    /// What is asked here leaves, too.
+    /// Whether prompts are shared.
     #[serde(default)]
     pub prompts: bool,
-    /// What agents answer at last leaves, too.
+    /// Whether agents' final answers are shared.
     #[serde(default)]
     pub answers: bool,
 }
 
-/// What is shared, and under which names.
+/// The shares and remotes, and the names under which this machine shares.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sharing {
     pub remotes: Vec<Remote>,
     pub shares: Vec<SharedProject>,
-    /// Who writes on this machine. `None`: the user's name here.
+    /// The author's name. `None` means the user's login name.
     pub author: Option<String>,
-    /// What this machine is called. `None`: its host name.
+    /// The name of this machine. `None` means its host name.
     pub device: Option<String>,
 }
 
@@ -109,7 +110,7 @@ impl Sharing {
     }
 }
 
-/// The mistakes of single entries. Each begins with its key.
+/// Describes the errors of single entries. Each begins with its key.
 pub(super) fn problems(remotes: &[Remote], shares: &[SharedProject]) -> Vec<String> {
     let mut problems: Vec<String> = remotes.iter().flat_map(Remote::problems).collect();
     for SharedProject { project, .. } in shares {
@@ -120,7 +121,7 @@ pub(super) fn problems(remotes: &[Remote], shares: &[SharedProject]) -> Vec<Stri
     problems
 }
 
-/// Leaves out entries that contradict others, and names them.
+/// Removes entries that contradict others, and describes them.
 pub(super) fn settle(remotes: &mut Vec<Remote>, shares: &mut Vec<SharedProject>) -> Vec<String> {
     let mut problems = Vec::new();
     let mut names = BTreeSet::new();

@@ -1,11 +1,11 @@
-//! Adds and removes a `[[remote]]` or a `[[share]]`, and keeps comments.
+//! Adds and removes a `[[remote]]` or a `[[share]]`. Comments are kept.
 
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table};
 
 use super::change::{ChangeError, checked, document};
 use super::sharing::{Remote, SharedProject};
 
-/// The text with this remote.
+/// Returns the text with this remote added.
 pub fn add_remote(text: &str, remote: &Remote) -> Result<String, ChangeError> {
     let mut added = Table::new();
     added.insert("name", toml_edit::value(&remote.name));
@@ -26,12 +26,12 @@ pub fn add_remote(text: &str, remote: &Remote) -> Result<String, ChangeError> {
     changed(text, "remote", |remotes| remotes.push(added))
 }
 
-/// The text without this remote.
+/// Returns the text without this remote.
 pub fn remove_remote(text: &str, name: &str) -> Result<String, ChangeError> {
     changed(text, "remote", |remotes| remotes.retain(|remote| text_of(remote, "name") != name))
 }
 
-/// The text with this share, in place of an earlier one of the same project and remote.
+/// Returns the text with this share, which replaces an earlier one of the same project and remote.
 pub fn add_share(text: &str, share: &SharedProject) -> Result<String, ChangeError> {
     let mut added = Table::new();
     added.insert("project", toml_edit::value(&share.project));
@@ -52,7 +52,7 @@ pub fn add_share(text: &str, share: &SharedProject) -> Result<String, ChangeErro
     })
 }
 
-/// The text without this share.
+/// Returns the text without this share.
 pub fn remove_share(text: &str, project: &str, remote: &str) -> Result<String, ChangeError> {
     changed(text, "share", |shares| shares.retain(|known| !is_share(known, project, remote)))
 }

@@ -188,7 +188,7 @@ fn sharing(out: &mut dyn Write, remotes: &[RemoteState]) -> std::io::Result<()> 
         if *quarantined > 0 {
             parts.push(format!("{quarantined} for your review"));
         }
-        parts.extend(synced_at.map(|at| format!("in step {}", terminal::ago(at))));
+        parts.extend(synced_at.map(|at| format!("in sync {}", terminal::ago(at))));
         writeln!(out, "  sharing      {}: {}", state.title(), parts.join(", "))?;
         if let Some(error) = error {
             writeln!(out, "  {ERROR}             {error}{ERROR:#}")?;

@@ -1,5 +1,5 @@
-//! What a round does to one project with its remote: it reads what other machines have logged, then sends what is new here.
-//! Which kind of place the remote is makes no difference.
+//! Exchanges one project's entries with its remote: reads what other machines have logged, then sends what is new
+//! here. It works the same for every kind of remote.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -28,19 +28,19 @@ use recall_sync::segment::{Header, MOST_RECORDS, Segment};
 use recall_sync::team::{Reads, Standings, Team, TeamError};
 use recall_system::faults::{self, Point};
 
-/// How many older notes are logged in one commit, so that no event waits long.
+/// How many older notes are logged in one commit. Few, so that events do not wait long.
 const AT_ONCE: u32 = 100;
 /// How many entries of one machine's log are merged in one commit, for the same reason.
 const MERGED_AT_ONCE: usize = 100;
-/// How much of one machine's log is read in a round. A flood waits for the next rounds.
+/// How many entries of one machine's log are read in a round. The rest waits for the next rounds.
 const MOST_READ: usize = 10_000;
 const MOST_READ_BYTES: usize = 32 * 1024 * 1024;
-/// And how long that may take.
+/// The time limit for reading one machine's log in a round.
 const MOST_READ_TIME: Duration = Duration::from_secs(20);
-/// More is not sent at once, unless a single entry is longer.
+/// The maximum size of one batch that is sent, unless a single entry is longer. In bytes.
 const MOST_SENT_BYTES: usize = 1024 * 1024;
 
-/// A project, its remote, and who this machine is there.
+/// A project, its remote, and this machine's role there.
 pub(super) struct Exchange<'r, P> {
     pub syncing: &'r Syncing<P>,
     pub remote: &'r Remote,
@@ -50,7 +50,7 @@ pub(super) struct Exchange<'r, P> {
     pub team: Option<&'r TeamView>,
 }
 
-/// A team, as it is for this machine in one round.
+/// A team as this machine sees it in one round.
 pub(super) struct TeamView {
     pub team: Team,
     pub standings: Standings,
@@ -73,7 +73,7 @@ impl<P: Ports> Exchange<'_, P> {
         let own = logs.iter().position(|log| log.device == share.device).map(|at| logs.swap_remove(at));
         self.check_own(own.as_ref()).await?;
         writer.write(ApplyParked { share: share.id, now: clock::now() }).await?;
-        // What a folder's synchroniser brings may have been said long ago.
+        // A folder's synchroniser may deliver old reports.
         let heard_at = before.asked_at.filter(|_| self.remote.is_immediate());
         self.syncing.note(share.id, |outcome| outcome.asked_at = Some(asked_at));
         self.pull(&logs, keys, heard_at).await?;
@@ -82,13 +82,13 @@ impl<P: Ports> Exchange<'_, P> {
         self.push(own.as_ref(), keys).await?;
         self.empty().await?;
         if let Err(error) = self.say_progress(own.as_ref(), keys).await {
-            // Who may only read here loses nothing by it: others do not learn what was read.
-            tracing::debug!(share = share.id.0, %error, "cannot say how far other logs were read");
+            // A read-only member loses nothing: others just do not learn what it has read.
+            tracing::debug!(share = share.id.0, %error, "cannot write how far other logs were read");
         }
         Ok(())
     }
 
-    /// Fails if this machine's log there is not the beginning of what is logged here.
+    /// Fails if this machine's log in the remote is not the beginning of the local one.
     async fn check_own(&self, own: Option<&Log>) -> Result<(), SyncError> {
         let Some(own) = own else { return Ok(()) };
         let Some((last, end)) = self.remote.own_end(&self.share.space, own).await? else { return Ok(()) };
@@ -98,7 +98,7 @@ impl<P: Ports> Exchange<'_, P> {
         }
     }
 
-    /// The hash of an entry of this machine's log.
+    /// Returns the hash of an entry of this machine's log.
     async fn hash_of(&self, seq: u64) -> Result<Option<String>, SyncError> {
         let id = self.share.id;
         let here = self.syncing.read(move |db| db.logged(id, (seq, seq), 1)).await?;
@@ -110,7 +110,7 @@ impl<P: Ports> Exchange<'_, P> {
         self.syncing.read(move |db| db.heads(id)).await
     }
 
-    /// Reads what is new of all other machines.
+    /// Reads new entries of all other machines.
     async fn pull(
         &self,
         logs: &[Log],
@@ -146,8 +146,8 @@ impl<P: Ports> Exchange<'_, P> {
         Ok(())
     }
 
-    /// Notes how far another machine has read this one's log, and how far its clock is off. `heard_at`: when it was asked
-    /// before.
+    /// Records how far another machine has read this one's log, and how far its clock is off. `heard_at` is the time
+    /// of the previous request.
     fn note_progress(&self, log: &Log, keys: Option<&SpaceKeys>, heard_at: Option<Timestamp>) {
         let (device, now) = (log.device.clone(), clock::now());
         self.syncing.note(self.share.id, |outcome| match &log.progress {
@@ -173,7 +173,7 @@ impl<P: Ports> Exchange<'_, P> {
         });
     }
 
-    /// Reads what is new of a machine. Returns why no more of it can be read.
+    /// Reads new entries of a machine. Returns the reason if no more can be read.
     async fn pull_from(
         &self,
         log: &Log,
@@ -181,17 +181,17 @@ impl<P: Ports> Exchange<'_, P> {
         keys: Option<&SpaceKeys>,
     ) -> Result<Option<String>, SyncError> {
         let (upto, hash) = read.map_or((0, ""), |head| (head.seq, head.hash.as_str()));
-        // The remote has something else under a number that was read before.
+        // The remote has a different entry under a number that was read before.
         if upto > 0 && log.last == upto && log.end.as_ref().is_some_and(|end| end != hash) {
-            return Ok(Some(format!("its entry {upto} is not the one that was read before")));
+            return Ok(Some(format!("its entry {upto} differs from the one that was read before")));
         }
         let reads = self.team.map_or(Reads::All, |view| view.standings.reads(&log.device, &self.share.space));
         if reads == Reads::Nothing {
-            return Ok(Some("it has not shown that it has the team's key".to_owned()));
+            return Ok(Some("it has not proved that it has the team's key".to_owned()));
         }
         let mut unmerged = Unmerged::after(upto, hash);
         let outcome = self.read_log(log, (reads, keys), &mut unmerged).await;
-        // What was read before something that cannot be used, or before the network was gone, is good.
+        // Entries read before an unusable one, or before a network failure, are valid.
         match self.merge_all(log, &mut unmerged).await? {
             Some(why) => Ok(Some(why)),
             None => outcome,
@@ -247,7 +247,7 @@ impl<P: Ports> Exchange<'_, P> {
         Ok(None)
     }
 
-    /// Merges what was read. Returns why that is not possible.
+    /// Merges all entries that were read. Returns the reason if that fails.
     async fn merge_all(&self, log: &Log, unmerged: &mut Unmerged) -> Result<Option<String>, SyncError> {
         while !unmerged.entries.is_empty() {
             if let Some(why) = self.merge(log, unmerged).await? {
@@ -257,7 +257,8 @@ impl<P: Ports> Exchange<'_, P> {
         Ok(None)
     }
 
-    /// Merges the first of what was read. Returns why that is not possible; then nothing is left to merge.
+    /// Merges the first of the entries that were read. Returns the reason if that fails; then no entry is left to
+    /// merge.
     async fn merge(&self, log: &Log, unmerged: &mut Unmerged) -> Result<Option<String>, SyncError> {
         let count = unmerged.entries.len().min(MERGED_AT_ONCE);
         let (records, hashes): (Vec<Record>, Vec<String>) = unmerged.entries.drain(..count).unzip();
@@ -284,14 +285,17 @@ impl<P: Ports> Exchange<'_, P> {
             }
             Applied::TooManyParked => {
                 unmerged.entries.clear();
-                Ok(Some("it has logged too much that only a newer recall can read: update recall".to_owned()))
+                Ok(Some(
+                    "it has logged too many entries that only a newer recall can read: update recall"
+                        .to_owned(),
+                ))
             }
-            // They followed a moment ago: the project is not shared any more, or shared anew.
+            // They were checked just now, so the share ended meanwhile, or was replaced.
             Applied::Gap { .. } | Applied::WrongHash { .. } | Applied::NotShared => Err(SyncError::NotShared),
         }
     }
 
-    /// Sends what the remote does not have.
+    /// Sends the entries that the remote lacks.
     async fn push(&self, own: Option<&Log>, keys: Option<&SpaceKeys>) -> Result<(), SyncError> {
         let (share, id) = (self.share, self.share.id);
         let (head, _) = self.syncing.read(move |db| db.log_head(id)).await?;
@@ -328,7 +332,7 @@ impl<P: Ports> Exchange<'_, P> {
         Ok(())
     }
 
-    /// The entries to send. What does not leave goes without its body, and is noted.
+    /// Returns the entries to send. Entries that must not leave are sent without their body, and recorded.
     async fn without_held(&self, entries: Vec<Logged>) -> Result<Vec<Record>, SyncError> {
         let redactor = self.syncing.redactor.get();
         let mut held = Vec::new();
@@ -346,7 +350,7 @@ impl<P: Ports> Exchange<'_, P> {
         Ok(records)
     }
 
-    /// Removes the bodies of forgotten notes from what was sent.
+    /// Empties the bodies of forgotten notes in the remote.
     async fn empty(&self) -> Result<(), SyncError> {
         let id = self.share.id;
         let emptied = self.syncing.read(move |db| db.emptied(id)).await?;
@@ -359,7 +363,7 @@ impl<P: Ports> Exchange<'_, P> {
         Ok(())
     }
 
-    /// Says how far other machines' logs were read here, if that has changed.
+    /// Writes how far other machines' logs were read here, if that has changed.
     async fn say_progress(&self, own: Option<&Log>, keys: Option<&SpaceKeys>) -> Result<(), SyncError> {
         let share = self.share;
         let heads = self.heads().await?;
@@ -391,17 +395,17 @@ impl<P: Ports> Exchange<'_, P> {
     }
 }
 
-/// Entries of a machine's log that were read and follow each other, and are not merged yet.
+/// Consecutive entries of a machine's log that were read and not merged yet.
 #[derive(Default)]
 struct Unmerged {
     author: String,
     name: String,
-    /// Each with its hash.
+    /// Entries with their hashes.
     entries: VecDeque<(Record, String)>,
-    /// The last entry that was read.
+    /// The number of the last entry that was read.
     upto: u64,
     hash: String,
-    /// How much was read in this round.
+    /// How many entries were read in this round.
     read: usize,
     read_bytes: usize,
 }
@@ -411,12 +415,12 @@ impl Unmerged {
         Self { upto, hash: hash.to_owned(), ..Self::default() }
     }
 
-    /// Whether a part was written under the same names.
+    /// Whether a part has the same author and device names.
     fn is_by(&self, header: &Header) -> bool {
         (&self.author, &self.name) == (&header.author, &header.name)
     }
 
-    /// Adds a part of the log. What was read before is left out.
+    /// Adds a part of the log. Entries that were read before are skipped.
     fn add(&mut self, segment: Segment, chain: &Chain<'_>, redactor: &CurrentRedactor) -> Result<(), Broken> {
         let Segment { header, mut records, end } = segment;
         records.retain(|record| record.seq > self.upto);
@@ -434,7 +438,7 @@ impl Unmerged {
     }
 }
 
-/// Why entries cannot be merged.
+/// Explains why entries cannot be merged.
 fn reason(broken: Broken) -> String {
     match broken {
         Broken::Gap { known, first } => {
@@ -444,7 +448,7 @@ fn reason(broken: Broken) -> String {
     }
 }
 
-/// The entries as they were before they were sealed, or why they cannot be read.
+/// Opens sealed entries, or explains why they cannot be read.
 fn opened(segment: Segment, keys: Option<&SpaceKeys>) -> Result<Segment, String> {
     match (keys, &segment.header.sealed) {
         (None, None) => Ok(segment),
@@ -454,7 +458,7 @@ fn opened(segment: Segment, keys: Option<&SpaceKeys>) -> Result<Segment, String>
     }
 }
 
-/// The first of these entries that are sent together.
+/// Takes the first entries that fit into one batch.
 fn at_once(mut entries: Vec<Logged>) -> Vec<Logged> {
     let mut bytes = 0_usize;
     let fits = |logged: &Logged| {
@@ -466,7 +470,7 @@ fn at_once(mut entries: Vec<Logged>) -> Vec<Logged> {
     entries
 }
 
-/// What comes in is redacted by this machine's rules, too.
+/// Redacts a received entry by this machine's rules.
 fn without_secrets(record: Record, redactor: &Redactor) -> Record {
     match &record.body {
         Some(body) if held_for(&record, redactor).is_some() => {

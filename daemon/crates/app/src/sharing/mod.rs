@@ -1,7 +1,8 @@
-//! Sharing a project's notes with other machines: what would leave (`preview.rs`), a round with every remote (`round.rs`),
-//! what happens in it to one project (`exchange.rs`), what is known of it (`syncing.rs`), and what one sees (`report.rs`).
+//! Shares projects' notes with other machines: a preview of what would leave (`preview.rs`), a round with every
+//! remote (`round.rs`), its part for one project (`exchange.rs`), the results so far (`syncing.rs`), and the report
+//! for people (`report.rs`).
 //!
-//! **Invariant:** no hook and no answer to one waits for a remote.
+//! **Invariant:** no hook, and no answer to one, waits for a remote.
 
 mod exchange;
 pub mod preview;
@@ -15,14 +16,14 @@ use recall_domain::sync::item::{Change, Fields};
 use recall_domain::sync::kind::ItemKind;
 use recall_domain::sync::record::{Content, MOST_BODY, Record};
 
-/// Why an entry does not leave.
+/// Why an entry must not leave; `None` if it may.
 fn held_for(record: &Record, redactor: &Redactor) -> Option<&'static str> {
     let body = record.body.as_ref()?;
     if body.len() > MOST_BODY {
         return Some("it is too long");
     }
     match record.content() {
-        // Other machines would refuse it.
+        // Other machines would reject it.
         Content::Change(Change::Set(fields)) if !are_valid(ItemKind::of(&record.item), &fields) => {
             Some("it is too long")
         }

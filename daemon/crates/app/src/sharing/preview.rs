@@ -1,4 +1,4 @@
-//! What would leave if a project were shared.
+//! Previews what would leave if a project were shared.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use recall_domain::ids::ProjectKey;
 use recall_domain::project::shared_identity;
 use recall_store::{KnowProject, Terms};
 
-/// The most titles that are shown.
+/// The maximum number of titles that are shown.
 const SAMPLES: usize = 3;
 
 /// A project that may be shared.
@@ -31,7 +31,7 @@ pub async fn preview(context: &CommandContext<impl Ports>, request: SharePreview
     terms_preview(context, TermsPreview { project, persons, said: Vec::new() }).await
 }
 
-/// Says what would leave. The project is known from then on, so that what others say of it has a place.
+/// Lists what would leave. It also stores the project, so that others' notes about it have a place.
 pub async fn terms_preview(
     context: &CommandContext<impl Ports>,
     request: TermsPreview,
@@ -43,9 +43,9 @@ pub async fn terms_preview(
         return Err(Refused::new(
             ErrorKind::Invalid,
             format!(
-                "Other machines cannot recognise the project {name}: it has neither a remote nor a commit"
+                "Other machines cannot recognise the project {name}: it has neither a Git remote nor a commit"
             ),
-            "Make a first commit, or add a remote, and start a session there.",
+            "Make a first commit, or add a Git remote, and start a session there.",
         ));
     };
     let row = context
@@ -94,7 +94,7 @@ pub async fn terms_preview(
     .await
 }
 
-/// A prompt or an answer has no title of its own.
+/// Returns the title; a prompt or an answer has none, so its text stands in.
 fn titled(title: &str, text: &str) -> String {
     if title.is_empty() { title_of(text) } else { title.to_owned() }
 }
@@ -112,7 +112,7 @@ fn candidate(context: &CommandContext<impl Ports>, named: &str) -> Result<Candid
                     "This folder claims to be the project {}, and has no commit of it",
                     doubted.project.name
                 ),
-                "Fetch its commits first; then it is the same project.",
+                "Fetch its commits first; then recall recognises the project.",
             )),
         };
     }

@@ -1,4 +1,4 @@
-//! What one sees of the sharing: each project with each remote, and how far every machine's log was read.
+//! Reports the state of sharing: each project with each remote, and how far every machine's log was read.
 
 use std::collections::BTreeSet;
 
@@ -17,14 +17,14 @@ use recall_domain::sync::record::space_of;
 use recall_domain::sync::skew::Skew;
 use recall_store::{Head, Reader, Share, StoreError};
 
-/// Deletions that are listed one by one.
+/// The maximum number of deletions that are listed one by one.
 const MOST_DELETIONS: u32 = 20;
 
 /// When the next round begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextRound(pub Option<Timestamp>);
 
-/// The state of all shares. Blocks.
+/// Reports the state of all shares. Blocks.
 pub fn report(syncing: &Syncing<impl Ports>, next: NextRound) -> Answer<SyncAnswer> {
     let sharing = syncing.config.get().sharing.clone();
     let (author, device_name) = names(&sharing);
@@ -100,7 +100,7 @@ fn share_answer(
     Ok(answer)
 }
 
-/// All machines that have said anything.
+/// All machines that have written anything.
 fn devices(heads: Vec<Head>, outcome: &Outcome) -> Vec<DeviceAnswer> {
     let Outcome { available, stopped, readers, skews, deferred, .. } = outcome;
     let of = |device: &DeviceId, author: &str, name: &str| DeviceAnswer {
@@ -121,7 +121,7 @@ fn devices(heads: Vec<Head>, outcome: &Outcome) -> Vec<DeviceAnswer> {
         refused: 0,
     };
     let known = |device: &&DeviceId| heads.iter().any(|head| head.device == **device);
-    // Those that have logged nothing, or of which nothing could be read yet.
+    // Machines without entries, or whose entries could not be read yet.
     let silent: BTreeSet<&DeviceId> = stopped.keys().chain(readers.keys()).filter(|it| !known(it)).collect();
     let silent = silent.into_iter().map(|device| match readers.get(device) {
         Some(reader) => of(device, &reader.author, &reader.name),
@@ -136,7 +136,7 @@ fn devices(heads: Vec<Head>, outcome: &Outcome) -> Vec<DeviceAnswer> {
     read.chain(silent).collect()
 }
 
-/// What became of this machine's deletions.
+/// How far this machine's deletions have reached others.
 fn forgotten(db: Reader<'_>, share: &Share, devices: &[DeviceAnswer]) -> Result<ForgottenAnswer, StoreError> {
     let read = |device: &DeviceAnswer| device.has_read.unwrap_or_default();
     let least = devices.iter().map(read).min().unwrap_or_default();

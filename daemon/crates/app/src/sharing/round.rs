@@ -1,9 +1,9 @@
 //! A round with every remote: reads what other machines have logged, then sends what is new here.
 //!
-//! The remote is asked what it has, each time. So a remote that was restored from an older copy gets again what it lacks,
-//! and a log that continues in another way than this machine's is noticed: then somebody else has this data folder's
-//! name, or the database is older than what it once sent. The data folder takes a new name, says again what it has logged,
-//! and reads the other log as that of another machine. Nothing is lost by that.
+//! Each round asks the remote what it has. So a remote that was restored from an older copy receives again what it
+//! lacks. A log there that differs from this machine's is detected, too: either another data folder has the same
+//! name, or the local database is older than what it once sent. In that case the data folder takes a new name, logs
+//! its items again, and reads the old log as another machine's. Nothing is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,28 +19,28 @@ use recall_sync::device::Device;
 use recall_sync::remote::Remote;
 use recall_sync::team::{Team, TeamError};
 
-/// Which remotes a round is about.
+/// Which remotes take part in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// Those that have not failed a moment ago.
+    /// All except those that failed recently.
     Due,
     All,
 }
 
-/// A remote in a round, and its team if it is encrypted.
+/// A remote during a round, with its team if it is encrypted.
 struct Prepared {
     remote: Remote,
     team: Option<TeamView>,
 }
 
 impl<P: Ports> Syncing<P> {
-    /// Whether there is anything to share, or to stop sharing.
+    /// Whether a project is shared, or was until now.
     pub fn has_work(&self) -> bool {
         !self.config.get().sharing.shares.is_empty()
             || self.readers.read(|db| db.shares()).is_ok_and(|shares| !shares.is_empty())
     }
 
-    /// One round with each of these remotes. Failures are kept for `recall sync`.
+    /// Runs one round with each of these remotes. Failures are kept for `recall sync`.
     pub async fn round(&self, which: Which) {
         let sharing = self.config.get().sharing.clone();
         let agreed = self.agree(&sharing).await;
@@ -49,7 +49,7 @@ impl<P: Ports> Syncing<P> {
             tracing::warn!(error, "cannot prepare the sharing of projects");
         }
         let waiting = self.note_trouble(trouble, clock::now());
-        // One for all projects of a remote, so that it has one connection.
+        // One for all projects of a remote, so that they share a connection.
         let mut remotes: BTreeMap<String, Prepared> = BTreeMap::new();
         let mut failed: BTreeSet<String> = BTreeSet::new();
         for share in agreed.unwrap_or_default() {
@@ -68,15 +68,15 @@ impl<P: Ports> Syncing<P> {
         self.note_remotes(remotes.keys(), &failed, clock::now());
     }
 
-    /// Brings the store in line with the configuration. Returns the shares to work on.
+    /// Updates the store's shares to match the configuration. Returns the shares to work on.
     async fn agree(&self, sharing: &Sharing) -> Result<Vec<Share>, SyncError> {
         let mut stored = self.read(|db| db.shares()).await?;
-        // With mistakes in the file it is not known what was meant to go.
+        // If the file has errors, it is unknown which shares the user removed.
         let is_whole = self.settings.report().problems.is_empty();
         let is_meant = |share: &Share| sharing.shares.iter().any(|meant| is_same(meant, share));
         for share in stored.iter().filter(|share| is_whole && !is_meant(share)) {
             let removed = self.ports.writer().write(CloseShare { share: share.id, at: clock::now() }).await?;
-            tracing::info!(share = share.id.0, removed, "a project is not shared any more");
+            tracing::info!(share = share.id.0, removed, "a project is no longer shared");
         }
         stored.retain(is_meant);
         if sharing.shares.is_empty() {
@@ -103,7 +103,7 @@ impl<P: Ports> Syncing<P> {
             let key = ProjectKey::from(meant.project.as_str());
             let wanted = key.clone();
             let known = self.read(move |db| db.find_project(&[wanted])).await?;
-            // A project that is not known here yet waits for its first session, which proves its folder.
+            // An unknown project waits for its first session, which proves its folder.
             let (None, Some(project)) = (stored.iter().find(is_as_stored), known) else { continue };
             let open = OpenShare {
                 project: key,
@@ -123,7 +123,7 @@ impl<P: Ports> Syncing<P> {
         Ok(shares)
     }
 
-    /// The remote of a share. It is made for the first project that is shared through it.
+    /// Returns the remote of a share. It is created for the first project that is shared through it.
     async fn remote<'r>(
         &self,
         remotes: &'r mut BTreeMap<String, Prepared>,
@@ -141,7 +141,7 @@ impl<P: Ports> Syncing<P> {
         Ok(prepared)
     }
 
-    /// Reads what all machines say of the team, and says what this one does.
+    /// Reads all machines' statements about the team, and writes this machine's.
     async fn keep_up(
         &self,
         remote: &Remote,
@@ -162,7 +162,7 @@ impl<P: Ports> Syncing<P> {
         let statements = remote.statements(&id, &mut heard).await?;
         self.keep_heard(id.clone(), heard);
         let standings = team.keep_up(&device, &statements)?;
-        // So a person who has lost one machine can remove it with any other one.
+        // So a person who has lost a machine can remove it from any other one.
         if sharing.shares.iter().any(|meant| meant.remote == share.remote && meant.personal) {
             team.name_members(&device, &standings);
         }
@@ -174,9 +174,9 @@ impl<P: Ports> Syncing<P> {
         let now = team.statement(&device, &author, &name)?;
         let said = statements.iter().find(|said| said.device == device.id);
         if !said.is_some_and(|said| team.is_said(said, &now)) {
-            // Who may only read here loses nothing by it until the key changes.
+            // A read-only member loses nothing until the key changes.
             if let Err(error) = remote.state(&now, &device).await {
-                tracing::warn!(%error, "cannot say what this machine knows of the team");
+                tracing::warn!(%error, "cannot write this machine's team statement");
             }
         }
         Ok(TeamView { team, standings })
@@ -231,7 +231,7 @@ fn is_same(meant: &SharedProject, share: &Share) -> bool {
     meant.remote == share.remote && space_of(&meant.project) == share.space
 }
 
-/// Who writes here, and the name of this machine.
+/// The author's name and the name of this machine.
 pub fn names(sharing: &Sharing) -> (String, String) {
     let user = || std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).ok();
     let host = || {

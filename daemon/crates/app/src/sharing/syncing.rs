@@ -1,4 +1,4 @@
-//! What a round needs, and what is known of the rounds since the daemon's start.
+//! What a round needs, and the results of the rounds since the daemon's start.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use recall_sync::device::Device;
 use recall_sync::remote::{Heard, RemoteError};
 use recall_sync::team::TeamError;
 
-/// The first wait after a failure, and the longest.
+/// The delay after the first failure, and the longest delay.
 const LEAST_BACKOFF: Duration = Duration::from_secs(60);
 const MOST_BACKOFF: Duration = Duration::from_secs(1800);
 
@@ -44,35 +44,35 @@ pub(crate) enum SyncError {
     Team(#[from] TeamError),
     #[error("a thread panicked")]
     Panicked,
-    #[error("the project's sharing changed meanwhile")]
+    #[error("the project's share changed meanwhile")]
     NotShared,
-    /// Another log has this data folder's name.
+    /// Another data folder's log has this one's name.
     #[error("another log has this machine's name")]
     Fork,
 }
 
-/// What is known of the last round with a share's remote.
+/// The result of the last round with a share's remote.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     pub error: Option<String>,
     pub synced_at: Option<Timestamp>,
-    /// What the last round that began did.
+    /// What the last round has exchanged so far.
     pub moved: Moved,
     /// The number of the last own entry that the remote has.
     pub sent: u64,
-    /// The number of the last entry there is of each other machine.
+    /// The number of the last entry of each other machine in the remote.
     pub available: BTreeMap<DeviceId, u64>,
-    /// Why no more is read of a machine.
+    /// Why reading stopped at a machine's log.
     pub stopped: BTreeMap<DeviceId, String>,
-    /// How far each other machine has read this one's log, as it says.
+    /// How far each other machine has read this one's log, as it reports.
     pub readers: BTreeMap<DeviceId, LogReader>,
-    /// By what it is known that a machine says the same as before.
+    /// Marks that change when a machine's progress report does.
     pub marks: BTreeMap<DeviceId, String>,
     /// The machines whose clocks are off.
     pub skews: BTreeMap<DeviceId, Skew>,
-    /// The machines that have logged more than is read in a round.
+    /// The machines whose logs have more entries than one round reads.
     pub deferred: BTreeSet<DeviceId>,
-    /// When the remote was last asked what there is.
+    /// When the remote was last asked.
     pub asked_at: Option<Timestamp>,
 }
 
@@ -92,13 +92,13 @@ pub struct LogReader {
     pub seq: u64,
 }
 
-/// What is known of all rounds since the daemon's start.
+/// The results of all rounds since the daemon's start.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     pub outcomes: BTreeMap<ShareId, Outcome>,
-    /// Why the last round exchanged nothing with any remote.
+    /// Why the last round could not start with any remote.
     pub trouble: Option<String>,
-    /// What was heard of the teams of remotes, by the remotes' ids.
+    /// Team statements, by the remotes' ids.
     pub heard: BTreeMap<String, Heard>,
     /// The remotes that failed, by name.
     pub failing: BTreeMap<String, Failing>,
@@ -108,9 +108,9 @@ pub struct Known {
 /// A remote that failed in its last round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failing {
-    /// How often in a row.
+    /// The number of failures in a row.
     pub times: u32,
-    /// It is not asked again before.
+    /// The remote is not asked again before this time.
     pub not_before: Timestamp,
 }
 
@@ -128,15 +128,15 @@ pub struct Syncing<P> {
 }
 
 impl Known {
-    /// The remotes that are not asked yet.
+    /// The remotes whose retry delay has not passed.
     fn waiting(&self, now: Timestamp) -> BTreeSet<String> {
-        // A clock that was ahead and was set back must not let a remote wait for a year.
+        // If a clock was ahead and is set back, a remote must not wait for a year.
         let is_near = |at: Timestamp| at > now && at.0.saturating_sub(now.0) <= millis(MOST_BACKOFF * 2);
         let waiting = self.failing.iter().filter(|(_, failing)| is_near(failing.not_before));
         waiting.map(|(remote, _)| remote.clone()).collect()
     }
 
-    /// A remote that fails waits longer each time, and no other one does for it.
+    /// Records a remote's failure: its own delay grows, and no other's.
     fn note_remotes<'r>(
         &mut self,
         asked: impl Iterator<Item = &'r String>,
@@ -155,7 +155,7 @@ impl Known {
 }
 
 impl<P> Syncing<P> {
-    /// Whether a round has left something that the next one can read.
+    /// Whether the last round left entries that the next one can read.
     pub fn has_more(&self) -> bool {
         self.locked().outcomes.values().any(|outcome| !outcome.deferred.is_empty())
     }
@@ -180,14 +180,14 @@ impl<P> Syncing<P> {
         change(self.locked().outcomes.entry(share).or_default());
     }
 
-    /// Notes why nothing could be exchanged, if so. Returns the remotes that are not asked yet.
+    /// Records why no remote could be asked, if so. Returns the remotes whose retry delay has not passed.
     pub(super) fn note_trouble(&self, trouble: Option<String>, now: Timestamp) -> BTreeSet<String> {
         let mut known = self.locked();
         known.trouble = trouble;
         known.waiting(now)
     }
 
-    /// Notes which remotes of a round failed.
+    /// Records which remotes failed in a round.
     pub(super) fn note_remotes<'r>(
         &self,
         asked: impl Iterator<Item = &'r String>,
@@ -197,11 +197,11 @@ impl<P> Syncing<P> {
         self.locked().note_remotes(asked, failed, now);
     }
 
-    /// Notes that this data folder has another name.
+    /// Records that this data folder has a new name.
     pub(super) fn note_new_name(&self, notice: String) {
         let mut known = self.locked();
         known.notices.push(notice);
-        // What others say of their progress is read again, for it names logs by their machines.
+        // Progress reports are read again, because they name logs by their machines.
         known.outcomes.values_mut().for_each(|outcome| outcome.marks.clear());
     }
 
@@ -233,8 +233,8 @@ impl<P> Syncing<P> {
     }
 }
 
-/// One minute, two, four ... at most half an hour, each up to a quarter longer by chance, so that machines do not all come
-/// back at once.
+/// The retry delay: one minute, two, four ... at most half an hour. Each is lengthened by a random part of up to a
+/// quarter, so that machines do not all return at once.
 fn backoff(failures: u32) -> Duration {
     let doubled = LEAST_BACKOFF.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(MOST_BACKOFF);
     let chance = u32::from(uuid::Uuid::new_v4().as_bytes()[0]);

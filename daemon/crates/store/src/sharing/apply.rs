@@ -1,4 +1,5 @@
-//! Merges what another machine logged. All of it, and how far that machine was read, is one transaction.
+//! Merges what another machine logged. The entries, and how far that machine was read, are written in one
+//! transaction.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +17,13 @@ use recall_domain::sync::kind::ItemKind;
 use recall_domain::sync::record::{BEGINNING, Broken, Chain, Content, Record};
 use recall_domain::sync::{DeviceId, Stamp};
 
-/// The latest time that a machine's clock can say.
+/// The latest time that is accepted from a machine's clock.
 const LATEST_MS: i64 = 253_402_300_799_999;
 
-/// How many entries of one machine may wait for a version that knows their kind.
+/// The maximum number of entries of one machine that wait for a version that knows their kind.
 const MOST_PARKED: u64 = 10_000;
 
-/// Merges entries of another machine's log that follow what was read of it.
+/// Merges entries of another machine's log that follow those already read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ApplyRecords {
     pub share: ShareId,
@@ -36,18 +37,18 @@ pub struct ApplyRecords {
     pub now: Timestamp,
 }
 
-/// What became of the entries.
+/// The result of merging entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Applied {
-    /// So many were new.
+    /// All were merged; `new` of them were not known yet.
     All { new: usize, touched: Vec<SessionKey> },
-    /// Nothing was applied: entries are missing before them.
+    /// Nothing was merged: entries before them are missing.
     Gap { known: u64, first: u64 },
-    /// Nothing was applied: they do not follow from what was read before.
+    /// Nothing was merged: they do not continue the entries read before.
     WrongHash { at: u64 },
-    /// Nothing was applied: too many of this machine's entries wait for a later version already.
+    /// Nothing was merged: too many entries of this machine already wait for a later version.
     TooManyParked,
-    /// The project is not shared any more.
+    /// The project is no longer shared.
     #[default]
     NotShared,
 }
@@ -99,7 +100,7 @@ impl Operation for ApplyRecords {
     }
 }
 
-/// Applies entries that an earlier version did not know.
+/// Merges entries that an earlier version did not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ApplyParked {
     pub share: ShareId,
@@ -107,7 +108,7 @@ pub struct ApplyParked {
 }
 
 impl Operation for ApplyParked {
-    /// How many were applied.
+    /// The number of merged entries.
     type Output = usize;
 
     fn execute(self, db: &WriteContext<'_>) -> Result<usize, StoreError> {
@@ -144,7 +145,7 @@ struct Parked from "sync_parked" {
 }
 }
 
-/// Whether an item would have more fields than any version has. Each of them is read at every change of it.
+/// Whether an item would have more fields than any version has. Each change of an item reads all of its fields.
 fn has_too_many(item: &Item, change: &Change) -> bool {
     match change {
         Change::Set(fields) => {
@@ -154,19 +155,19 @@ fn has_too_many(item: &Item, change: &Change) -> bool {
     }
 }
 
-/// One merging of several entries.
+/// One merge of several entries.
 struct Pass<'a> {
     db: &'a WriteContext<'a>,
     share: &'a Share,
     now: Timestamp,
     refused: u64,
-    /// The notes that were changed, as they are now.
+    /// The changed items, in their present state.
     items: BTreeMap<String, Known>,
 }
 
 impl<'a> Pass<'a> {
     fn new(db: &'a WriteContext<'a>, share: &'a Share, now: Timestamp) -> Self {
-        // What others removed is gone there already.
+        // Others have already removed it themselves.
         db.set_removed_copies(RemovedCopies::Stay);
         Self { db, share, now, refused: 0, items: BTreeMap::new() }
     }
@@ -212,7 +213,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Makes rows of the result. Returns the sessions that lost something.
+    /// Writes the results into rows. Returns the sessions that lost something.
     fn end(self) -> Result<Vec<SessionKey>, StoreError> {
         let mut touched = Vec::new();
         for (item, mut known) in self.items {

@@ -1,4 +1,4 @@
-//! Whose a row is, and where it lies.
+//! Whether a row belongs to this machine, and where it is stored.
 
 use rusqlite::Connection;
 
@@ -9,19 +9,19 @@ use recall_domain::ids::ShareId;
 use recall_domain::sync::item::Item;
 use recall_domain::sync::kind::ItemKind;
 
-/// Whose row it is.
+/// Which machine a row belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Home {
     Here,
     Elsewhere,
 }
 
-/// What becomes of a row that was there before its note's log was read.
+/// What happens to a row that existed before its item's log was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Adopted {
-    /// It follows the state.
+    /// It is overwritten with the state.
     ToBeWritten,
-    /// It is newer here. What differs is logged.
+    /// It is newer than the state. The differences are logged.
     AsItIs,
 }
 
@@ -34,7 +34,7 @@ pub(super) fn table(kind: DocumentKind) -> &'static str {
     }
 }
 
-/// The document of an item with this number in `sync_items`.
+/// Returns the document of an item with this number in `sync_items`.
 pub(super) fn key_of(item: &str, number: i64) -> DocumentKey {
     match ItemKind::of(item) {
         kind if kind.is_said() && number < 0 => DocumentKey { kind: DocumentKind::Said, row: -number },
@@ -42,12 +42,13 @@ pub(super) fn key_of(item: &str, number: i64) -> DocumentKey {
     }
 }
 
-/// The number of a document in `sync_items`. What others said must not have that of a batch here.
+/// Returns the number of a document in `sync_items`. Texts of other machines have negative numbers, so they never
+/// equal a batch's.
 pub(super) fn number_of(key: DocumentKey) -> i64 {
     if key.kind == DocumentKind::Said { -key.row } else { key.row }
 }
 
-/// `None`: the row is gone.
+/// Returns `None` if the row is gone.
 pub(super) fn home(db: &Connection, key: DocumentKey) -> Result<Option<Home>, StoreError> {
     let column = match key.kind {
         DocumentKind::Prompt => "prompt",
@@ -64,7 +65,7 @@ pub(super) fn home(db: &Connection, key: DocumentKey) -> Result<Option<Home>, St
     Ok(share.map(|share| if share.is_some() { Home::Elsewhere } else { Home::Here }))
 }
 
-/// A text of an item. A missing one is empty.
+/// Returns a text field of an item; empty if it is missing.
 pub(super) fn text<'a>(item: &'a Item, name: &str) -> &'a str {
     item.get(name).as_str().unwrap_or_default()
 }

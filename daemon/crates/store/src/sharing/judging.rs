@@ -1,4 +1,4 @@
-//! What waits for a person because it reads like instructions, and a person's verdict on it.
+//! Quarantined items, and a person's verdict on them.
 
 use crate::database::row::{Sql, record};
 use crate::notes::hand_changes::mark;
@@ -26,18 +26,18 @@ struct Columns from "quarantine q JOIN shares s ON s.id = q.share JOIN projects 
 }
 }
 
-/// Something of another machine that waits for a person.
+/// An item of another machine that waits for a person.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Quarantined {
-    /// Its number. Other texts of the same item have another one.
+    /// The quarantine's number. Other texts of the same item get a new one.
     pub id: i64,
     pub kind: DocumentKind,
-    /// What reads like instructions, in a few words of our own.
+    /// What reads like instructions, in a few words of recall's own.
     pub why: String,
-    /// When that was noticed.
+    /// When it was detected.
     pub at: Timestamp,
     pub project: String,
-    /// All that is known of it.
+    /// The item's full state.
     pub item: Item,
 }
 
@@ -50,7 +50,8 @@ impl Columns {
 }
 
 impl Reader<'_> {
-    /// What waits for a person of these projects, the newest first, at most `most`; and how much there is.
+    /// Returns these projects' items that wait for a person, the newest first, at most `most`; and how many there
+    /// are.
     pub fn quarantined(
         self,
         projects: Option<&[ProjectRow]>,
@@ -72,8 +73,8 @@ impl Reader<'_> {
     }
 }
 
-/// A person's verdict on what waits. What is kept is taken in as it is; what is rejected never comes in, and a note of this
-/// machine is said again as it is here.
+/// Applies a person's verdict on a quarantined item. An accepted item gets its row as it is. A rejected one never
+/// does, and this machine logs the state of its own note again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JudgeQuarantined {
     pub id: i64,
@@ -81,21 +82,21 @@ pub struct JudgeQuarantined {
     pub at: Timestamp,
 }
 
-/// What became of something that a person has judged.
+/// The result of a verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judged {
     pub id: i64,
     pub title: String,
-    /// Where it is found. `None`: nowhere.
+    /// The document that shows the item. `None` if there is none.
     pub document: Option<DocumentKey>,
 }
 
 impl Operation for JudgeQuarantined {
-    /// `None`: it has been changed or taken back meanwhile.
+    /// `None` if it was changed or withdrawn meanwhile.
     type Output = Option<Judged>;
 
     fn execute(self, db: &WriteContext<'_>) -> Result<Option<Judged>, StoreError> {
-        // What others removed meanwhile is gone there already.
+        // Others have already removed it themselves.
         db.set_removed_copies(RemovedCopies::Stay);
         let id = self.id;
         let found: Option<Columns> = db.first(&format!("{} WHERE q.id = ?1", Columns::SELECT), [id])?;
@@ -141,7 +142,7 @@ fn refuse(
             let own = SharedRow::of(db, key)?;
             return own.map_or(Ok(()), |row| log::log_row(db, share, &row));
         }
-        // It was kept before.
+        // It was accepted before.
         quarantine::remove(db, key)?;
         known.row = None;
     }

@@ -1,8 +1,8 @@
-//! Appends what this machine changes of shared notes, in the transaction of the change.
+//! Appends this machine's changes of shared notes to its log, in the transaction of the change.
 //!
-//! An operation reports each observation, summary and plan that it writes or removes. At its end the rows are compared with
-//! the merged state of their items, and what differs is logged. So no writer has to know of sharing, and the same change is never
-//! logged twice.
+//! An operation reports each observation, summary and plan that it writes or removes. At its end the rows are
+//! compared with the merged state of their items, and the differences are logged. So code that writes rows need not
+//! know of sharing, and the same change is never logged twice.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ use recall_domain::sync::item::{Change, Removal};
 use recall_domain::sync::kind::ItemKind;
 use recall_domain::sync::record::{Chain, Record};
 
-/// Logs what became of the touched rows.
+/// Logs the changes of the touched rows.
 pub(crate) fn append(
     db: &WriteContext<'_>,
     touched: &BTreeSet<DocumentKey>,
@@ -58,13 +58,13 @@ pub(super) fn log_row(db: &WriteContext<'_>, share: &Share, row: &SharedRow) -> 
     }
     let before = known.row.replace(number_of(row.key));
     if !row.leaves_by(share) {
-        // Whoever had it loses it, unless it is not ours to take back.
+        // Others lose it, unless it belongs to another machine.
         return match (is_new || known.item.is_empty(), row.share) {
             (false, None) => log_change(db, share, item, known, Change::Remove(Removal::Withdrawn)),
             _ => Ok(()),
         };
     }
-    // The session was another machine's alone until now.
+    // Until now only another machine had the session.
     if let Some(others) = before.filter(|number| *number != number_of(row.key)) {
         let others = key_of(item, others);
         if others.kind == DocumentKind::Said {
@@ -73,7 +73,7 @@ pub(super) fn log_row(db: &WriteContext<'_>, share: &Share, row: &SharedRow) -> 
     }
     let mut fields = row.fields(share);
     let beginning = row.beginning(share);
-    // The same session may be known elsewhere, and further there.
+    // Another machine may know the same session, and more of it.
     let at = ItemKind::of(item).made_at();
     if row.key.kind != DocumentKind::Observation
         && known.item.get(at).as_i64() > fields.get(at).and_then(Value::as_i64)
@@ -90,7 +90,7 @@ pub(super) fn log_row(db: &WriteContext<'_>, share: &Share, row: &SharedRow) -> 
     }
 }
 
-/// What is known of a row in all shares.
+/// Returns a row's items in all shares.
 fn items_of(db: &Connection, key: DocumentKey) -> Result<Vec<(ShareId, String)>, StoreError> {
     let number = number_of(key);
     let mut items: Vec<(ShareId, String)> =
@@ -100,9 +100,9 @@ fn items_of(db: &Connection, key: DocumentKey) -> Result<Vec<(ShareId, String)>,
     Ok(items)
 }
 
-/// Takes a row back from the shares of a project that it was moved away from, and a text under the name that it had before.
+/// Withdraws a row from shares that no longer include it, because its project or its name has changed.
 fn withdraw_elsewhere(db: &WriteContext<'_>, row: &SharedRow, shares: &[Share]) -> Result<(), StoreError> {
-    // An observation does not move: it is made again.
+    // An observation does not move; it is created again.
     if row.key.kind == DocumentKind::Observation || row.share.is_some() {
         return Ok(());
     }
@@ -140,7 +140,7 @@ fn log_removal(db: &WriteContext<'_>, key: DocumentKey, removed: RemovedCopies) 
     Ok(())
 }
 
-/// Removes what the log says of these observations, and says how they are now. Texts from before are gone then.
+/// Empties the logged bodies of these observations, and logs their present state. Earlier texts are gone then.
 pub(crate) fn say_anew(db: &WriteContext<'_>, rows: &BTreeSet<i64>) -> Result<(), StoreError> {
     for id in rows {
         let Some(row) = SharedRow::of(db, ObservationId(*id).into())? else { continue };
@@ -152,7 +152,7 @@ pub(crate) fn say_anew(db: &WriteContext<'_>, rows: &BTreeSet<i64>) -> Result<()
             }
             empty_bodies(db, share.id, item)?;
             let mut fields = row.fields(&share);
-            // Whose it is stays as it was said first.
+            // The author stays as first logged.
             for (name, value) in row.beginning(&share) {
                 let said = found.item.get(&name).clone();
                 fields.insert(name, if said.is_null() { value } else { said });
@@ -187,19 +187,19 @@ fn log_change(
     keep(db, share.id, &item, &known)
 }
 
-/// SQLite's clock, because an operation's own time may be that of an old event.
+/// Reads SQLite's clock, because an operation's own time may be that of an old event.
 fn now(db: &Connection) -> Result<Timestamp, StoreError> {
     db.one("SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER)", [])
 }
 
-/// Logs what was there before its project was shared, a few at a time.
+/// Logs items from before the share, a few at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogExisting {
     pub share: ShareId,
     pub most: u32,
 }
 
-/// Takes back what this machine has said of one kind, because the share says no more that it leaves.
+/// Withdraws this machine's items of one kind, because the share no longer includes them.
 pub(super) fn withdraw_said(db: &WriteContext<'_>, share: &Share, kind: ItemKind) -> Result<(), StoreError> {
     let items: Vec<String> =
         db.all("SELECT item FROM sync_items WHERE share = ?1 AND row > 0", params![share.id])?;
@@ -215,15 +215,15 @@ pub(super) fn withdraw_said(db: &WriteContext<'_>, share: &Share, kind: ItemKind
     Ok(())
 }
 
-/// Whether there are more.
+/// Whether more items are left to log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
     Nothing,
     Some,
 }
 
-/// What is logged of the rows before a share: the kind, the rows of a project after a number, and where the share keeps how
-/// far that went.
+/// The rows to log when a share is created: the kind, the query for a project's rows after a number, and the share's
+/// column with the progress.
 const EXISTING: [(DocumentKind, &str, &str); 5] = [
     (
         DocumentKind::Observation,

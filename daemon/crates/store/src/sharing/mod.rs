@@ -1,9 +1,10 @@
-//! Notes, summaries and plans that are shared with other machines: which, what this machine has changed of them, and what others have.
+//! Notes, summaries and plans that are shared with other machines: the shares, this machine's changes, and others'
+//! items.
 //!
-//! `log.rs` appends this machine's changes, in the transaction of the change. `apply.rs` merges what other machines logged,
-//! and `projection.rs` makes rows of the result. A row then says the same as the merged state, so the log finds nothing
-//! to add: what comes from elsewhere is never logged again. `quarantine.rs` keeps from the rows what reads like instructions, until a
-//! person decides (`judging.rs`).
+//! `log.rs` appends this machine's changes, in the transaction of the change. `apply.rs` merges what other machines
+//! logged, and `projection.rs` writes the result into rows. A row then equals the merged state, so the log has
+//! nothing to add: others' changes are never logged again. `quarantine.rs` keeps items that read like instructions
+//! out of the rows, until a person decides (`judging.rs`).
 //!
 //! **Invariant:** nothing is logged, read or stored here for a project that is not shared.
 
@@ -55,11 +56,11 @@ pub struct Share from "shares s JOIN projects p ON p.id = s.project" {
     pub device: DeviceId = "s.device",
     pub author: String = "s.author",
     pub device_name: String = "s.device_name",
-    /// Notes of others are told to sessions, not only found.
+    /// Whether others' notes are delivered to sessions. Otherwise they can only be searched.
     pub injects: bool = "s.inject",
-    /// The machines are one person's: preferences, corrections and pins travel, too.
+    /// Whether all machines belong to one person. If so, preferences, corrections and pins are shared, too.
     pub is_personal: bool = "s.personal",
-    /// What is asked here leaves, and what agents answer at last.
+    /// Whether prompts are shared; `has_answers` says the same of final answers.
     pub has_prompts: bool = "s.prompts",
     pub has_answers: bool = "s.answers",
     pub marker: Option<String> = "s.marker",
@@ -83,13 +84,13 @@ impl Reader<'_> {
         db.all(&format!("{} ORDER BY p.name, s.remote", Share::SELECT), [])
     }
 
-    /// How far the logs of other machines were read.
+    /// Returns how far the logs of other machines were read.
     pub fn heads(self, share: ShareId) -> Result<Vec<Head>, StoreError> {
         let db = self.0;
         db.all(&format!("{} WHERE share = ?1 ORDER BY author, name, device", Head::SELECT), params![share])
     }
 
-    /// The entries of this machine's log with these numbers, at most `most`.
+    /// Returns the entries of this machine's log with these numbers, at most `most`.
     pub fn logged(
         self,
         share: ShareId,
@@ -107,7 +108,7 @@ impl Reader<'_> {
         Ok(rows.into_iter().map(Logged::from).collect())
     }
 
-    /// The number and the hash of the last entry of this machine's log. 0 if there is none.
+    /// Returns the number and the hash of the last entry of this machine's log; 0 if there is none.
     pub fn log_head(self, share: ShareId) -> Result<(u64, String), StoreError> {
         let db = self.0;
         let head = db.first(
@@ -117,7 +118,7 @@ impl Reader<'_> {
         Ok(head.unwrap_or_default())
     }
 
-    /// The entries that were emptied and of which the remote may still have the body.
+    /// Returns the entries that were emptied here, and whose body may still be in the remote.
     pub fn emptied(self, share: ShareId) -> Result<Vec<u64>, StoreError> {
         let db = self.0;
         db.all("SELECT seq FROM sync_log WHERE share = ?1 AND emptied ORDER BY seq", params![share])
@@ -132,7 +133,7 @@ impl Reader<'_> {
         db.all(&sql, params![share])
     }
 
-    /// How many deletions this machine has logged in all, and how many of them up to an entry.
+    /// Counts the deletions that this machine has logged: all of them, and those up to an entry.
     pub fn count_deletions(self, share: ShareId, upto: u64) -> Result<(u64, u64), StoreError> {
         let db = self.0;
         db.one(
@@ -141,7 +142,7 @@ impl Reader<'_> {
         )
     }
 
-    /// The newest deletions that this machine has logged after an entry, with their times.
+    /// Returns the newest deletions that this machine has logged after an entry, with their times.
     pub fn deletions_after(
         self,
         share: ShareId,
@@ -155,19 +156,19 @@ impl Reader<'_> {
         )
     }
 
-    /// How many entries of other machines wait for a version of recall that knows their kind.
+    /// Counts the entries of other machines that wait for a version of recall that knows their kind.
     pub fn count_parked(self, share: ShareId) -> Result<u64, StoreError> {
         let db = self.0;
         db.one("SELECT count(*) FROM sync_parked WHERE share = ?1", params![share])
     }
 
-    /// How much of others waits for a person, because it reads like instructions.
+    /// Counts the items of others that wait for a person, because they read like instructions.
     pub fn count_quarantined(self, share: ShareId) -> Result<u64, StoreError> {
         let db = self.0;
         db.one("SELECT count(*) FROM quarantine WHERE share = ?1 AND verdict IS NULL", params![share])
     }
 
-    /// How many notes, summaries and plans of others are here.
+    /// Counts the notes, summaries and plans of others.
     pub fn count_foreign(self, share: ShareId) -> Result<u64, StoreError> {
         let db = self.0;
         db.one(
@@ -185,7 +186,7 @@ fn share(db: &Connection, id: ShareId) -> Result<Option<Share>, StoreError> {
 }
 
 record! {
-/// The head of another machine's log, as far as it was read.
+/// How far another machine's log was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head from "sync_heads" {
     pub device: DeviceId = "device",
@@ -193,9 +194,9 @@ pub struct Head from "sync_heads" {
     pub name: String = "name",
     pub seq: u64 = "seq",
     pub hash: String = "hash",
-    /// When it was last read further.
+    /// When entries of it were last read.
     pub at: Timestamp = "at",
-    /// Entries that could not be used.
+    /// The number of entries that could not be used.
     pub refused: u64 = "refused",
 }
 }
@@ -236,13 +237,13 @@ pub struct Held from "sync_log l LEFT JOIN sync_items i ON i.share = l.share AND
          LEFT JOIN prompt_batches b ON b.id = i.row AND l.kind IN ('prompt', 'response')" {
     pub seq: u64 = "l.seq",
     pub why: String = "l.held",
-    /// `None` if it is not here any more.
+    /// `None` if it no longer exists here.
     pub what: Option<DocumentKey> = "iif(coalesce(o.id, m.id, p.id, b.id) IS NULL, NULL, l.kind), coalesce(o.id, m.id, p.id, b.id)",
     pub title: Option<String> = "coalesce(o.title, m.title, p.title)",
 }
 }
 
-/// What is known of a shared note.
+/// The stored state of a shared item.
 #[derive(Clone, Debug, Default)]
 struct Known {
     item: Item,
@@ -250,7 +251,7 @@ struct Known {
     wanted: Wanted,
 }
 
-/// Whether a note that has no row may get one.
+/// Whether an item without a row may get one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Wanted {
     #[default]
@@ -284,7 +285,7 @@ fn keep(db: &Connection, share: ShareId, item: &str, known: &Known) -> Result<()
     )
 }
 
-/// Removes what this machine's log says of a note. The remote's copies are emptied at the next round.
+/// Empties this machine's logged bodies of a note. The remote's copies are emptied in the next round.
 fn empty_bodies(db: &Connection, share: ShareId, item: &str) -> Result<(), StoreError> {
     db.run(
         "UPDATE sync_log SET body = NULL, held = NULL, emptied = 1 WHERE share = ?1 AND item = ?2 AND body IS NOT NULL",

@@ -1,7 +1,8 @@
-//! Makes summaries and plans of the merged state of what other machines' sessions left.
+//! Writes summaries and plans from the merged state of other machines' sessions.
 //!
-//! They have no session here. If this machine knows the session, because it recorded or imported it, too, there is one row
-//! and it is this machine's. What this machine says of its own sessions is changed by nobody but the same person's machines.
+//! They have no session here. If this machine knows the session, because it recorded or imported it as well, there is
+//! one row, and it belongs to this machine. Only the same person's machines can change what this machine has written
+//! about its own sessions.
 
 use rusqlite::Connection;
 
@@ -44,7 +45,8 @@ pub(super) fn adopt(
     Ok(if at > said && known.item.removed().is_none() { Adopted::AsItIs } else { Adopted::ToBeWritten })
 }
 
-/// The plan of this machine's own session with this name. Its file is part of the name and is not sent.
+/// Finds the plan of this machine's own session with this name. The name is derived from the plan's path, which is
+/// not sent.
 fn own_plan(
     db: &Connection,
     share: &Share,
@@ -62,7 +64,7 @@ fn own_plan(
         .map(|(row, updated_at, _)| (row, updated_at)))
 }
 
-/// Whether it was forgotten here with its session, or is there in another project or by another share.
+/// Whether it was forgotten here with its session, or exists in another project or share.
 pub(super) fn is_unwanted(db: &Connection, item: &str, state: &Item) -> Result<bool, StoreError> {
     let Some(session) = session_of(state) else { return Ok(true) };
     if is_forgotten(db, &session)? {
@@ -133,7 +135,7 @@ pub(super) fn insert(
     Ok(row)
 }
 
-/// Writes what is known. The row may know more than the state: nobody has said yet what it lacks.
+/// Writes the known fields. The row may have fields that the state lacks, because nobody has set them yet.
 pub(super) fn update(
     db: &WriteContext<'_>,
     share: &Share,
@@ -151,7 +153,7 @@ pub(super) fn update(
     if changed > 0 { log(db, key.kind, row) } else { Ok(()) }
 }
 
-/// Writes the texts, into this machine's own rows only if they are older. Returns whether that changed anything.
+/// Writes the texts, into this machine's own rows only if they are older. Returns the number of changed rows.
 fn write(db: &Connection, (kind, row): (ItemKind, i64), state: &Item) -> Result<usize, StoreError> {
     let said = |name: &str| state.get(name).as_str();
     let at = state.get(kind.made_at()).as_i64();
@@ -187,7 +189,8 @@ fn write(db: &Connection, (kind, row): (ItemKind, i64), state: &Item) -> Result<
     )
 }
 
-/// Writes what is said once. Two machines that know the same session say it twice, and all others keep the same one.
+/// Writes the fields that are set once. Two machines that know the same session both set them, and all others keep
+/// the same values.
 fn write_author(
     db: &Connection,
     share: &Share,
@@ -209,7 +212,7 @@ fn write_author(
     }
 }
 
-/// As it is stored of another machine.
+/// The origin to store for another machine's item.
 fn origin(share: &Share, state: &Item) -> String {
     match share.is_personal {
         true => text(state, "origin").to_owned(),
@@ -221,7 +224,7 @@ fn is_sharing(db: &Connection) -> Result<bool, StoreError> {
     db.one("SELECT EXISTS (SELECT 1 FROM shares)", [])
 }
 
-/// Makes the summary that another machine has sent of a session this session's own, before this machine says what it is.
+/// Turns another machine's summary of a session into this machine's own, before this machine writes its summary.
 pub(crate) fn claim_summary(db: &Connection, session: SessionRow) -> Result<(), StoreError> {
     if !is_sharing(db)? {
         return Ok(());
@@ -235,7 +238,7 @@ pub(crate) fn claim_summary(db: &Connection, session: SessionRow) -> Result<(), 
     )
 }
 
-/// The same for a plan in a file.
+/// Does the same for a plan.
 pub(crate) fn claim_plan(
     db: &Connection,
     session: SessionRow,

@@ -1,7 +1,8 @@
-//! Makes a row of the merged state of a shared item. Summaries and plans are in `of_sessions.rs`.
+//! Writes the merged state of a shared item into a row. Summaries and plans are in `of_sessions.rs`.
 //!
-//! A note of another machine has no session here, and no words to compare: it takes part in no thread, so it cannot hide a
-//! note of this machine. Its origin says that another machine sent it, unless all machines of the share are one person's.
+//! A note of another machine has no session here and no terms to compare. So it takes part in no thread, and cannot
+//! hide a note of this machine. Its origin shows that another machine sent it, unless all machines of the share
+//! belong to one person.
 
 use rusqlite::Connection;
 
@@ -22,7 +23,7 @@ use recall_domain::sync::fields::{is_complete, is_personal};
 use recall_domain::sync::item::{Item, Removal};
 use recall_domain::sync::kind::ItemKind;
 
-/// Brings the row of an item in line with its state. Returns the sessions that lost something.
+/// Updates an item's row to match its state. Returns the sessions that lost something.
 pub(super) fn project(
     db: &WriteContext<'_>,
     share: &Share,
@@ -35,7 +36,7 @@ pub(super) fn project(
     {
         return Ok(Vec::new());
     }
-    // After it was taken back, somebody who did not know may have said a part of it.
+    // After a withdrawal, a machine that had not read it may have set some fields.
     let is_taken_back = known.item.was_withdrawn() && !is_complete(item, &known.item);
     let removed = known.item.removed().or(is_taken_back.then_some(Removal::Withdrawn));
     let may_begin = known.row.is_none() && known.wanted == Wanted::Yes && is_complete(item, &known.item);
@@ -73,7 +74,7 @@ pub(super) fn project(
     }
 }
 
-/// Finds this machine's own row of an item, from before its log began or was left.
+/// Finds this machine's own row of an item that has none yet.
 fn adopt(db: &Connection, share: &Share, item: &str, known: &mut Known) -> Result<Adopted, StoreError> {
     match ItemKind::of(item) {
         ItemKind::Observation => {}
@@ -93,7 +94,7 @@ fn adopt(db: &Connection, share: &Share, item: &str, known: &mut Known) -> Resul
     Ok(if is_newer { Adopted::AsItIs } else { Adopted::ToBeWritten })
 }
 
-/// Whether a note was forgotten here, is another project's, or is what somebody else wants.
+/// Whether a note was forgotten here, belongs to another project, or is another person's preference.
 pub(super) fn is_unwanted(
     db: &Connection,
     share: &Share,
@@ -123,7 +124,7 @@ fn remove(
     now: Timestamp,
 ) -> Result<Vec<SessionKey>, StoreError> {
     if removal == Removal::Forgotten {
-        // Also where it never was: an import may bring it.
+        // Even if it never existed here, because an import may add it.
         keep_forgotten(db, CopyOf::Uuid(item), now)?;
     }
     let Some(row) = row else { return Ok(Vec::new()) };
@@ -176,7 +177,7 @@ fn update(
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let Some(home) = home(db, ObservationId(row).into())? else { return Ok(()) };
-    // The row may know more than the state: nobody has said yet what it lacks.
+    // The row may have fields that the state lacks, because nobody has set them yet.
     let is_said: bool = db.one(
         "SELECT type = ifnull(?2, type) AND title = ifnull(?3, title) AND subtitle IS iif(?5, ?4, subtitle)
             AND narrative = ifnull(?6, narrative) AND facts = ifnull(?7, facts) AND concepts = ifnull(?8, concepts)
@@ -187,7 +188,7 @@ fn update(
     if !is_said {
         write(db, row, state, home)?;
         if !share.is_personal {
-            // Another person has changed what was seen here.
+            // Another person has changed a note that was shown here.
             db.run(
                 "UPDATE observations SET reviewed_at = NULL WHERE id = ?1 AND rejected_at IS NULL",
                 [row],
@@ -195,7 +196,7 @@ fn update(
         }
     }
     if home == Home::Elsewhere {
-        // Two machines that imported the same note say whose it is, and all others keep the same one.
+        // Two machines that imported the same note both name an author, and all others keep the same one.
         db.run(
             "UPDATE observations SET author = ?2, device = ?3 WHERE id = ?1 AND (author, device) IS NOT (?2, ?3)",
             params![row, text(state, "author"), text(state, "device")],
@@ -204,7 +205,7 @@ fn update(
     follow_marks(db, share, row, state, now)
 }
 
-/// The row, and the fields that its state knows.
+/// The row, and the fields that its state contains.
 fn written(row: i64, state: &Item) -> impl rusqlite::Params + use<'_> {
     let text = |name: &str| state.get(name).as_str();
     let list = |name: &str| state.get(name).is_array().then(|| state.get(name).to_string());
@@ -223,8 +224,8 @@ fn written(row: i64, state: &Item) -> impl rusqlite::Params + use<'_> {
     )
 }
 
-/// Writes the texts. One of this machine's notes counts as rewritten by a person from then on, so that compression does
-/// not write over it.
+/// Writes the texts. One of this machine's own notes counts as edited by a person from then on, so that compression
+/// does not overwrite it.
 fn write(db: &WriteContext<'_>, row: i64, state: &Item, home: Home) -> Result<(), StoreError> {
     db.run(
         "UPDATE observations SET made_as = iif(share IS NULL AND made_as IS NULL AND origin <> 'user', title, made_as),
@@ -266,7 +267,7 @@ struct Marks from "observations o" {
 }
 }
 
-/// Resolves, rejects, reopens, pins and unpins.
+/// Applies marks: resolves, rejects, reopens, pins and unpins.
 fn follow_marks(
     db: &WriteContext<'_>,
     share: &Share,

@@ -1,7 +1,8 @@
-//! What others say that reads like instructions to a model. It is merged like all else, and no row says it until a person has
-//! kept it. So no search finds it, and no session is told of it.
+//! Items of others that read like instructions to a model. They are merged like all others, but get no row until a
+//! person accepts them. So no search finds them, and no session receives them.
 //!
-//! A note of this machine that somebody else has changed so stays as it was. All machines of one person are that person.
+//! If another person changes a note of this machine into such a text, the note stays as it was. A share among one
+//! person's machines has no quarantine.
 
 use rusqlite::Connection;
 
@@ -18,7 +19,7 @@ use recall_domain::sync::fields::is_complete;
 use recall_domain::sync::item::Item;
 use recall_domain::sync::quarantine::{Texts, is_text};
 
-/// Whether what is known of an item is kept apart now. A row that said it before goes.
+/// Decides whether an item is quarantined now. If so, a row that it had before is removed.
 pub(super) fn is_apart(
     db: &WriteContext<'_>,
     share: &Share,
@@ -59,7 +60,7 @@ pub(super) fn is_apart(
     Ok(true)
 }
 
-/// Removes a row of others.
+/// Removes another machine's row.
 pub(super) fn remove(db: &WriteContext<'_>, key: DocumentKey) -> Result<(), StoreError> {
     log(db, key.kind, key.row)?;
     db.run(&format!("DELETE FROM {} WHERE id = ?1", table(key.kind)), [key.row])
@@ -72,7 +73,7 @@ fn says_so(db: &Connection, share: &Share, key: DocumentKey, state: &Item) -> Re
     Ok(!differing.keys().any(|name| is_text(name) && state.has(name)))
 }
 
-/// Whether a person has kept these texts.
+/// Whether a person has accepted these texts.
 fn is_kept(db: &Connection, share: &Share, item: &str, texts: &Texts<'_>) -> Result<bool, StoreError> {
     db.one(
         "SELECT EXISTS (SELECT 1 FROM quarantine WHERE share = ?1 AND item = ?2 AND texts = ?3 AND verdict = 'kept')",
@@ -80,12 +81,12 @@ fn is_kept(db: &Connection, share: &Share, item: &str, texts: &Texts<'_>) -> Res
     )
 }
 
-/// The item is gone, or harmless now.
+/// Ends the quarantine of an item that is gone, or harmless now.
 pub(super) fn end(db: &Connection, share: &Share, item: &str) -> Result<(), StoreError> {
     db.run("DELETE FROM quarantine WHERE share = ?1 AND item = ?2", params![share.id, item])
 }
 
-/// This machine has said what the item is. So it stands as it says.
+/// Adjusts a verdict after this machine has changed the item. An accepted item stays accepted with the new texts.
 pub(super) fn follow(db: &Connection, share: &Share, item: &str, state: &Item) -> Result<(), StoreError> {
     let verdict: Option<Option<String>> =
         db.first("SELECT verdict FROM quarantine WHERE share = ?1 AND item = ?2", params![share.id, item])?;

@@ -1,7 +1,7 @@
-//! Prompts and final answers, for shares that say so. A text is named by its session and by itself, so nobody changes it: what is
-//! said otherwise is another item.
+//! Prompts and final answers, for shares that include them. An item's name is derived from its session and its text,
+//! so it never changes: another text is another item.
 //!
-//! One of another machine is a row of its own table. So nothing that reads the user's prompts finds it.
+//! Those of other machines are in a table of their own. So nothing that reads the user's prompts finds them.
 
 use rusqlite::Connection;
 
@@ -40,7 +40,7 @@ pub(crate) fn said(db: &Connection, id: i64) -> Result<Option<SaidRow>, StoreErr
     db.first(&format!("{} WHERE t.id = ?1", SaidRow::SELECT), [id])
 }
 
-/// Finds the batch of this machine's own session in which the same was said.
+/// Finds the batch of this machine's own session that has the same text.
 pub(super) fn adopt(db: &Connection, share: &Share, item: &str, known: &mut Known) -> Result<(), StoreError> {
     let Some(session) = session_of(&known.item) else { return Ok(()) };
     let kind = ItemKind::of(item);
@@ -56,14 +56,14 @@ pub(super) fn adopt(db: &Connection, share: &Share, item: &str, known: &mut Know
     Ok(())
 }
 
-/// Whether it was forgotten here with its session, or came by another share.
+/// Whether its session was forgotten here, or the text arrived by another share.
 pub(super) fn is_unwanted(db: &Connection, item: &str, state: &Item) -> Result<bool, StoreError> {
     let Some(session) = session_of(state) else { return Ok(true) };
     Ok(is_forgotten(db, &session)?
         || db.one("SELECT EXISTS (SELECT 1 FROM said_elsewhere WHERE uuid = ?1)", [item])?)
 }
 
-/// The number in `sync_items`.
+/// Inserts a row. Returns its number in `sync_items`.
 pub(super) fn insert(
     db: &WriteContext<'_>,
     share: &Share,
@@ -88,7 +88,7 @@ pub(super) fn insert(
     Ok(number_of(key))
 }
 
-/// Two machines that know the same session say who said it twice, and all others keep the same one.
+/// Updates the author. Two machines that know the same session both name an author, and all others keep the same one.
 pub(super) fn update(db: &WriteContext<'_>, key: DocumentKey, state: &Item) -> Result<(), StoreError> {
     if key.kind != DocumentKind::Said {
         return Ok(());

@@ -1,7 +1,7 @@
-//! What is shared of a row: an observation, the summary of a session, or an approved plan.
+//! The shared part of a row: an observation, a session's summary, or an approved plan.
 //!
-//! A draft changes with every step of an agent, and a task list says how far a session is. Both stay. Prompts and final answers leave only
-//! where the share says so.
+//! Draft plans change with every step of an agent, and task lists only show a session's progress. Neither is shared.
+//! Prompts and final answers are shared only if the share includes them.
 
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -17,23 +17,23 @@ use recall_domain::sync::fields::{PARTS, is_personal};
 use recall_domain::sync::item::Fields;
 use recall_domain::sync::kind::{ItemKind, plan_of, said_in, summary_of};
 
-/// What is shared of a row.
+/// The shared part of a row.
 pub(super) struct SharedRow {
     pub key: DocumentKey,
     /// Its name on all machines.
     pub item: String,
     pub project: ProjectRow,
-    /// The share that it came by. `None`: it is this machine's.
+    /// The share by which it arrived. `None` if it is this machine's own.
     pub share: Option<ShareId>,
-    /// It says what a person is like or wants.
+    /// Whether it describes a person's traits or wishes.
     pub is_personal: bool,
-    /// The fields that may change.
+    /// Fields that may change.
     fields: Fields,
-    /// Fields that may change, and that only one's own machines are told.
+    /// Fields that may change, and that only the same person's machines receive.
     own_marks: Fields,
-    /// The fields that are said once.
+    /// Fields that are set once.
     beginning: Fields,
-    /// Whoever imports a note does not become its author.
+    /// The author of a note that was imported. Importing a note does not change its author.
     author: Option<String>,
     device: Option<String>,
 }
@@ -43,7 +43,7 @@ fn fields<const N: usize>(fields: [(&str, Value); N]) -> Fields {
 }
 
 impl SharedRow {
-    /// `None`: there is no such row, or nothing of it is ever shared.
+    /// Returns `None` if there is no such row, or if such rows are never shared.
     pub(super) fn of(db: &Connection, key: DocumentKey) -> Result<Option<Self>, StoreError> {
         match key.kind {
             DocumentKind::Observation => Ok(ObservationColumns::of(db, key.row)?.map(|row| row.shared(key))),
@@ -57,7 +57,7 @@ impl SharedRow {
         }
     }
 
-    /// Whether it goes to the others of a share.
+    /// Whether this share sends it to other machines.
     pub(super) fn leaves_by(&self, share: &Share) -> bool {
         match self.key.kind {
             DocumentKind::Prompt => share.has_prompts,
@@ -66,7 +66,7 @@ impl SharedRow {
         }
     }
 
-    /// The fields that may change.
+    /// The fields that may change, for this share.
     pub(super) fn fields(&self, share: &Share) -> Fields {
         let mut fields = self.fields.clone();
         if share.is_personal {
@@ -75,7 +75,7 @@ impl SharedRow {
         fields
     }
 
-    /// The fields that are said once.
+    /// The fields that are set once, for this share.
     pub(super) fn beginning(&self, share: &Share) -> Fields {
         let mut beginning = self.beginning.clone();
         beginning.extend(fields([
@@ -85,7 +85,8 @@ impl SharedRow {
         beginning
     }
 
-    /// The shares that it belongs to. What came from another machine belongs to the share that it came by.
+    /// Returns the shares that it belongs to. An item of another machine belongs only to the share by which it
+    /// arrived.
     pub(super) fn shares(&self, db: &Connection) -> Result<Vec<Share>, StoreError> {
         match self.share {
             Some(id) => Ok(share(db, id)?.into_iter().collect()),
@@ -116,7 +117,7 @@ struct ObservationColumns from "observations" {
     is_rejected: bool = "rejected_at IS NOT NULL",
     author: Option<String> = "author",
     device: Option<String> = "device",
-    /// A newer note may cover it all the same, so its status does not tell.
+    /// Not derived from the status, because a newer note may cover a resolved one.
     is_resolved: bool = "EXISTS (SELECT 1 FROM lineage WHERE older = observations.id AND newer IS NULL AND NOT undone)",
 }
 }
@@ -143,7 +144,7 @@ impl ObservationColumns {
                 ("files_modified", json!(self.files_modified)),
                 ("importance", json!(self.importance)),
                 ("resolved", json!(self.is_resolved)),
-                // Nobody says that a note is not rejected, so older notes are not logged anew.
+                // Absent instead of `false`, so that older notes are not logged again.
                 ("rejected", json!(self.is_rejected.then_some(true))),
             ]),
             own_marks: fields([
@@ -179,12 +180,12 @@ struct SummaryColumns from "session_summaries m LEFT JOIN sessions s ON s.id = m
 }
 }
 
-/// The session of a row of this machine.
+/// The session's key of a row of this machine.
 fn session(agent: Option<String>, id: Option<String>) -> Option<SessionKey> {
     Some(SessionKey { agent: agent?.as_str().into(), id: recall_domain::ids::SessionId(id?) })
 }
 
-/// What says of which session something is, and how it came about.
+/// Adds the fields that identify the session.
 fn of_session(session: Option<&SessionKey>, mut more: Fields) -> Fields {
     if let Some(SessionKey { agent, id }) = session {
         more.extend(fields([("agent", json!(agent.as_str())), ("session", json!(id.as_str()))]));
@@ -268,7 +269,7 @@ impl PlanColumns {
 }
 
 record! {
-/// What was said here. Of a machine that shares no such thing no row is read.
+/// A batch's texts on this machine. The query returns no row if no share includes texts.
 struct SaidHere from "shares h JOIN sessions s ON s.project = h.project JOIN prompt_batches b ON b.session = s.id" {
     agent: String = "s.agent",
     session: String = "s.session_id",
@@ -290,7 +291,7 @@ impl SaidHere {
         db.first(&sql, [key.row])
     }
 
-    /// `None`: nobody typed it, or it answers nobody.
+    /// Returns `None` if no person typed the prompt, or if there is no text.
     fn shared(self, key: DocumentKey) -> Option<SharedRow> {
         if self.source != BatchSource::User {
             return None;
@@ -318,7 +319,7 @@ impl SaidHere {
     }
 }
 
-/// What another machine sent. Nothing that is done here changes it.
+/// Wraps an item of another machine. Local actions never change it.
 fn of_others(key: DocumentKey, row: SaidRow) -> SharedRow {
     SharedRow {
         key,

@@ -1,4 +1,4 @@
-//! Begins, changes and ends shares.
+//! Creates, changes and ends shares.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use recall_domain::sync::DeviceId;
 use recall_domain::sync::kind::ItemKind;
 use recall_domain::sync::record::{BEGINNING, Chain};
 
-/// What is agreed for a share.
+/// The terms of a share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
     pub injects: bool,
@@ -25,7 +25,7 @@ pub struct Terms {
     pub has_answers: bool,
 }
 
-/// Makes a project known, by all identities that its folder proves.
+/// Stores a project with all identities that its folder proves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnowProject {
     pub keys: Vec<ProjectKey>,
@@ -41,12 +41,12 @@ impl Operation for KnowProject {
     }
 }
 
-/// Begins to share a project, or changes the terms.
+/// Creates a share for a project, or changes its terms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenShare {
-    /// The identity by which other machines know the project.
+    /// The identity that the project has on all machines.
     pub project: ProjectKey,
-    /// Its name, if it is new here.
+    /// The project's name, used if it is not stored yet.
     pub project_name: String,
     pub remote: String,
     pub space: String,
@@ -92,7 +92,7 @@ impl Operation for OpenShare {
         )?;
         let Some((was_personal, had_prompts, had_answers)) = before else { return Ok(ShareId(id)) };
         if was_personal != is_personal {
-            // Other notes may leave now, or not any more.
+            // The new terms may include other notes, or exclude some.
             db.run("UPDATE shares SET logged_upto = 0 WHERE id = ?1", [id])?;
         }
         for (had, has, kind, column) in [
@@ -108,7 +108,8 @@ impl Operation for OpenShare {
     }
 }
 
-/// Ends a share. Notes of other machines that came by it go; the own ones stay, here and there.
+/// Ends a share. Other machines' notes that arrived by it are removed. This machine's own notes stay, here and on
+/// other machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CloseShare {
     pub share: ShareId,
@@ -116,7 +117,7 @@ pub struct CloseShare {
 }
 
 impl Operation for CloseShare {
-    /// How much of other machines went.
+    /// The number of removed items of other machines.
     type Output = usize;
 
     fn execute(self, db: &WriteContext<'_>) -> Result<usize, StoreError> {
@@ -139,8 +140,8 @@ impl Operation for CloseShare {
     }
 }
 
-/// Gives this data folder another name everywhere, because another one has the name, too. What was logged is said again
-/// under the new name; saying it twice changes nothing.
+/// Gives this data folder a new name everywhere, because another one has the same name. Its items are logged again
+/// under the new name; merging them twice changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RenewDevice {
     pub device: DeviceId,
@@ -191,7 +192,7 @@ impl Operation for HoldBack {
     }
 }
 
-/// Records that the remote has no body of these entries any more.
+/// Records that the remote no longer has the bodies of these entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EmptiedSent {
     pub share: ShareId,
@@ -212,7 +213,7 @@ impl Operation for EmptiedSent {
     }
 }
 
-/// Records the remote's own id at the first round.
+/// Records the remote's own id in the first round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AcceptMarker {
     pub share: ShareId,
@@ -230,7 +231,7 @@ impl Operation for AcceptMarker {
     }
 }
 
-/// What would leave if a project were shared.
+/// Lists what would leave if a project were shared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preview {
     pub observations: u64,
@@ -239,15 +240,15 @@ pub struct Preview {
     pub prompts: u64,
     pub answers: u64,
     pub sessions: u64,
-    /// Notes that stay because they are personal.
+    /// The number of notes that stay because they are personal.
     pub personal: u64,
-    /// All texts that would leave, with their keys and titles, the notes first, and newest first.
+    /// All texts that would leave, with their keys and titles: notes first, and the newest first.
     pub texts: Vec<(DocumentKey, String, String)>,
 }
 
-/// Whether a note says what a person is like or wants.
+/// SQL that selects personal notes.
 const PERSONAL: &str = "type IN ('preference', 'correction')";
-/// The summaries and plans, prompts and answers that would leave, with their sessions.
+/// The summaries, plans, prompts and answers that would leave, with their sessions.
 const OF_SESSIONS: &str = "SELECT 'summary' AS kind, id, title, session, created_at AS at,
         concat_ws(char(10), title, request, investigated, learned, completed, next_steps, notes) AS text
     FROM session_summaries WHERE project = ?1 AND share IS NULL
@@ -262,7 +263,7 @@ const OF_SESSIONS: &str = "SELECT 'summary' AS kind, id, title, session, created
     WHERE ?3 AND s.project = ?1 AND b.source = 'user' AND b.response IS NOT NULL";
 
 impl Reader<'_> {
-    /// What would leave now if this project were shared on such terms.
+    /// Lists what would leave now if this project were shared on these terms.
     pub fn preview(self, project: ProjectRow, terms: Terms) -> Result<Preview, StoreError> {
         let db = self.0;
         let notes =

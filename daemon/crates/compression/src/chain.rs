@@ -1,6 +1,7 @@
-//! Several models in the order in which the user wants them asked.
+//! Several models, tried in the user's order.
 //!
-//! The next is asked when one has no result. Where none has, the most hopeful of the errors is the job's: something
+//! If a model has no result, the next one is tried. If none has one, the job gets the most hopeful error: a temporary
+//! one comes before a refusal, and a refusal before a spent budget.
 //! that may pass comes before a refusal, and a refusal before a spent budget.
 
 use super::model::ModelCompressor;
@@ -11,7 +12,7 @@ use recall_domain::observation::{ObservationDraft, SummaryDraft};
 use recall_providers::ProviderState;
 
 pub struct Chain {
-    /// At least one.
+    /// Never empty.
     links: Vec<ModelCompressor>,
 }
 
@@ -40,7 +41,7 @@ impl Chain {
     }
 }
 
-/// How likely it is that the same job succeeds later without anybody doing anything.
+/// How likely the same job is to succeed later without anybody's action.
 fn hope(error: &CompressionError) -> u8 {
     match error {
         CompressionError::Failed(_) => 3,

@@ -1,4 +1,4 @@
-//! What notes of a session would take, before a model is asked.
+//! Estimates the cost of noting a session, before a model is called.
 
 use super::notes::NotesMaterial;
 use super::policy::CompressionPolicy;
@@ -6,10 +6,10 @@ use super::{condense, prompt};
 use recall_domain::budget::Usage;
 use recall_domain::tokens;
 
-/// Tokens of an answer; the contract has room for twelve observations and a summary, and most sessions need less.
+/// The tokens of an answer. The contract allows twelve observations and a summary, and most sessions need less.
 const ANSWER: u64 = 900;
 
-/// About how much it is, if each call is answered well.
+/// An estimate that assumes one good answer for each call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Estimate {
     pub calls: u64,
@@ -28,7 +28,7 @@ impl Estimate {
     }
 }
 
-/// By the first model of the policy; a long session takes several calls.
+/// Estimates with the first model of the policy. A long session takes several calls.
 pub fn of_notes(mut material: NotesMaterial, policy: &CompressionPolicy) -> Estimate {
     let prices = policy.backends.first().map(|backend| backend.prices).unwrap_or_default();
     let mut estimate = Estimate::default();

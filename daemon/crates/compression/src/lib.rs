@@ -1,10 +1,11 @@
 //! Turns a closed prompt batch into observations, and a session into a summary.
 //!
-//! The built-in compressor needs nothing; a language model does it better where the user configures one. A model is
-//! asked once per session or per batch ([`policy::Unit`]): its material is condensed to a budget first ([`condense`]), its answer is read leniently and
-//! believed only as far as the evidence goes ([`answer`]), and calls are made by [`recall_providers`].
+//! The built-in compressor needs no model; a language model gives better results if the user configures one. A model
+//! is called once per session or per batch ([`policy::Unit`]): its material is condensed to a budget ([`condense`]),
+//! its answer is parsed leniently and checked against the evidence ([`answer`]), and [`recall_providers`] makes the
+//! calls.
 //!
-//! **Invariant:** nothing here touches the store; a compressor gets its material and returns drafts.
+//! **Invariant:** nothing here accesses the store; a compressor receives material and returns drafts.
 
 pub mod policy;
 mod phrases;
@@ -34,22 +35,22 @@ use recall_domain::observation::{ObservationDraft, SummaryDraft};
 use recall_providers::ledger::Ledger;
 use recall_providers::{ProviderSetupError, ProviderState, chat};
 
-/// The built-in compressor's name, as `origin` and in the config.
+/// The built-in compressor's name, in `origin` and in the configuration.
 pub const EXTRACTIVE: &str = "extractive";
 
-/// Why a compressor has no result, and what that means for the job.
+/// Why a compressor has no result, and what happens to the job.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompressionError {
-    /// Something that may pass; it is tried again after a pause.
+    /// A temporary failure. The job is retried after a delay.
     #[error("{0}")]
     Failed(String),
-    /// It is tried again, not before so many milliseconds have passed: the provider said so.
+    /// The provider asked to wait. The job is retried after this many milliseconds.
     #[error("{why}")]
     Wait { why: String, wait_ms: u64 },
-    /// Nothing was tried, because the provider is not asked for so many milliseconds.
+    /// No request was sent, because the provider is backed off for this many milliseconds.
     #[error("{why}")]
     BackedOff { why: String, wait_ms: u64 },
-    /// Trying again by itself would be wrong or of no use.
+    /// An automatic retry would be wrong or useless.
     #[error("{0}")]
     Refused(String),
     /// The day's budget does not allow the call.
@@ -57,17 +58,17 @@ pub enum CompressionError {
     Spent(String),
 }
 
-/// What a compressor needs to know of a job besides its material.
+/// What a compressor needs to know about a job besides its material.
 #[derive(Clone, Copy)]
 pub struct JobContext<'a> {
     pub job: JobId,
-    /// Whose budget pays.
+    /// The project whose budget pays.
     pub project: ProjectRow,
     pub now: Timestamp,
     pub ledger: &'a dyn Ledger,
 }
 
-/// A result and where it comes from.
+/// A result, and its origin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Made<T> {
     pub result: T,
@@ -76,22 +77,22 @@ pub struct Made<T> {
     pub cuts: Cuts,
 }
 
-/// What a model was not shown of its material.
+/// What was omitted from the material for a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Cuts {
-    /// Reads, outputs and edits that had been told before.
+    /// The number of reads, outputs and edits that were already included.
     pub repeated: u32,
-    /// Texts of which only head and tail were sent.
+    /// The number of texts of which only head and tail were sent.
     pub shortened: u32,
-    /// Steps that were left out whole.
+    /// The number of omitted steps.
     pub left_out: u32,
-    /// Bytes of the material, and bytes that were sent.
+    /// The size of the material, and of what was sent, in bytes.
     pub bytes: u64,
     pub sent: u64,
 }
 
 impl Cuts {
-    /// Both together, for work that was done in parts.
+    /// Adds the cuts of two parts.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -104,57 +105,57 @@ impl Cuts {
     }
 }
 
-/// Makes observations of batches and summaries of sessions. Called on a thread outside the runtime, so it may block.
+/// Creates observations of batches and summaries of sessions. It runs on a thread outside the runtime, so it may
+/// block.
 pub trait Compressor: Send + Sync + 'static {
-    /// How results are usually labelled (`origin`), e.g. `extractive`.
+    /// The usual `origin` of its results, such as `extractive`.
     fn origin(&self) -> String;
 
-    /// Makes zero to eight observations of one batch. None: nothing in it is worth keeping.
+    /// Creates zero to eight observations of one batch. The list is empty if nothing is worth keeping.
     ///
     /// # Errors
-    /// When no result could be made; the error says whether the job is tried again.
+    /// There is no result. The error says whether the job is retried.
     fn observe(
         &self,
         batch: &BatchMaterial,
         job_context: &JobContext<'_>,
     ) -> Result<Made<Vec<ObservationDraft>>, CompressionError>;
 
-    /// Sums a session up. `None`: there is nothing to say.
+    /// Summarises a session. Returns `None` if there is nothing to summarise.
     ///
     /// # Errors
-    /// As for [`Compressor::observe`].
+    /// See [`Compressor::observe`].
     fn summarize(
         &self,
         session: &SessionMaterial,
         job_context: &JobContext<'_>,
     ) -> Result<Made<Option<SummaryDraft>>, CompressionError>;
 
-    /// Makes observations of the turns of a session that are due, or of the first of them, and its summary where it is
-    /// wanted.
+    /// Creates observations of a session's due turns, or of the first of them, and the summary if requested.
     ///
     /// # Errors
-    /// As for [`Compressor::observe`].
+    /// See [`Compressor::observe`].
     fn note(
         &self,
         _session: &NotesMaterial,
         _job_context: &JobContext<'_>,
     ) -> Result<Made<SessionNotes>, CompressionError> {
-        Err(CompressionError::Refused(format!("{} makes no notes of sessions", self.origin())))
+        Err(CompressionError::Refused(format!("{} cannot make notes of sessions", self.origin())))
     }
 
-    /// Lets providers be asked again that were not: a person has seen to it.
+    /// Ends the back-off of its providers, because a person has fixed the problem.
     fn reconsider(&self) {}
 
-    /// How the providers behind it are doing.
+    /// The state of its providers.
     fn providers(&self) -> Vec<ProviderState> {
         Vec::new()
     }
 }
 
-/// The compressor that a policy asks for.
+/// Creates the compressor that a policy selects.
 ///
 /// # Errors
-/// When its settings make no client; nothing is sent here.
+/// Its settings do not result in a valid client. Nothing is sent here.
 pub fn compressor(
     policy: &CompressionPolicy,
     runtime: &tokio::runtime::Handle,

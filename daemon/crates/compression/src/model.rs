@@ -1,11 +1,12 @@
-//! A compressor that asks a model: condenses, asks once, checks, asks once more where the answer cannot be used.
+//! A compressor that uses a model: it condenses the material, sends a request, checks the answer, and repeats the
+//! request once if the answer is unusable.
 //!
-//! If a provider refuses one batch and accepts others, something in that batch is the reason. The batch is cut in halves,
-//! and a half that is refused is cut in halves again. What is still refused is left to the built-in compressor; the model
-//! notes the rest.
+//! If a provider refuses one batch and accepts others, the batch's content is the reason. The batch is split in
+//! halves, and a refused half is split again. The built-in compressor handles what is still refused; the model
+//! handles the rest.
 //!
-//! Answers that cannot be read are paid for. Each backend is asked for another at most [`MOST_UNREADABLE`] times for the
-//! same material, however often the job is tried; a smaller piece of the material is no reason to ask more often.
+//! Unusable answers cost money. Each backend gets at most [`MOST_UNREADABLE`] of them for the same material, however
+//! often the job is retried; splitting the material does not reset the count.
 
 mod notes;
 
@@ -27,40 +28,41 @@ use recall_providers::chat::{ChatProvider, ChatReply, ChatRequest};
 use recall_providers::ledger::NotReserved;
 use recall_providers::{Backend, CallError, CallGuard, Payer, ProviderError, ProviderState};
 
-/// The wait after a call whose cost could not be reserved, in milliseconds.
+/// The wait in milliseconds after a call whose cost could not be reserved.
 const RESERVE_AGAIN_AFTER_MS: u64 = 1_000;
-/// How often a batch is cut in halves.
+/// How often a batch is split in halves.
 const CUTS_IN_HALVES: u32 = 2;
-/// Answers that cannot be read, for one job. The first is followed by a repair; the rest is for later attempts.
+/// The maximum number of unusable answers for one job. A repair follows the first one; the rest is for later
+/// attempts.
 const MOST_UNREADABLE: u32 = 3;
-/// Jobs of which unreadable answers are remembered.
+/// The number of jobs whose unusable answers are remembered.
 const MOST_REMEMBERED: usize = 1_000;
 
 pub struct ModelCompressor {
     backend: Backend,
     provider: Box<dyn ChatProvider>,
     guard: CallGuard,
-    /// By job. One that succeeds is forgotten.
+    /// Unusable answers by job. A job that succeeds is removed.
     unreadable: Mutex<HashMap<JobId, Unreadable>>,
     material_tokens: u32,
     longest_call: Duration,
 }
 
-/// The answers for a job that could not be read.
+/// A job's unusable answers.
 #[derive(Default)]
 struct Unreadable {
     answers: u32,
-    /// What was wrong with the last one.
+    /// The problem of the last one.
     problem: String,
-    /// Steps and answers in the material they were about: a batch that has grown since is asked about anew.
+    /// The number of steps and answers in their material. A batch that has grown since gets new attempts.
     size: usize,
 }
 
 /// Why there is no usable answer.
 enum Failure {
-    /// The model's or its provider's trouble with this material.
+    /// The model or its provider failed on this material.
     Material(String),
-    /// The model has answered, and nothing could be made of it.
+    /// The model answered, but the answer is unusable.
     Unreadable(String),
     /// Anything else.
     Other(CompressionError),
@@ -78,7 +80,7 @@ impl From<CallError> for Failure {
         let error = match error {
             CallError::BackedOff { wait_ms, .. } => CompressionError::BackedOff { why, wait_ms },
             CallError::NotReserved(NotReserved::Spent(_)) => CompressionError::Spent(why),
-            // The disk is full, say: nothing was tried.
+            // For example, the disk is full. No request was sent.
             CallError::NotReserved(NotReserved::Unavailable(_)) => {
                 CompressionError::BackedOff { why, wait_ms: RESERVE_AGAIN_AFTER_MS }
             }
@@ -105,21 +107,21 @@ impl From<Failure> for CompressionError {
     }
 }
 
-/// What a call has brought.
+/// The result of a call.
 enum Reading<T> {
     Read(T),
-    /// `text`: what the model has said, where the provider's answer had it.
+    /// `text` is the model's text, if the provider's answer contained one.
     Unreadable {
         text: Option<String>,
         problem: String,
     },
 }
 
-/// One job on its way: for whom, and since when.
+/// A job being processed.
 struct Job<'a> {
     job_context: &'a JobContext<'a>,
     started: Instant,
-    /// Steps and answers in its material.
+    /// The number of steps and answers in its material.
     size: usize,
 }
 
@@ -148,7 +150,7 @@ impl ModelCompressor {
         }
     }
 
-    /// One call. It is not begun if the job has taken too long already.
+    /// Makes one call. Returns an error without a call if the job has already taken too long.
     fn call(&self, request: &ChatRequest, job: &Job<'_>) -> Result<ChatReply, Failure> {
         if job.started.elapsed() > self.longest_call * LONGEST_CALLS_BEFORE_LAST {
             return Err(Failure::Material("the model took too long over this batch".to_owned()));
@@ -169,7 +171,7 @@ impl ModelCompressor {
         self.unreadable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `Err`: the job has had as many answers that cannot be read as it may.
+    /// Returns an error if the job has used up its unusable answers.
     fn may_ask(&self, job: &Job<'_>) -> Result<(), Failure> {
         match self.unreadable().get(&job.job_context.job) {
             Some(known) if known.size == job.size && known.answers >= MOST_UNREADABLE => {
@@ -196,7 +198,7 @@ impl ModelCompressor {
         problem.clone_into(&mut known.problem);
     }
 
-    /// Asks, and once more with what was wrong.
+    /// Sends a request. If the answer is unusable, sends it once more with the problem.
     fn asked<T>(
         &self,
         request: &ChatRequest,
@@ -209,7 +211,7 @@ impl ModelCompressor {
             Reading::Unreadable { text, problem } => (text, problem),
         };
         self.may_ask(job)?;
-        // Without a text there is nothing to mend.
+        // Without a text, nothing can be repaired.
         let again = first.map(|first| prompt::repair(request, &first, &problem));
         match self.answer(again.as_ref().unwrap_or(request), job, &read)? {
             Reading::Read(result) => Ok(result),
@@ -219,7 +221,7 @@ impl ModelCompressor {
         }
     }
 
-    /// One call and its answer. An answer that cannot be read counts, whether the model or its provider is to blame.
+    /// Makes one call and parses its answer. Counts an unusable answer, whether the model or its provider caused it.
     fn answer<T>(
         &self,
         request: &ChatRequest,
@@ -249,7 +251,7 @@ impl ModelCompressor {
         Ok((drafts, condensed.cuts))
     }
 
-    /// The halves of a batch that failed as a whole. `Err`: no part of it could be saved.
+    /// Processes the halves of a batch that failed as a whole. Returns an error if every part failed.
     fn in_halves(&self, batch: &BatchMaterial, job: &Job<'_>, cuts_left: u32) -> Result<Parts, Failure> {
         let mut parts = Parts::default();
         for half in halves(batch) {
@@ -263,7 +265,7 @@ impl ModelCompressor {
                     }
                 }
                 Err(Failure::Material(why) | Failure::Unreadable(why)) => parts.failed(&half, why),
-                // What has been paid for is kept.
+                // Keep what was paid for.
                 Err(Failure::Other(CompressionError::Spent(why))) => parts.failed(&half, why),
                 Err(other) => return Err(other),
             }
@@ -275,7 +277,7 @@ impl ModelCompressor {
     }
 }
 
-/// What came of the parts of a batch.
+/// The results of a batch's parts.
 #[derive(Default)]
 struct Parts {
     drafts: Vec<ObservationDraft>,
@@ -302,7 +304,8 @@ impl Parts {
         self.take(other.drafts);
     }
 
-    /// Both halves know the request and the final answer, so both may say the same.
+    /// Adds drafts without duplicates. Both halves contain the request and the final answer, so they may produce the
+    /// same draft.
     fn take(&mut self, drafts: Vec<ObservationDraft>) {
         for draft in drafts {
             let is_known = self.drafts.iter().any(|known| known.title == draft.title);
@@ -336,10 +339,10 @@ impl Compressor for ModelCompressor {
         let drafted = match self.of_batch(batch, &job) {
             Ok((drafts, cuts)) => made(drafts, cuts),
             Err(Failure::Material(why)) if batch.steps.len() > 1 => {
-                tracing::warn!(job = %job_context.job, %why, "a batch is cut in halves");
+                tracing::warn!(job = %job_context.job, %why, "a provider refused a batch; splitting it in halves");
                 let parts =
                     self.in_halves(batch, &job, CUTS_IN_HALVES - 1).map_err(|failure| match failure {
-                        // The whole batch's failure says more than the last part's.
+                        // The error of the whole batch is more useful than that of the last part.
                         Failure::Material(_) | Failure::Unreadable(_) => CompressionError::Refused(why),
                         Failure::Other(error) => error,
                     })?;

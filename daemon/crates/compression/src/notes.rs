@@ -1,48 +1,47 @@
-//! A session as one call of a model knows it: the turns it is asked about, what is known of the turns before, and what
-//! came of it.
+//! A session as the material of one call: the turns to note, the earlier notes, and the result.
 
 use super::salience::sources::said_by;
 use recall_domain::earlier::Earlier;
 use recall_domain::material::{Action, BatchMaterial, SessionMaterial, Step};
 use recall_domain::observation::{ObservationDraft, SummaryDraft};
 
-/// A session, and what a model is to note of it.
+/// A session, and what a model should note.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NotesMaterial {
     pub session: SessionMaterial,
     /// The turns that no model has noted, as indices of the session's batches, in order.
     pub due: Vec<usize>,
-    /// Titles of what a model has noted of the turns before.
+    /// Titles of the model's notes about earlier turns.
     pub noted: Vec<String>,
     /// Earlier statements about files that these turns touch.
     pub earlier: Vec<Earlier>,
     pub wanted: Wanted,
 }
 
-/// What an answer contains.
+/// What an answer must contain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wanted {
-    /// Observations alone: more turns follow.
+    /// Only observations, because more turns follow.
     Observations,
     #[default]
     WithSummary,
 }
 
-/// What came of the turns that a model was asked about.
+/// The model's notes about the turns.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionNotes {
-    /// Each turn that was asked about, with its observations.
+    /// Each requested turn with its observations.
     pub turns: Vec<(usize, Vec<ObservationDraft>)>,
     pub summary: Option<SummaryDraft>,
 }
 
-/// A call is about at most so many turns, and so many bytes of what was said in them. What is larger is asked about in
-/// several calls, and a turn is never divided.
+/// The maximum number of turns, and of bytes said in them, in one call. Larger material is split into several calls;
+/// a turn is never split.
 const MOST_TURNS: usize = 40;
 const MOST_BYTES: usize = 60_000;
 
 impl NotesMaterial {
-    /// The same for one call: its first turns.
+    /// The first turns, as many as fit into one call.
     pub fn first_part(&self) -> Self {
         let mut bytes = 0;
         let mut fitting = 0;
@@ -56,7 +55,7 @@ impl NotesMaterial {
         self.part(0, fitting)
     }
 
-    /// The turns before and after the middle.
+    /// Splits the turns in two halves.
     pub(crate) fn halves(&self) -> [Self; 2] {
         let middle = self.due.len() / 2;
         [self.part(0, middle), self.part(middle, self.due.len())]
@@ -68,13 +67,13 @@ impl NotesMaterial {
         Self { due, wanted, ..self.clone() }
     }
 
-    /// The turns that are asked about.
+    /// The turns to note.
     pub fn asked(&self) -> impl Iterator<Item = (usize, &BatchMaterial)> {
         self.due.iter().filter_map(|turn| Some((*turn, self.session.batches.get(*turn)?)))
     }
 }
 
-/// Bytes of what was said in a turn; of what was done only what speaks to people.
+/// The size of a turn's texts in bytes. Of its actions only texts for people count.
 fn said_bytes(batch: &BatchMaterial) -> usize {
     let said =
         [&batch.prompt, &batch.response].into_iter().flatten().map(|said| said.text.len()).sum::<usize>();

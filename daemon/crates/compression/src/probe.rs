@@ -1,4 +1,4 @@
-//! A little session, to see whether a model keeps to the contract before anybody relies on it.
+//! A small session that tests whether a model fulfils the contract before the user relies on it.
 
 use super::answer::{self, Unusable};
 use super::notes::NotesMaterial;
@@ -10,7 +10,7 @@ use recall_domain::material::{
 };
 use recall_providers::chat::ChatRequest;
 
-/// It takes a few hundred tokens.
+/// The maximum tokens of the material.
 const MOST_TOKENS: u32 = 1_000;
 
 fn session() -> BatchMaterial {
@@ -52,7 +52,7 @@ fn notes() -> NotesMaterial {
     }
 }
 
-/// Asks about the session as about any other.
+/// Creates the same request as for any session.
 pub fn request(unit: Unit) -> ChatRequest {
     match unit {
         Unit::Session => prompt::notes(&condense::notes(&notes(), MOST_TOKENS).text, &notes()),
@@ -60,10 +60,10 @@ pub fn request(unit: Unit) -> ChatRequest {
     }
 }
 
-/// How many observations there are in an answer.
+/// Counts the observations in an answer.
 ///
 /// # Errors
-/// When the answer could not be used after a session either.
+/// The answer could not be used after a real session either.
 pub fn judge(unit: Unit, answer: &str) -> Result<usize, Unusable> {
     match unit {
         Unit::Session => answer::notes(answer, &notes())

@@ -1,8 +1,8 @@
-//! What a model is asked: one contract for all of them.
+//! The requests to models: one contract for all of them.
 //!
-//! Every request stands alone. The material stands in one block that nothing inside can end, and the answer has a
-//! place for knowledge and none for instructions: whatever a tool's output demands, all that can come of it is a note
-//! that is labelled with its origin.
+//! Every request is independent. The material is in one block that nothing inside can close. The answer has fields
+//! for knowledge and none for instructions: whatever a tool's output demands, the only possible result is a note that
+//! is labelled with its origin.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,8 @@ use recall_domain::earlier::MOST_SHOWN;
 use recall_domain::observation::ObservationType;
 use recall_providers::chat::{AnswerForm, ChatRequest};
 
-/// Room for eight observations of the longest kind, and for a model that thinks aloud.
+/// The maximum length of an answer in tokens: enough for eight long observations, and for a model that reasons in its
+/// answer.
 const MOST_OUT: u32 = 4096;
 
 const OBSERVATIONS: &str = "You keep the memory of a software project. You are shown one turn of a coding agent's work: \
@@ -107,17 +108,17 @@ says which, the note's number, as k1; else none. Name the value in the title as 
 
 const ONLY_JSON: &str = "Answer with one JSON object and nothing else, of this shape:";
 
-/// Asks for the observations of a condensed batch.
+/// Requests the observations of a condensed batch.
 pub fn observations(material: &str) -> ChatRequest {
     request(OBSERVATIONS, observations_form(), &format!("<material>\n{material}\n</material>"))
 }
 
-/// Asks for the summary of a condensed session.
+/// Requests the summary of a condensed session.
 pub fn summary(material: &str) -> ChatRequest {
     request(SUMMARY, summary_form(), &format!("<material>\n{material}\n</material>"))
 }
 
-/// Asks for the notes of a condensed session.
+/// Requests the notes of a condensed session.
 pub fn notes(text: &str, material: &NotesMaterial) -> ChatRequest {
     let mut system = NOTES.replace("{most}", &MOST_NOTES.to_string());
     if !material.earlier.is_empty() {
@@ -129,7 +130,7 @@ pub fn notes(text: &str, material: &NotesMaterial) -> ChatRequest {
     request(&system, notes_form(material), &format!("<material>\n{text}\n</material>"))
 }
 
-/// Asks once more, with what was wrong with the answer.
+/// Repeats a request, with the problem of the first answer.
 #[must_use]
 pub fn repair(request: &ChatRequest, answer: &str, problem: &str) -> ChatRequest {
     const MOST_SHOWN: usize = 4_000;
@@ -144,7 +145,7 @@ pub fn repair(request: &ChatRequest, answer: &str, problem: &str) -> ChatRequest
 
 fn request(system: &str, form: AnswerForm, user: &str) -> ChatRequest {
     let shape = serde_json::to_string(&form.schema).unwrap_or_default();
-    // Where the provider enforces the schema this only repeats it; where it does not, it is all there is.
+    // Some providers enforce the schema. For the others, this text is the only description of it.
     let system = format!("{system}\n\n{ONLY_JSON}\n{shape}");
     ChatRequest { system, user: user.to_owned(), form, most_out: MOST_OUT }
 }
@@ -183,7 +184,7 @@ fn notes_form(material: &NotesMaterial) -> AnswerForm {
     AnswerForm { name: "keep_notes", schema: object(parts) }
 }
 
-/// An object with just these fields.
+/// A schema of an object with exactly these fields.
 fn object(fields: serde_json::Map<String, Value>) -> Value {
     let required: Vec<String> = fields.keys().cloned().collect();
     json!({"type": "object", "properties": fields, "required": required, "additionalProperties": false})

@@ -1,12 +1,14 @@
-//! The element form of an answer: `<observation><type>…</type>…</observation>`, as some models write unasked.
+//! Parses the element form of an answer: `<observation><type>…</type>…</observation>`, which some models write
+//! unasked.
 //!
-//! No XML parser: what models write is rarely XML. A tag is searched literally, its content taken as it stands.
+//! It uses no XML parser, because models rarely write valid XML. It searches for tags literally, and takes their
+//! content unchanged.
 
 use serde_json::{Map, Value};
 
 use super::Written;
 
-/// The observations, or `None` where the form is not used at all.
+/// The observations; `None` if the answer does not use this form.
 pub(super) fn observations(answer: &str) -> Option<Vec<Written>> {
     let mut found = Vec::new();
     let mut rest = answer;
@@ -19,7 +21,7 @@ pub(super) fn observations(answer: &str) -> Option<Vec<Written>> {
     (!found.is_empty() || is_empty_list()).then_some(found)
 }
 
-/// The fields of a summary, or `None` where the form is not used.
+/// The fields of a summary; `None` if the answer does not use this form.
 pub(super) fn summary(answer: &str) -> Option<Value> {
     let (body, _) = element(answer, "summary")?;
     let mut object = Map::new();
@@ -46,7 +48,7 @@ fn written(body: &str) -> Written {
     }
 }
 
-/// The first element of this name and what stands behind it.
+/// The content of the first element of this name, and the text after it.
 fn element<'a>(text: &'a str, name: &str) -> Option<(&'a str, &'a str)> {
     let (_, rest) = text.split_once(&format!("<{name}>"))?;
     rest.split_once(&format!("</{name}>"))

@@ -1,9 +1,9 @@
-//! Reads what a model answered, and believes it only as far as the evidence goes.
+//! Parses a model's answer, and accepts it only as far as the evidence supports it.
 //!
-//! Models wrap their JSON in prose and fences, some write elements instead; both are read. What is read must then hold:
-//! a type from the closed list, texts within their lengths, at most eight observations. Files and evidence are not
-//! taken from the model at all but checked against the batch: a file that no step touched is dropped. An earlier note that
-//! it says is replaced is only believed as far as [`recall_domain::earlier`] goes.
+//! Models wrap their JSON in prose and fences, and some write elements instead; both are parsed. The result must be
+//! valid: a type from the closed list, texts within their lengths, at most eight observations. Files and evidence
+//! from the model are checked against the batch: a file that no step touched is dropped. A claim that an earlier note
+//! is replaced is checked by [`recall_domain::earlier`].
 
 mod elements;
 mod notes;
@@ -23,7 +23,7 @@ pub use notes::{MOST_NOTES, notes};
 
 pub(crate) const MOST_OBSERVATIONS: usize = 8;
 /// Lengths in characters.
-/// A longer title is no title; one over [`wording::LONGEST_TITLE`] is cut, and goes on in the narrative.
+/// A longer title is rejected. One longer than [`wording::LONGEST_TITLE`] is cut, and continues in the narrative.
 const LONGEST_WRITTEN_TITLE: usize = 240;
 const LONGEST_SUBTITLE: usize = 240;
 const LONGEST_NARRATIVE: usize = 4_000;
@@ -33,15 +33,15 @@ const LONGEST_FIELD: usize = 2_000;
 const MOST_FACTS: usize = 16;
 const MOST_CONCEPTS: usize = 8;
 
-/// What is wrong with an answer, in words for the model that gave it.
+/// The problem with an answer, as a text for the model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unusable(pub String);
 
-/// The observations in an answer. An empty list is an answer.
+/// Parses the observations of an answer. The list may be empty.
 ///
 /// # Errors
-/// When there is none to be found in it, or one does not hold.
+/// The answer has no such list, or one of its observations is invalid.
 pub fn observations(answer: &str, batch: &BatchMaterial) -> Result<Vec<ObservationDraft>, Unusable> {
     let object = first_object(answer, "observations");
     let written = written(answer, object.as_ref(), MOST_OBSERVATIONS)?;
@@ -57,7 +57,7 @@ pub fn observations(answer: &str, batch: &BatchMaterial) -> Result<Vec<Observati
         .collect()
 }
 
-/// The observations as they are written in an answer, whatever stands around them.
+/// Finds the observations in an answer, whatever surrounds them.
 fn written(answer: &str, object: Option<&Value>, most: usize) -> Result<Vec<Written>, Unusable> {
     let written: Vec<Written> = match object {
         Some(object) => {
@@ -74,10 +74,10 @@ fn written(answer: &str, object: Option<&Value>, most: usize) -> Result<Vec<Writ
     Ok(written)
 }
 
-/// The summary in an answer. `None`: the model found nothing to say.
+/// Parses the summary of an answer. Returns `None` if the model found nothing to summarise.
 ///
 /// # Errors
-/// As for [`observations`].
+/// See [`observations`].
 pub fn summary(answer: &str) -> Result<Option<SummaryDraft>, Unusable> {
     let object = first_object(answer, "title")
         .or_else(|| elements::summary(answer))
@@ -90,11 +90,11 @@ fn summary_of(object: &Value) -> Result<Option<SummaryDraft>, Unusable> {
         let text = match object.get(name) {
             None | Some(Value::Null) => String::new(),
             Some(Value::String(text)) => text.trim().to_owned(),
-            // Some models like lists better.
+            // Some models prefer lists.
             Some(Value::Array(list)) => {
                 list.iter().filter_map(Value::as_str).map(str::trim).collect::<Vec<_>>().join("; ")
             }
-            Some(_) => return Err(Unusable(format!("`{name}` is no text"))),
+            Some(_) => return Err(Unusable(format!("`{name}` is not a text"))),
         };
         within(name, &text, LONGEST_FIELD).map(|()| text)
     };
@@ -115,14 +115,14 @@ fn summary_of(object: &Value) -> Result<Option<SummaryDraft>, Unusable> {
         return Err(Unusable("`title` is empty".to_owned()));
     }
     let title = wording::clean_title(&draft.title).map_or_else(|| draft.title.clone(), |title| title.text);
-    // What was learned is not told again as done.
+    // Do not repeat as learned what is listed as completed.
     let learned = sentences_not_in(&draft.learned, &draft.completed);
     Ok(Some(SummaryDraft { title, learned, ..draft }))
 }
 
-/// The first JSON object in a text that has this key, whatever stands around it.
+/// Finds the first JSON object in a text that has this key, whatever surrounds it.
 fn first_object(text: &str, key: &str) -> Option<Value> {
-    // Beginnings that cost a look each, so that a hostile answer costs no more than a long one.
+    // Limits the attempts, so that a hostile answer costs no more than a long one.
     const MOST_BEGINNINGS: usize = 64;
     text.match_indices('{').take(MOST_BEGINNINGS).find_map(|(at, _)| {
         let mut values = serde_json::Deserializer::from_str(text.get(at..)?).into_iter::<Value>();
@@ -130,7 +130,7 @@ fn first_object(text: &str, key: &str) -> Option<Value> {
     })
 }
 
-/// An observation as a model writes it.
+/// An observation as the model wrote it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Written {
@@ -146,14 +146,14 @@ struct Written {
     importance: Option<f64>,
     /// Numbers of steps.
     evidence: Vec<f64>,
-    /// An earlier note's handle.
+    /// The handle of an earlier note.
     replaces: Option<String>,
-    /// The number of the turn that it is about, where several were shown.
+    /// The number of its turn, if several were shown.
     turn: Option<f64>,
 }
 
 impl Written {
-    /// What is never an observation is none because a model wrote it.
+    /// Whether it may become an observation. Some texts never do, even if a model wrote them.
     fn may_be_one(&self) -> bool {
         let title = self.title.trim();
         title.is_empty() || wording::never(title, SourceKind::Answer, Within::Earlier).is_none()
@@ -196,10 +196,10 @@ impl Written {
             files_read: evidence.of_read(&self.files_read, &files_modified),
             evidence: evidence.events(&self.evidence, &files_modified),
             files_modified,
-            // Out of range says no less than in range.
+            // A value out of range is clamped, not rejected.
             importance: Importance::clamped(self.importance.map_or(5, |value| value.round() as i64)),
         };
-        // A handle that was not given, or that does not fit, is as good as none.
+        // An unknown or unsuitable handle is ignored.
         let handle = self.replaces.as_deref().map(str::trim).unwrap_or_default();
         let mut named = earlier.iter().enumerate().filter(|(at, _)| condense::handle(*at) == handle);
         if let (None, Some((_, earlier))) = (&draft.subject, named.next()) {
@@ -209,7 +209,7 @@ impl Written {
     }
 }
 
-/// The sentences of a field that another one does not hold.
+/// The sentences of a field that another field lacks.
 fn sentences_not_in(field: &str, other: &str) -> String {
     let sentences: Vec<&str> = field.split_inclusive(['.', ';', '\n']).map(str::trim).collect();
     if wording::without_repeats(&sentences, &[other]).len() == sentences.len() {
@@ -220,7 +220,7 @@ fn sentences_not_in(field: &str, other: &str) -> String {
     kept.copied().collect::<Vec<_>>().join(" ")
 }
 
-/// Trims each, drops empty ones, and takes no more than `most`.
+/// Trims texts, drops empty ones, and keeps at most `most`.
 fn lines(name: &str, texts: Vec<String>, most: usize, longest: usize) -> Result<Vec<String>, Unusable> {
     let texts: Vec<String> =
         texts.iter().map(|text| one_line(text)).filter(|text| !text.is_empty()).take(most).collect();
@@ -240,9 +240,9 @@ fn shown(text: &str) -> String {
     text.chars().take(40).collect()
 }
 
-/// What a batch can bear witness to.
+/// The facts of a batch against which an answer is checked.
 struct Evidence {
-    /// In order; the step's number less one is its place.
+    /// Event ids in order; a step's position is its number minus one.
     steps: Vec<EventId>,
     said: Vec<EventId>,
     read: Vec<(String, EventId)>,
@@ -276,17 +276,18 @@ impl Evidence {
         known(named, &self.modified)
     }
 
-    /// A file that was changed, too, is listed there.
+    /// Named files that were only read. A changed file is listed among the modified ones.
     fn of_read(&self, named: &[String], modified: &[String]) -> Vec<String> {
         let mut read = known(named, &self.read);
         read.retain(|path| !modified.contains(path));
         read
     }
 
-    /// The named steps, the changes of the named files, and what was said. Never empty where there is anything.
+    /// The events of the named steps, of the changes of the named files, and of the prompt and answer. Not empty
+    /// unless the batch has no events.
     fn events(&self, named: &[f64], modified: &[String]) -> Vec<EventId> {
         let steps = named.iter().filter(|number| **number >= 1.0).filter_map(|number| {
-            // A number that is no step's finds nothing.
+            // An invalid number finds nothing.
             self.steps.get(*number as usize - 1).copied()
         });
         let changes =
@@ -301,7 +302,7 @@ impl Evidence {
     }
 }
 
-/// The named files that are known, under their known names: models shorten paths.
+/// Maps named files to known paths, because models shorten paths.
 fn known(named: &[String], files: &[(String, EventId)]) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for name in named.iter().map(|name| name.trim().trim_start_matches("./")).filter(|name| !name.is_empty())

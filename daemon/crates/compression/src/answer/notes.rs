@@ -1,6 +1,6 @@
-//! The notes of a session in an answer: observations, each with its turn, and the summary.
+//! Parses the notes of a session: observations, each with its turn, and the summary.
 //!
-//! Of the files and the evidence nothing is taken from the model. They are those of the turn that its text names.
+//! Files and evidence are never taken from the model. They come from the turn to which a note belongs.
 
 use std::collections::HashSet;
 
@@ -11,13 +11,13 @@ use crate::wording;
 use recall_domain::material::BatchMaterial;
 use recall_domain::observation::{ObservationDraft, ObservationType};
 
-/// Observations of the turns of one call.
+/// The maximum number of observations from one call.
 pub const MOST_NOTES: usize = 12;
 
-/// The notes in an answer. Each turn that was asked about is in them, with or without observations.
+/// Parses the notes of an answer. The result lists each requested turn, with or without observations.
 ///
 /// # Errors
-/// When there are none to be found in it, or one does not hold.
+/// The answer has no notes, or one of them is invalid.
 pub fn notes(answer: &str, material: &NotesMaterial) -> Result<SessionNotes, Unusable> {
     let object = first_object(answer, "observations");
     let written = written(answer, object.as_ref(), MOST_NOTES)?;
@@ -48,14 +48,14 @@ pub fn notes(answer: &str, material: &NotesMaterial) -> Result<SessionNotes, Unu
     Ok(SessionNotes { turns, summary })
 }
 
-/// What is open stands in the summary. It is an observation only if it says more than that it is open.
+/// Whether the summary already contains it. An open task is an observation only if it says more than that it is open.
 fn is_told_by_summary(draft: &ObservationDraft) -> bool {
     let body: Vec<&str> = std::iter::once(&draft.narrative).chain(&draft.facts).map(String::as_str).collect();
     draft.kind == ObservationType::NextStep
         && wording::without_repeats(&body, &[draft.title.as_str()]).is_empty()
 }
 
-/// The turn that an observation says it is about, if it was asked about; else the one with most of its words.
+/// The turn that an observation names, if it was requested; otherwise the turn that shares most of its words.
 fn turn_of<'a>(one: &Written, material: &'a NotesMaterial) -> Option<(usize, &'a BatchMaterial)> {
     let named = one.turn.filter(|turn| *turn >= 1.0).map(|turn| turn as usize - 1);
     if let Some(asked) = material.asked().find(|(turn, _)| Some(*turn) == named) {

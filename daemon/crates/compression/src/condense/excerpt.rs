@@ -1,17 +1,17 @@
-//! Head and tail of a long text, with a mark between them that says how much is missing.
+//! The head and tail of a long text, with a mark between them that shows how much is missing.
 
 use crate::Cuts;
 
-/// Makes excerpts and counts what they leave out.
+/// Makes excerpts, and counts what they omit.
 #[derive(Debug, Default)]
 pub(super) struct Excerpts {
     pub(super) cuts: Cuts,
 }
 
 impl Excerpts {
-    /// A text in at most about `most` bytes: three fifths of it from its beginning, the rest from its end.
+    /// Shortens a text to about `most` bytes: three fifths from its beginning, the rest from its end.
     pub(super) fn of(&mut self, text: &str, most: usize) -> String {
-        // The first line keeps its indentation: in a difference it is the sign.
+        // The first line keeps its indentation, which in a diff is the sign.
         let text = text.trim_start_matches('\n').trim_end();
         self.cuts.bytes += text.len() as u64;
         if text.len() <= most {
@@ -27,14 +27,14 @@ impl Excerpts {
         format!("{}\n[… {size} left out …]\n{}", beginning.trim_end(), end.trim_start())
     }
 
-    /// Counts a text that was told before.
+    /// Counts a repeated text.
     pub(super) fn repeated(&mut self, bytes: usize) {
         self.cuts.repeated += 1;
         self.cuts.bytes += bytes as u64;
     }
 }
 
-/// The last line's end before `at`, or the last character's if that would lose more than a third.
+/// The end of the last line before `at`, or of the last character if a line break would lose more than a third.
 fn back_to_break(text: &str, at: usize) -> usize {
     let at = text.floor_char_boundary(at);
     let line = text.get(..at).and_then(|head| head.rfind('\n'));

@@ -1,9 +1,9 @@
-//! Makes a batch's material fit a model's budget, the same way each time.
+//! Reduces a batch's material to a model's budget, deterministically.
 //!
-//! What was told before is not told again, edits are told as differences, long texts by head and tail, and errors whole
-//! as long as that is possible. Nothing disappears silently: where something is missing, a mark says how much. The
-//! first [`Measures`] that fit are taken, from generous to strict; when the strictest do not, steps in the middle are
-//! left out, for a turn's goal stands at its beginning and its outcome at its end.
+//! Repeated texts are included once, edits become differences, long texts are reduced to head and tail, and errors
+//! stay complete as long as possible. Nothing disappears silently: a mark shows how much is missing. The first
+//! [`Measures`] that fit are used, from generous to strict. If even the strictest do not fit, steps in the middle are
+//! dropped, because a turn's goal is at its beginning and its outcome at its end.
 
 mod excerpt;
 mod notes;
@@ -16,14 +16,14 @@ use recall_domain::material::{BatchMaterial, BatchSource, SessionMaterial};
 use recall_domain::tokens;
 use step::StepWriter;
 
-/// A material as a model reads it.
+/// Condensed material, as the model reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condensed {
     pub text: String,
     pub cuts: Cuts,
 }
 
-/// Bytes that one text of each sort may take.
+/// The maximum bytes of one text, by sort of text.
 #[derive(Clone, Copy, Debug)]
 struct Measures {
     said: usize,
@@ -42,7 +42,7 @@ const MEASURES: [Measures; 5] = [
     Measures { said: 2_000, answer: 3_000, before: 200, error: 1_500, output: 160, edit: 240 },
 ];
 
-/// A batch in at most about so many tokens.
+/// Condenses a batch to about `budget` tokens.
 pub fn batch(material: &BatchMaterial, budget: u32) -> Condensed {
     fitted(
         budget,
@@ -51,11 +51,11 @@ pub fn batch(material: &BatchMaterial, budget: u32) -> Condensed {
     )
 }
 
-/// A session in at most about so many tokens: what was asked and answered, and what was touched in between.
+/// Condenses a session to about `budget` tokens: requests, answers, and what was touched in between.
 pub fn session(material: &SessionMaterial, budget: u32) -> Condensed {
     let whole = |measures: &Measures| turns(&material.batches, measures);
     fitted(budget, whole, |measures, budget| {
-        // The middle of a very long session is left out, for the reason that steps are.
+        // The middle of a very long session is dropped, for the same reason as steps.
         let mut kept = material.batches.len();
         loop {
             kept = kept * 3 / 4;
@@ -75,7 +75,7 @@ pub fn session(material: &SessionMaterial, budget: u32) -> Condensed {
     })
 }
 
-/// The first measures that fit, or what is left where none does.
+/// Uses the first measures that fit, or the shortest form if none does.
 fn fitted(
     budget: u32,
     whole: impl Fn(&Measures) -> Condensed,
@@ -92,7 +92,7 @@ fn fitted(
     sealed(shortest(strictest, budget))
 }
 
-/// Nothing in the material can end the block in which it stands.
+/// Makes sure that no text can close the block that contains it.
 fn sealed(mut condensed: Condensed) -> Condensed {
     if condensed.text.contains("</material") {
         condensed.text = condensed.text.replace("</material", "<\\/material");
@@ -112,7 +112,7 @@ fn steps(material: &BatchMaterial, measures: &Measures, excerpts: &mut Excerpts)
     material.steps.iter().enumerate().map(|(at, step)| teller.tell(at + 1, step, excerpts)).collect()
 }
 
-/// The strictest measures, and only as many steps from both ends as fit.
+/// Applies the strictest measures, and keeps as many steps from both ends as fit.
 fn shortest(material: &BatchMaterial, measures: &Measures, budget: u32) -> Condensed {
     let mut excerpts = Excerpts::default();
     let steps = steps(material, measures, &mut excerpts);
@@ -139,12 +139,12 @@ fn shortest(material: &BatchMaterial, measures: &Measures, budget: u32) -> Conde
     framed(material, measures, &kept, excerpts)
 }
 
-/// What an earlier note is called, by its place in [`BatchMaterial::earlier`].
+/// The handle of an earlier note, from its position in [`BatchMaterial::earlier`].
 pub fn handle(at: usize) -> String {
     format!("k{}", at + 1)
 }
 
-/// The steps between what was asked and what was answered.
+/// Places the steps between the request and the answer.
 fn framed(
     material: &BatchMaterial,
     measures: &Measures,
@@ -193,7 +193,7 @@ fn context_request(source: BatchSource) -> &'static str {
     }
 }
 
-/// The turns of a session without what was read and printed.
+/// The turns of a session, without file contents and output.
 fn turns(batches: &[BatchMaterial], measures: &Measures) -> Condensed {
     let mut excerpts = Excerpts::default();
     let mut text = String::new();

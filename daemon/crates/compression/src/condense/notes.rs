@@ -1,7 +1,8 @@
-//! A session for one call of a model: what was asked, answered, decided and written for others, turn by turn, without
-//! what was read and printed.
+//! A session for one call of a model: requests, answers, decisions and texts written for others, turn by turn,
+//! without file contents and output.
 //!
-//! Its sentences are those that [`salience`] finds. Where they do not all fit, the most
+//! [`salience`] selects the sentences. If they do not all fit, the most salient ones are kept, and marks show the
+//! gaps.
 //! salient ones are kept, and a mark says where some are missing.
 
 use super::{Condensed, Excerpts, handle, sealed};
@@ -12,19 +13,19 @@ use recall_domain::ids::EventId;
 use recall_domain::material::{Action, BatchMaterial, BatchSource, CallOutcome, Step};
 use recall_domain::tokens;
 
-/// A session is sent whole up to so many tokens. Of what goes beyond, this share is sent.
+/// A session up to this many tokens is sent whole. Of the excess, only this share is sent.
 const SENT_WHOLE: u32 = 1_600;
 const SHARE_BEYOND: f64 = 0.35;
-/// Characters of a sentence, of a request's first one, and of a turn that was noted before.
+/// Maximum characters: of a sentence, of a request's first sentence, and of a turn noted before.
 const LONGEST_LINE: usize = 500;
 const LONGEST_REQUEST: usize = 400;
 const LONGEST_BEFORE: usize = 160;
-/// Of turns that were noted before, only the latest are mentioned.
+/// Only the latest turns noted before are mentioned.
 const MOST_BEFORE: usize = 8;
 const MOST_TITLES: usize = 16;
 const MOST_FILES: usize = 6;
 
-/// How much a line matters where it is not only a matter of salience: from what a session is about to what helps.
+/// Ranks of lines for which salience alone does not decide, from essential to helpful.
 const REQUEST: f64 = 20.0;
 const VERDICT: f64 = 12.0;
 const ANSWERED: f64 = 8.0;
@@ -32,7 +33,7 @@ const CURED: f64 = 2.0;
 const FILES: f64 = 1.5;
 const OPEN: f64 = 1.0;
 
-/// The lines of one text under their label.
+/// The lines of one text, and their label.
 struct Group {
     label: String,
     lines: Vec<Line>,
@@ -48,7 +49,7 @@ struct Turn {
     groups: Vec<Group>,
 }
 
-/// The turns in at most about so many tokens, and fewer where they say little.
+/// Condenses the turns to about `budget` tokens, and to less if they contain little of interest.
 pub fn notes(material: &NotesMaterial, budget: u32) -> Condensed {
     let frame = frame(material);
     let turns = turns(material);
@@ -68,7 +69,7 @@ pub fn notes(material: &NotesMaterial, budget: u32) -> Condensed {
     if size <= budget {
         return sealed(Condensed { text: whole, cuts: excerpts.cuts });
     }
-    // The most lines that fit; with none there is a heading for each turn.
+    // The most lines that fit. Without any, each turn is a heading.
     let fits = |kept: usize| {
         let least = kept.checked_sub(1).and_then(|last| ranks.get(last)).copied().unwrap_or(f64::MAX);
         let text = rendered(&frame, &turns, least);
@@ -84,7 +85,7 @@ pub fn notes(material: &NotesMaterial, budget: u32) -> Condensed {
     sealed(Condensed { text, cuts: excerpts.cuts })
 }
 
-/// What stands before the turns: what is noted already, and notes that may have become wrong.
+/// The text before the turns: existing notes, and notes that may be outdated.
 fn frame(material: &NotesMaterial) -> String {
     let mut text = String::new();
     let first = material.due.first().copied().unwrap_or_default();
@@ -133,7 +134,7 @@ fn told(turn: usize, batch: &BatchMaterial, session: &[BatchMaterial], salience:
         let Some(label) = label(source.kind, batch) else { continue };
         let step = source.events.first().and_then(|event| step_of(batch, *event));
         if let Some(Step { action: Action::Plan { .. }, .. }) = step {
-            // Told with the verdict.
+            // Included with the verdict.
             continue;
         }
         let lines: Vec<Line> = source
@@ -171,7 +172,8 @@ fn told(turn: usize, batch: &BatchMaterial, session: &[BatchMaterial], salience:
     Turn { heading: format!("# Turn {}", turn + 1), groups }
 }
 
-/// `None`: it is not told. What agents write for themselves, or into files, is in the answer where it matters.
+/// The label of a source's text. `None` if it is not sent: agents' own files and comments matter only as far as the
+/// answer mentions them.
 fn label(kind: SourceKind, batch: &BatchMaterial) -> Option<&'static str> {
     Some(match kind {
         SourceKind::Prompt | SourceKind::PlanPrompt if batch.source == BatchSource::Queued => {
@@ -191,7 +193,7 @@ fn label(kind: SourceKind, batch: &BatchMaterial) -> Option<&'static str> {
     })
 }
 
-/// What a line is worth besides its salience.
+/// What is added to a line's salience.
 fn bonus(kind: SourceKind, place: usize, text: &str) -> f64 {
     let of_kind = match kind {
         SourceKind::Prompt if place == 0 => REQUEST,
@@ -206,7 +208,7 @@ fn bonus(kind: SourceKind, place: usize, text: &str) -> f64 {
     of_kind + if wording::is_left(text) { OPEN } else { 0.0 }
 }
 
-/// What the user said to a plan or a call, where that is known.
+/// The user's verdict on a plan or a call, if known.
 fn verdict(step: &Step, salience: &Salience<'_>) -> Option<Group> {
     let refusal = match &step.outcome {
         CallOutcome::Done => None,
@@ -277,7 +279,7 @@ fn passes_later(failed: &Step, later: &[BatchMaterial]) -> bool {
     })
 }
 
-/// Lines with at least this rank, each group under its label.
+/// Renders the lines with at least this rank, each group under its label.
 fn rendered(frame: &str, turns: &[Turn], least: f64) -> String {
     let mut text = frame.to_owned();
     for turn in turns {
@@ -300,7 +302,7 @@ fn rendered(frame: &str, turns: &[Turn], least: f64) -> String {
     text
 }
 
-/// On one line, with a mark where something is missing.
+/// Shortens a text to one line, with a mark where something is missing.
 fn cut(text: &str, most: usize) -> String {
     let text = plain(text);
     match text.char_indices().nth(most) {
@@ -426,7 +428,7 @@ mod tests {
         assert!(notes(&part, 6_000).text.contains("[The session goes on after these turns.]"));
         let rest = NotesMaterial { due: vec![4], ..material }.first_part();
         assert_eq!((rest.due.as_slice(), rest.wanted), ([4].as_slice(), Wanted::WithSummary));
-        // One turn is never divided, however long it is.
+        // A turn is never split, however long it is.
         let huge = BatchMaterial { prompt: said(1, &"x".repeat(250_000)), ..BatchMaterial::default() };
         assert_eq!(session(vec![huge; 2]).first_part().due, [0]);
     }

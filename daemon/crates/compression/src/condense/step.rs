@@ -1,4 +1,4 @@
-//! One step of the agent in a few lines.
+//! Describes a step of the agent in a few lines.
 
 use std::collections::HashMap;
 
@@ -8,14 +8,15 @@ use super::Measures;
 use super::excerpt::Excerpts;
 use recall_domain::material::{Action, BatchMaterial, CallOutcome, Change, ProjectFolder, Step, WriteKind};
 
-/// Larger texts are told by what was and what is: finding their difference costs more than it says.
+/// The maximum size in bytes of texts to compare. Larger ones are shown as before and after, because computing their
+/// difference costs too much.
 const MOST_TO_COMPARE: usize = 64 * 1024;
 
-/// Tells steps in order and remembers what it has told.
+/// Describes steps in order, and remembers which texts it has included.
 pub(super) struct StepWriter<'a> {
     folder: ProjectFolder<'a>,
     measures: &'a Measures,
-    /// What was told, and in which step.
+    /// The included texts, with the number of their step.
     told: HashMap<(String, String), usize>,
 }
 
@@ -24,7 +25,7 @@ impl<'a> StepWriter<'a> {
         Self { folder, measures, told: HashMap::new() }
     }
 
-    /// The step under its number, ending with a line break. A repeated read is nothing but its number's line.
+    /// Describes a step under its number, ending with a line break. A repeated read is only a line with the number.
     pub(super) fn tell(&mut self, number: usize, step: &Step, excerpts: &mut Excerpts) -> String {
         let who = step.subagent.as_ref().map_or("", |_| " (subagent)");
         let mut text = format!("[{number}]{who} {}", self.deed(number, step, excerpts));
@@ -113,7 +114,7 @@ impl<'a> StepWriter<'a> {
         }
     }
 
-    /// What came of it, on lines of its own; told once.
+    /// The step's output on separate lines. A repeated output is included once.
     fn output(&mut self, number: usize, of: &str, output: &str, excerpts: &mut Excerpts) -> String {
         let output = output.trim();
         if output.is_empty() {
@@ -128,7 +129,7 @@ impl<'a> StepWriter<'a> {
         }
     }
 
-    /// In which step the same was told before.
+    /// Returns the step that already included the same text.
     fn earlier(&mut self, number: usize, kind: &str, text: &str) -> Option<usize> {
         let first = *self.told.entry((kind.to_owned(), text.to_owned())).or_insert(number);
         (first != number).then_some(first)
@@ -139,7 +140,7 @@ impl<'a> StepWriter<'a> {
     }
 }
 
-/// What was changed, as lines that went and lines that came.
+/// Describes a change as removed and added lines.
 fn difference(change: &Change) -> String {
     if change.before.len() + change.after.len() > MOST_TO_COMPARE {
         return format!("- {}\n+ {}\n", change.before, change.after);
@@ -161,7 +162,7 @@ fn difference(change: &Change) -> String {
     text
 }
 
-/// What a turn did, in three lines at most: files changed, commands that failed, questions that the user answered.
+/// Summarises a turn's work in at most three lines: changed files, failed commands, questions that the user answered.
 pub(super) fn deeds(batch: &BatchMaterial) -> String {
     const MOST: usize = 8;
     let mut files: Vec<String> = Vec::new();

@@ -1,5 +1,5 @@
-//! Remembers what batches told when they ended. A session is drafted anew after its turns, but most of its batches stay
-//! as they are, and to judge one takes longer than to recognise it.
+//! A cache of batches' provisional observations. A session is drafted again after each turn, while most of its
+//! batches stay the same, and judging a batch takes longer than looking it up.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
@@ -8,33 +8,33 @@ use std::sync::{Arc, Mutex, PoisonError};
 use recall_domain::material::BatchMaterial;
 use recall_domain::observation::ObservationDraft;
 
-/// Batches of a few long sessions. Beyond this the cache begins anew.
+/// The maximum number of cached batches, enough for a few long sessions. When it is reached, the cache is cleared.
 const MOST: usize = 512;
 
-/// Why an observation is among those of a session.
+/// Why an observation is part of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// It is chosen among all, or told by rule.
+    /// The session selected it, or a rule added it.
     Chosen,
-    /// Its batch told it when it ended, and the session would not.
+    /// Its batch reported it when it ended, and the session would not have.
     Left,
 }
 
 pub(super) type Announcement = Vec<(Standing, ObservationDraft)>;
 
-/// Cheap to clone; clones share what they know. Whatever it knows, the result is the same.
+/// A shared cache; clones share its content. It never changes a result.
 #[derive(Clone, Default)]
 pub struct Announced(Arc<Known>);
 
 #[derive(Default)]
 struct Known {
-    /// Its keys are random, so that nobody can write two batches that are taken for one.
+    /// Keyed randomly, so that nobody can craft two batches with the same hash.
     hashes: RandomState,
     told: Mutex<HashMap<u64, Announcement>>,
 }
 
 impl Announced {
-    /// What `batch` told, made by `make` unless that is known.
+    /// The cached result for `batch`; `make` computes a missing one.
     pub(super) fn of(
         &self,
         batch: &BatchMaterial,
@@ -54,7 +54,7 @@ impl Announced {
         made
     }
 
-    /// Of all that the drafts depend on. Earlier statements are for models alone.
+    /// A hash of everything that affects the drafts. Earlier statements do not, because only models use them.
     fn hash(&self, batch: &BatchMaterial) -> u64 {
         let BatchMaterial {
             prompt_number,

@@ -1,4 +1,5 @@
-//! Makes drafts of what is told: with the files that it names, the events that it rests on and its importance.
+//! Creates drafts from selected statements: with the files that they name, the events that support them, and an
+//! importance.
 
 use super::SessionDraft;
 use super::announced::{Announced, Announcement, Standing};
@@ -15,28 +16,29 @@ use recall_domain::observation::{Importance, ObservationDraft, ObservationType, 
 use recall_domain::subject;
 use recall_domain::thread::{MOST_OF_IT, ThreadWords};
 
-/// The importance of what is barely worth telling, and what worth adds. The best of a small session is still of note.
+/// The importance of the least valuable statement, and the range that its value adds. Even in a small session the
+/// best statement is notable.
 const LEAST: f64 = 5.0;
 const BY_WORTH: f64 = 1.6;
 
-/// Characters of an unanswered prompt in the summary.
+/// Maximum characters of an unanswered prompt in the summary.
 const OPEN_PROMPT: usize = 200;
 
-/// Observations of one batch.
+/// The maximum number of observations of one batch.
 pub(super) const MOST: usize = 8;
 
-/// A title or a sentence says what was overtaken if so much of its words is in it, in percent.
+/// The share of words, in percent, from which a title or a sentence counts as repeating an overtaken statement.
 const OVERTAKEN: usize = 80;
 
-/// What the whole session would not have told is of less importance than what it tells.
+/// How much less important an observation is if the session would not have selected it.
 const LEFT: i64 = 3;
 
-/// The drafts of each batch of a session. What a batch told when it ended stays, unless another batch says most of it.
+/// Drafts each batch of a session. Provisional observations stay, unless another batch repeats most of their words.
 pub fn of_session(batches: &[BatchMaterial], extent: Extent, weights: &Weights) -> SessionDraft {
     of_session_beside(batches, extent, weights, &Announced::default())
 }
 
-/// As [`of_session`]; what the batches told may be known already.
+/// Like [`of_session`], with a cache of provisional observations.
 pub(super) fn of_session_beside(
     batches: &[BatchMaterial],
     extent: Extent,
@@ -71,12 +73,12 @@ pub(super) fn of_session_beside(
     SessionDraft { summary: with_open_prompt(told.summary, batches), batches: drafts.collect() }
 }
 
-/// The summary of a session alone.
+/// Only the summary of a session.
 pub(super) fn summary_of(batches: &[BatchMaterial], weights: &Weights) -> Option<SummaryDraft> {
     with_open_prompt(Salience::of(batches, weights).session().summary, batches)
 }
 
-/// What a batch told when it ended.
+/// The provisional observations of a batch.
 pub(super) fn announced(batch: &BatchMaterial, weights: &Weights) -> Announcement {
     let by_rule = by_rule(batch).len();
     let standing = |(number, draft): (usize, ObservationDraft)| match number < by_rule {
@@ -86,8 +88,8 @@ pub(super) fn announced(batch: &BatchMaterial, weights: &Weights) -> Announcemen
     of_batch(batch, weights).into_iter().enumerate().map(standing).collect()
 }
 
-/// Puts what a later turn says in the place of what a batch told, and takes it out of the bodies of others. What has no words for
-/// the later statement keeps its own: nothing that was told vanishes.
+/// Replaces overtaken statements with later ones, and removes them from the bodies of others. A statement without a
+/// wording for its replacement keeps its own, so nothing disappears.
 fn replace(drafts: &mut [Announcement], overtaken: Overtaken, batches: &[BatchMaterial]) {
     let of = ThreadWords::of([overtaken.text.as_str()]);
     let says_it = |text: &str| {
@@ -125,7 +127,7 @@ fn replace(drafts: &mut [Announcement], overtaken: Overtaken, batches: &[BatchMa
     }
 }
 
-/// Adds what the session chose of a batch. What the batch told in other words keeps these words.
+/// Adds an observation that the session selected. If the batch already reported it in other words, those words stay.
 fn choose(drafts: &mut Vec<(Standing, ObservationDraft)>, chosen: ObservationDraft) {
     let of = words_of(&chosen);
     let says_it = |(standing, told): &(Standing, ObservationDraft)| {
@@ -141,8 +143,8 @@ fn choose(drafts: &mut Vec<(Standing, ObservationDraft)>, chosen: ObservationDra
     }
 }
 
-/// Lets the other batches take over what they say most of. A session's choice says a thing once, so only what it would not
-/// have told goes.
+/// Removes observations that other batches repeat. The session's selection has no repetitions, so only observations
+/// that it would not have selected are removed.
 fn hand_over(drafts: &mut [Vec<(Standing, ObservationDraft)>], batch: usize) {
     let Some(own) = drafts.get_mut(batch).map(std::mem::take) else { return };
     let mut kept = Vec::new();
@@ -173,7 +175,7 @@ fn words_of(draft: &ObservationDraft) -> ThreadWords {
     ThreadWords::of(texts.map(String::as_str))
 }
 
-/// Adds the last prompt to what is open if nothing answered it.
+/// Adds the last prompt to the open items if nothing answered it.
 fn with_open_prompt(summary: Option<SummaryDraft>, batches: &[BatchMaterial]) -> Option<SummaryDraft> {
     let last = batches.iter().rev().find(|batch| batch.source == BatchSource::User);
     let asked = last.filter(|batch| batch.response.is_none()).and_then(|batch| batch.prompt.as_ref());
@@ -190,7 +192,7 @@ fn with_open_prompt(summary: Option<SummaryDraft>, batches: &[BatchMaterial]) ->
     Some(summary)
 }
 
-/// The drafts of a single batch: those told by rule, then the others, best first.
+/// The drafts of a single batch: those made by rule, then the others, best first.
 pub(super) fn of_batch(batch: &BatchMaterial, weights: &Weights) -> Vec<ObservationDraft> {
     let before = batch.previous_response.as_deref().unwrap_or_default();
     let told = Salience::of([batch], weights).observations(before);
@@ -198,13 +200,13 @@ pub(super) fn of_batch(batch: &BatchMaterial, weights: &Weights) -> Vec<Observat
     by_rule(batch).into_iter().chain(told).take(MOST).collect()
 }
 
-/// Wishes, rejected calls, and checks left failing. Whether a check passes later is settled by the batch in which it does.
+/// Preferences, rejected calls, and failing checks. A later batch in which the check passes settles it.
 fn by_rule(batch: &BatchMaterial) -> Vec<ObservationDraft> {
     let said = prompts::of_batch(batch).into_iter().chain(incidents::rejections(batch));
     said.chain(incidents::left_failing(batch)).collect()
 }
 
-/// Each with its importance: what it is worth, and less than the one before it.
+/// Assigns each statement its importance, by its value, and less than the one before it.
 fn ranked(told: Vec<ChosenNote>) -> impl Iterator<Item = (ChosenNote, Importance)> {
     let mut most = 10;
     told.into_iter().map(move |told| {

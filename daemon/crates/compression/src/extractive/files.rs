@@ -1,29 +1,29 @@
-//! The files of a batch, from its tool calls: paths relative to the project's folder.
+//! The files of a batch, from its tool calls, with paths relative to the project's folder.
 
 use recall_domain::ids::EventId;
 use recall_domain::material::{Action, BatchMaterial, CallOutcome};
 
-/// More files than these say less about an observation, not more.
+/// A longer list would say less about an observation, not more.
 const MOST_MODIFIED: usize = 2;
 const MOST_READ: usize = 1;
 
-/// What the calls of a batch touched, each path once, in order.
+/// The files that the calls of a batch touched, each once, in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TouchedFiles {
     modified: Vec<(String, EventId)>,
     read: Vec<(String, EventId)>,
 }
 
-/// What an observation is about.
+/// What an observation describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum About {
     /// Work on files, named or not.
     WorkKind,
-    /// Something that is so.
+    /// A fact.
     Knowledge,
 }
 
-/// The files that belong to one observation, and the calls that changed them.
+/// The files of one observation, and the calls that changed them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NamedFiles {
     pub(crate) modified: Vec<String>,
@@ -40,7 +40,7 @@ impl TouchedFiles {
                     (path, &mut files.modified)
                 }
                 (Action::Read { path }, CallOutcome::Done) => (path, &mut files.read),
-                // A change that the user would not have is about the file all the same.
+                // A rejected change concerns the file, too.
                 (Action::Edit { path, .. } | Action::Write { path, .. }, CallOutcome::Rejected { .. }) => {
                     (path, &mut files.read)
                 }
@@ -55,7 +55,7 @@ impl TouchedFiles {
         files
     }
 
-    /// The files of a batch that these calls wrote, such as the plan in which a decision stands.
+    /// The files of a batch that these calls wrote, such as the plan with a decision.
     pub(super) fn written_by(batch: &BatchMaterial, events: &[EventId]) -> Vec<String> {
         let mut written: Vec<String> = Vec::new();
         for step in batch.steps.iter().filter(|step| events.contains(&step.event)) {
@@ -69,13 +69,13 @@ impl TouchedFiles {
         written
     }
 
-    /// The first files that were changed.
+    /// The first changed files.
     pub(super) fn first_modified(self) -> Vec<String> {
         self.modified.into_iter().take(MOST_MODIFIED).map(|(path, _)| path).collect()
     }
 
-    /// The files whose names stand in a text; for work that names none, the first that were changed. The only file that
-    /// was changed belongs to everything that was found.
+    /// The files that a text names. Work that names none gets the first changed files. The only changed file belongs
+    /// to every finding.
     pub(crate) fn named_in(&self, text: &str, about: About) -> NamedFiles {
         let text = text.to_lowercase();
         let named = |path: &str| {

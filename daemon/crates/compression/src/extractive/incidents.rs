@@ -8,24 +8,24 @@ use recall_domain::material::{Action, BatchMaterial, CallOutcome, ProjectFolder,
 use recall_domain::observation::{Importance, ObservationDraft, ObservationType};
 use recall_domain::subject;
 
-/// Characters of a reason, of what is named in a title and of a line of an error.
+/// Maximum characters of a reason, of a name in a title, and of an error line.
 const REASON: usize = 160;
 const NAMED: usize = 60;
 const COMPLAINT: usize = 160;
-/// At most so many rejected calls of a batch are told.
+/// The maximum number of reported rejected calls of a batch.
 const MOST_REJECTED: usize = 2;
-/// Errors are looked at up to here.
+/// The maximum examined part of an error, in bytes.
 const LONGEST_ERROR: usize = 8 * 1024;
-/// Repeating what the user rejected costs most.
+/// The importance of a rejection. It is high, because repeating a rejected call is the costliest mistake.
 const OF_REJECTION: i64 = 8;
 const OF_FAILURE: i64 = 6;
 
-/// The calls that the user rejected.
+/// Drafts the calls that the user rejected.
 pub(super) fn rejections(batch: &BatchMaterial) -> impl Iterator<Item = ObservationDraft> {
     batch.steps.iter().filter_map(|step| rejected(step, batch.folder())).take(MOST_REJECTED)
 }
 
-/// A call that the user rejected with a reason.
+/// Drafts a call that the user rejected with a reason.
 fn rejected(step: &Step, folder: ProjectFolder<'_>) -> Option<ObservationDraft> {
     let CallOutcome::Rejected { said: Some(said) } = &step.outcome else { return None };
     let name = |path: &str| {
@@ -53,7 +53,7 @@ fn rejected(step: &Step, folder: ProjectFolder<'_>) -> Option<ObservationDraft> 
     })
 }
 
-/// The last check of a batch, if it failed and did not pass again: whoever goes on must know.
+/// Drafts the last check of a batch, if it failed and did not pass later. The next session must know it.
 pub(super) fn left_failing(batch: &BatchMaterial) -> Option<ObservationDraft> {
     let last = check::checked(batch).pop()?;
     let CheckStatus::Failed { output } = &last.status else { return None };
@@ -66,7 +66,7 @@ pub(super) fn left_failing(batch: &BatchMaterial) -> Option<ObservationDraft> {
     })
 }
 
-/// An observation of one event.
+/// A draft for one event.
 pub(super) fn draft(
     kind: ObservationType,
     title: String,
@@ -88,7 +88,7 @@ pub(super) fn draft(
     }
 }
 
-/// The line of an error that says what went wrong.
+/// Selects the line of an error that describes the problem.
 fn complaint(error: &str) -> Option<String> {
     const WRONG: [&str; 11] = [
         "error",
@@ -105,7 +105,7 @@ fn complaint(error: &str) -> Option<String> {
     ];
     let error = error.get(..error.floor_char_boundary(LONGEST_ERROR)).unwrap_or_default();
     let lines = error.lines().map(str::trim).filter(|line| line.len() > 12 && !line.starts_with("Exit code"));
-    // A program that is tested logs failures that it is made to handle: `[20:52:15] task 2 failed`.
+    // A tested program may log failures that it handles: `[20:52:15] task 2 failed`.
     let is_logged = |line: &&str| {
         let first = line.trim_start_matches('[').split([' ', ']']).next().unwrap_or_default();
         first.starts_with(|c: char| c.is_ascii_digit()) && first.matches([':', '-']).count() > 1
@@ -117,7 +117,7 @@ fn complaint(error: &str) -> Option<String> {
     wrong.next().map(|line| shortened(line, COMPLAINT))
 }
 
-/// A path or a command as a title names it: its first words, without a mark that more follows.
+/// A path or a command for a title: its first words, without a mark for the omitted rest.
 fn named(text: &str) -> String {
     let text = text.replace('`', "'").replace('…', " ");
     let words = shortened(&text, NAMED + 1);
@@ -125,7 +125,7 @@ fn named(text: &str) -> String {
     if words.is_empty() { text.trim().chars().take(NAMED).collect() } else { words.to_owned() }
 }
 
-/// The text up to a number of characters, on one line.
+/// Shortens a text to a number of characters, on one line.
 pub(super) fn shortened(text: &str, most: usize) -> String {
     let mut words = String::new();
     for word in text.split_whitespace() {

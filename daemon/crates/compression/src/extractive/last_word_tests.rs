@@ -22,7 +22,7 @@ fn session(turns: &[(&str, &str)]) -> SessionMaterial {
     SessionMaterial { batches: (0..).zip(turns).map(batch).collect() }
 }
 
-/// What is told, each observation in a line, and the fields of the summary behind them.
+/// All observations, one per line, followed by the fields of the summary.
 fn told(turns: &[(&str, &str)], extent: Extent) -> String {
     let SessionDraft { summary, batches } = Extractive.draft_session(&session(turns), extent);
     let mut lines: Vec<String> =
@@ -32,7 +32,7 @@ fn told(turns: &[(&str, &str)], extent: Extent) -> String {
     lines.join("\n")
 }
 
-/// Whatever the first answer said and the second says otherwise is told as the second says it.
+/// Checks that where the second answer contradicts the first, only the second is reported.
 #[track_caller]
 fn check(turns: &[(&str, &str)], holds: &[&str], is_over: &[&str]) {
     for extent in [Extent::SoFar, Extent::Whole] {
@@ -113,7 +113,7 @@ fn a_finding_that_was_mended_is_not_told_and_the_other_one_is() {
 fn what_is_said_of_something_else_overtakes_nothing() {
     let order = "Orders are stored in Postgres, because several writers must append to them at once.";
     for later in [
-        // Another subject, another number of one, no change, and the same once more.
+        // Another subject, another number of the same subject, no change, and a repetition.
         "Invoices are now stored in Postgres, because the accountants query them in SQL.",
         "The Postgres pool of orders now has 20 connections, because eight were exhausted at noon.",
         "Orders are stored in Postgres. I found no other place that writes them.",

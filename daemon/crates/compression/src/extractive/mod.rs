@@ -1,14 +1,15 @@
 //! The built-in compressor: deterministic, without a model or a network.
 //!
-//! It believes that the knowledge of a session has already been written down by somebody: by the agent in its answers,
-//! plans and comments, in commit messages, by the user in prompts. [`salience`] chooses among their
-//! sentences by learned weights. Source that was merely read and the output of tools are not looked at: they are large
-//! and say little that the answer does not.
+//! It assumes that somebody has already written down the knowledge of a session: the agent in its answers, plans and
+//! comments, someone in commit messages, the user in prompts. [`salience`] selects among their sentences with learned
+//! weights. Source that was only read, and the output of tools, are ignored: they are large, and add little to the
+//! answer.
 //!
-//! A batch is told when it ends, for the time being. When the session ends, the choice is made again over all of it, so
-//! that nothing is told twice and what came later counts. What was told before stays, or is in what replaces it.
+//! A batch gets provisional observations when it ends. When the session ends, the selection is made again over all of
+//! it, so that nothing is repeated and later statements win. Earlier observations stay, or are part of what replaces
+//! them.
 //!
-//! The time is linear in the size of the texts, and of every text only the beginning is looked at.
+//! The run time is linear in the size of the texts, and only the beginning of every text is examined.
 
 mod announced;
 pub mod drafts;
@@ -22,7 +23,7 @@ pub use announced::Announced;
 use recall_domain::material::{BatchMaterial, Extent, SessionMaterial};
 use recall_domain::observation::{ObservationDraft, SummaryDraft};
 
-/// What is made of a session as a whole.
+/// The drafts for a session as a whole.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionDraft {
     pub summary: Option<SummaryDraft>,
@@ -35,24 +36,24 @@ pub struct SessionDraft {
 pub struct Extractive;
 
 impl Extractive {
-    /// The observations of a batch, best first. What the answer before it says is told already.
+    /// Drafts the observations of a batch, best first. Statements of the previous answer are not repeated.
     pub fn draft(self, batch: &BatchMaterial) -> Vec<ObservationDraft> {
         drafts::of_batch(batch, salience::built_in())
     }
 
-    /// The session's summary, and the observations of its batches. What its batches told when they ended is among them,
-    /// or in one of them.
+    /// Drafts the session's summary, and the observations of its batches. They include the provisional observations,
+    /// or contain their statements.
     pub fn draft_session(self, session: &SessionMaterial, extent: Extent) -> SessionDraft {
         drafts::of_session(&session.batches, extent, salience::built_in())
     }
 
-    /// As [`Self::draft`], and remembers it for the session.
+    /// Like [`Self::draft`], and remembers the result for the session.
     pub fn announce(self, batch: &BatchMaterial, known: &Announced) -> Vec<ObservationDraft> {
         let told = known.of(batch, |batch| drafts::announced(batch, salience::built_in()));
         told.into_iter().map(|(_, draft)| draft).collect()
     }
 
-    /// As [`Self::draft_session`], but does not judge again what is known.
+    /// Like [`Self::draft_session`], but reuses known results.
     pub fn draft_session_beside(
         self,
         batches: &[BatchMaterial],
@@ -62,7 +63,7 @@ impl Extractive {
         drafts::of_session_beside(batches, extent, salience::built_in(), known)
     }
 
-    /// The session in a few lines. `None`: nothing was asked and nothing done.
+    /// Summarises the session in a few lines. Returns `None` if nothing was requested and nothing done.
     pub fn sum_up(self, session: &SessionMaterial) -> Option<SummaryDraft> {
         drafts::summary_of(&session.batches, salience::built_in())
     }

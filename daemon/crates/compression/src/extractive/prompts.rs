@@ -1,4 +1,4 @@
-//! Rules of the user in short prompts: wishes, reminders, corrections, decisions, people.
+//! Finds a user's lasting statements in short prompts: preferences, reminders, corrections, decisions, people.
 
 use super::incidents;
 use crate::salience::sentences::sentences;
@@ -7,7 +7,7 @@ use recall_domain::material::{Action, BatchMaterial, BatchSource};
 use recall_domain::observation::{ObservationDraft, ObservationType};
 use recall_domain::subject;
 
-/// Longer prompts are judged by the weights alone: most of them is a task.
+/// Longer prompts are judged by the weights alone, because most of their text is a task.
 const LONGEST_PROMPT: usize = 500;
 const LONGEST_SENTENCE: usize = 200;
 const FEWEST_WORDS: usize = 4;
@@ -17,7 +17,7 @@ const FEWEST_OF_TITLE: usize = 3;
 const MOST: usize = 2;
 const IMPORTANCE: i64 = 8;
 
-/// The sentences of a prompt that hold beyond it.
+/// The sentences of a prompt that remain valid after it.
 pub(super) fn of_batch(batch: &BatchMaterial) -> Vec<ObservationDraft> {
     if !matches!(batch.source, BatchSource::User | BatchSource::Queued) {
         return Vec::new();
@@ -39,7 +39,7 @@ pub(super) fn of_batch(batch: &BatchMaterial) -> Vec<ObservationDraft> {
             ObservationType::Contact => true,
             _ if !is_long => false,
             ObservationType::Preference => true,
-            // Work deferred and then done in the same turn is not open.
+            // Work that was deferred and then done in the same turn is not open.
             ObservationType::NextStep => !batch
                 .steps
                 .iter()
@@ -67,10 +67,10 @@ pub(super) fn of_batch(batch: &BatchMaterial) -> Vec<ObservationDraft> {
     said.filter_map(draft).take(MOST).collect()
 }
 
-/// `I meant the tray`, `This is wrong: the tray`, `Tell me your plan`: it speaks of this conversation, and no rule of it
-/// is understood in another.
+/// Whether a statement refers to this conversation, such as `I meant the tray`, `This is wrong: the tray`, or `Tell
+/// me your plan`. It would make no sense in another one.
 fn is_of_moment(title: &str) -> bool {
-    // `That's wrong, the oven reports Fahrenheit`: what counts is what is right.
+    // `That's wrong, the oven reports Fahrenheit`: the second part counts.
     let said = match title.split_once(", ") {
         Some((no, right)) if no.split_whitespace().count() < FEWEST_OF_TITLE => right,
         _ => title,
@@ -86,7 +86,7 @@ fn is_of_moment(title: &str) -> bool {
     asks || words.iter().take(2).any(stands_in)
 }
 
-/// `B) as you said`, `use option A`, `for 2. do more`: it points to something that stands elsewhere.
+/// Whether a statement refers to something elsewhere, such as `B) as you said`, `use option A`, or `for 2. do more`.
 fn is_reference(said: &str) -> bool {
     let words: Vec<&str> = said.split_whitespace().collect();
     let is_entry = |word: &str| {
@@ -118,7 +118,7 @@ mod tests {
         BatchMaterial { prompt, ..BatchMaterial::default() }
     }
 
-    /// Types and titles of what a prompt says after an answer.
+    /// The types and titles found in a prompt that follows an answer.
     fn told(prompt: &str) -> Vec<(ObservationType, String)> {
         let batch = BatchMaterial { previous_response: Some("Done.".to_owned()), ..asked(prompt) };
         of_batch(&batch).into_iter().map(|draft| (draft.kind, draft.title)).collect()
@@ -195,7 +195,7 @@ mod tests {
             let told = told(prompt);
             assert_eq!(told.first().map(|(kind, _)| *kind), kind, "{prompt}: {told:?}");
             assert!(told.len() < 2, "{prompt}: {told:?}");
-            // The reason stands in the title.
+            // The title contains the reason.
             let why = prompt.rsplit(' ').next().unwrap_or_default();
             assert!(told.iter().all(|(_, title)| title.ends_with(why)), "{told:?}");
         }

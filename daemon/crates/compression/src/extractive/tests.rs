@@ -1,4 +1,4 @@
-//! The compressor as a whole, over small batches of many styles.
+//! Tests of the whole compressor, with small batches in many styles.
 
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ use recall_domain::observation::ObservationType;
 
 const ROOT: &str = "/home/dev/shop";
 
-/// A batch in the making; events are numbered in the order in which they are added.
+/// A batch builder; events are numbered in the order in which they are added.
 #[derive(Default)]
 struct Batch {
     material: BatchMaterial,
@@ -80,7 +80,7 @@ fn observed(batch: &BatchMaterial) -> Vec<ObservationDraft> {
     Extractive.draft(batch)
 }
 
-/// Everything the observations say.
+/// The text of all observations.
 fn told(batch: &BatchMaterial) -> String {
     observed(batch)
         .iter()
@@ -220,7 +220,7 @@ fn what_a_prompt_says_of_people_and_plans_is_kept() {
     }
 }
 
-/// What an index line may hold.
+/// Checks the limits of an index line.
 #[track_caller]
 fn check_title(title: &str) {
     assert!(title.chars().count() <= 100, "long: {title}");
@@ -286,7 +286,7 @@ fn a_private_batch_makes_nothing_of_its_words() {
     assert_eq!(Extractive.sum_up(&SessionMaterial { batches: vec![batch] }), None);
 }
 
-/// A session in which the second batch takes back what the first said.
+/// A session in which the second batch contradicts the first.
 fn session() -> SessionMaterial {
     let first = Batch::asked("Please find out why the export times out for big tenants").read("app/export.py").answered(
         "**Root cause:** `export_rows` loads all rows before the first byte is written, so nginx gives up after 60 s.",
@@ -391,7 +391,7 @@ fn a_summary_tells_request_work_and_what_git_says() {
     assert_eq!(summary.next_steps, "Commit 1a2b3c4 is not pushed");
 }
 
-/// What a session says of its end: what is done, and below it `rest`.
+/// The summary of a session whose answer says what is done, and then `rest`.
 fn summed(rest: &str) -> SummaryDraft {
     let answer = format!(
         "The importer reads the new format now, because the old one had no time zone: `parse_rows` took every stamp \
@@ -403,7 +403,7 @@ fn summed(rest: &str) -> SummaryDraft {
     Extractive.sum_up(&SessionMaterial { batches: vec![batch] }).unwrap()
 }
 
-/// `open` must be what is open, and nowhere else.
+/// Checks that `open` is among the next steps, and nowhere else.
 #[track_caller]
 fn check_open(rest: &str, open: &str) {
     let summary = summed(rest);
@@ -517,7 +517,7 @@ fn an_empty_session_has_no_summary() {
     assert_eq!(Extractive.draft_session(&SessionMaterial::default(), Extent::Whole), SessionDraft::default());
 }
 
-/// Texts that look like answers: words, code, headings, lists, leads, fences.
+/// Texts that resemble answers: words, code, headings, lists, leads, fences.
 fn text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         "\\PC{0,40}",

@@ -1,4 +1,4 @@
-//! Notes of a session: one call for its turns, or for as many of them as fit into one.
+//! Notes of a session: one call for all of its turns, or for as many as fit.
 
 use super::{CUTS_IN_HALVES, Failure, Job, ModelCompressor};
 use crate::extractive::Extractive;
@@ -6,8 +6,8 @@ use crate::notes::{NotesMaterial, SessionNotes};
 use crate::{CompressionError, Cuts, answer, condense, prompt};
 
 impl ModelCompressor {
-    /// What a provider does not accept as a whole is asked about in halves, and what then still fails has built-in
-    /// observations.
+    /// Requests notes. If the provider rejects the material as a whole, its halves are requested. Turns that still
+    /// fail get built-in observations.
     pub(super) fn notes_of(
         &self,
         part: &NotesMaterial,
@@ -18,11 +18,11 @@ impl ModelCompressor {
         }
         match self.asked_about(part, job) {
             Err(Failure::Material(why)) if part.due.len() > 1 => {
-                tracing::warn!(job = %job.job_context.job, %why, "the turns of a session are asked about in halves");
+                tracing::warn!(job = %job.job_context.job, %why, "a provider rejected a session's turns; requesting them in halves");
                 let mut notes = InHalves::default();
                 self.in_halves_of(part, job, CUTS_IN_HALVES - 1, &mut notes)?;
                 if notes.answers == 0 {
-                    // The failure of all turns says more than the last part's.
+                    // The error of the whole request is more useful than that of the last part.
                     return Err(CompressionError::Refused(why));
                 }
                 Ok((notes.made, notes.cuts))
@@ -52,7 +52,7 @@ impl ModelCompressor {
                     self.in_halves_of(&half, job, cuts_left - 1, notes)?;
                 }
                 Err(Failure::Material(_) | Failure::Unreadable(_))
-                // What has been paid for is kept.
+                // Keep what was paid for.
                 | Err(Failure::Other(CompressionError::Spent(_))) => notes.failed(&half),
                 Err(Failure::Other(error)) => return Err(error),
             }
@@ -61,7 +61,7 @@ impl ModelCompressor {
     }
 }
 
-/// What came of the halves.
+/// The results of the halves.
 #[derive(Default)]
 struct InHalves {
     made: SessionNotes,

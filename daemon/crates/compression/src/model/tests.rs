@@ -12,12 +12,12 @@ use recall_providers::{BackendKind, Circuit, KeySource, Paid, Tokens};
 const GOOD: &str =
     r#"{"observations": [{"type": "gotcha", "title": "Round once", "narrative": "Per line loses cents."}]}"#;
 
-/// Answers as it is told to, and remembers what it was asked.
+/// A provider with prepared answers, which records its requests.
 #[derive(Clone, Default)]
 struct Scripted {
     answers: Arc<Mutex<VecDeque<Result<ChatReply, ProviderError>>>>,
     asked: Arc<Mutex<Vec<ChatRequest>>>,
-    /// Cannot bear this word.
+    /// Fails on requests that contain this word.
     poison: Option<&'static str>,
 }
 
@@ -82,7 +82,7 @@ fn barred() -> ProviderError {
     ProviderError::Barred { why: "401".to_owned() }
 }
 
-/// A ledger in memory: what is reserved, what was settled.
+/// A ledger in memory, with what was reserved and settled.
 #[derive(Default)]
 struct Book {
     caps: Caps,
@@ -167,12 +167,12 @@ fn an_unusable_answer_is_mended_once_with_its_error() {
     assert_eq!(stubborn.calls(), 2);
 }
 
-/// Answers of which none can be read.
+/// Answers that cannot be parsed.
 fn unreadable(calls: usize) -> Vec<Result<ChatReply, ProviderError>> {
     (0..calls).map(|_| Ok(said("I cannot help with that."))).collect()
 }
 
-/// An HTML page, half an answer, an error under a good status.
+/// An HTML page, half an answer, and an error with a success status.
 #[test]
 fn an_answer_of_the_provider_that_cannot_be_read_counts_like_the_models_own() {
     let why = "the provider's answer is not JSON";
@@ -206,7 +206,7 @@ fn answers_that_cannot_be_read_cost_three_calls_at_most_whatever_the_batch_and_h
     let refused = compressor.observe(&whole, &book.job_context());
     assert!(matches!(&refused, Err(CompressionError::Refused(_))), "{refused:?}");
     assert_eq!(stubborn.calls(), 2, "a batch is not cut in halves for it");
-    // As it is where another backend of the chain is in trouble.
+    // The job is retried like this if another backend of the chain fails.
     for _ in 0..5 {
         let refused = compressor.observe(&whole, &book.job_context());
         assert!(
@@ -222,7 +222,7 @@ fn answers_that_cannot_be_read_cost_three_calls_at_most_whatever_the_batch_and_h
     }
     assert_eq!(stubborn.calls(), 6, "another job has its own");
 
-    // A batch that has grown is other material, and a person may ask for more.
+    // A batch that has grown counts as new material, and a person may ask again.
     assert!(compressor.observe(&batch(&["a", "b", "c", "d", "e"]), &book.job_context()).is_err());
     assert_eq!(stubborn.calls(), 8);
     compressor.reconsider();
@@ -297,7 +297,7 @@ fn a_provider_in_trouble_is_left_alone_and_its_wish_is_the_jobs() {
     let first = compressor.observe(&batch(&[]), &book.context_at(0)).unwrap_err();
     assert!(matches!(first, CompressionError::Wait { wait_ms: 7_000, .. }), "{first:?}");
     let held = compressor.observe(&batch(&[]), &book.context_at(2)).unwrap_err();
-    // Two of the seven seconds are over; what the first call took comes on top.
+    // Two of the seven seconds have passed, plus the duration of the first call.
     assert!(matches!(held, CompressionError::BackedOff { wait_ms: 1..7_000, .. }), "{held:?}");
     assert_eq!(provider.calls(), 1, "nothing is sent while it waits");
     assert!(compressor.observe(&batch(&[]), &book.context_at(8)).is_ok());
@@ -355,7 +355,7 @@ fn the_next_in_line_is_asked_when_one_has_no_result() {
     let chain = Chain::new(vec![refusing.compressor(), good.compressor()]);
     assert!(chain.observe(&batch(&[]), &book.job_context()).is_ok());
     assert_eq!((refusing.calls(), good.calls()), (1, 1));
-    // What may pass is more hopeful than a refusal.
+    // A temporary error takes precedence over a refusal.
     let refusing = Scripted::answering([Err(barred())]);
     let chain = Chain::new(vec![refusing.compressor(), busy.compressor()]);
     assert_eq!(

@@ -315,7 +315,7 @@ fn a_share_that_a_project_proposes_is_followed_only_after_a_person_accepts_it() 
     let mia = machine("mia", "laptop", "");
     remember(&mia, RULE);
     let said = mia.recall(["share"]);
-    assert!(said.code() == 2 && said.stderr.contains("Through which remote?"), "{said:?}");
+    assert!(said.code() == 2 && said.stderr.contains("No remote was named"), "{said:?}");
     std::fs::write(mia.project().join(".recall.toml"), "[share]\nremote = 'team'\ninject = true\n").unwrap();
     let said = mia.recall(["share", "--yes"]);
     assert!(

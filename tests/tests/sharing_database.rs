@@ -407,7 +407,7 @@ fn other_content_under_a_number_stops_that_machine_alone_and_is_named() {
         mia["error"].as_str().unwrap_or_default().to_owned()
     };
     change("UPDATE recall.device SET hash = repeat('0', 64)");
-    assert!(device_error(&ben).contains("its entry 1 is not the one that was read before"));
+    assert!(device_error(&ben).contains("its entry 1 differs from the one that was read before"));
     // The others go on.
     remember(&zoe, MOSS);
     exchange(&[&zoe]);

@@ -419,7 +419,7 @@ fn leave(args: &RemoteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 }
 
 fn not_owner() -> anyhow::Error {
-    refused(&TeamError::NotOwner).hint("`recall team members` says which machines are; one of them can name this one with `recall team owner`.").into()
+    refused(&TeamError::NotOwner).hint("`recall team members` lists the owners; one of them can add this machine with `recall team owner`.").into()
 }
 
 fn in_it_already() -> anyhow::Error {

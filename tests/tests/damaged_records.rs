@@ -288,7 +288,10 @@ fn stores_of_opencode_that_are_newer_are_named_and_older_ones_are_read() {
     let stage = Stage::new().daemon();
     database(&stage, "CREATE TABLE session_v2 (id TEXT, directory TEXT);");
     let said = stage.recall(["import", "opencode"]);
-    assert!(said.code() == 1 && said.stdout.contains("opencode.db: its tables differ from those"), "{said:?}");
+    assert!(
+        said.code() == 1 && said.stdout.contains("opencode.db: its tables differ from those"),
+        "{said:?}"
+    );
     std::fs::remove_file(opencode(&stage).join("opencode.db")).unwrap();
 
     let storage = opencode(&stage).join("storage");

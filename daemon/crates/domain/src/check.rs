@@ -85,15 +85,32 @@ pub(crate) fn names_a_check(words: &[impl AsRef<str>]) -> bool {
 /// Returns the check that a command line runs, without the commands around it. `None` unless there is certainly
 /// exactly one.
 pub(crate) fn check_in(command: &str) -> Option<String> {
-    const OPAQUE: [&str; 8] = ["\"", "'", "`", "$(", "<<", "||", "\\", "{"];
-    if command.len() > LONGEST || OPAQUE.iter().any(|mark| command.contains(mark)) {
+    if is_opaque(command) {
         return None;
     }
     let mut parts = command.split("&&").flat_map(|part| part.split([';', '\n'])).filter_map(command_words);
     let only = parts.next().filter(|_| parts.next().is_none())?;
-    let program = only.first()?;
+    check_of(&only)
+}
+
+/// Returns the checks of commands that run only while all before them succeed. If the line succeeds, so did each.
+fn chained(command: &str) -> Vec<String> {
+    if is_opaque(command) || command.contains([';', '\n', '|']) {
+        return Vec::new();
+    }
+    command.split("&&").filter_map(command_words).filter_map(|words| check_of(&words)).collect()
+}
+
+/// Whether the command line has quotes, substitutions or alternatives, so that its words are not certain.
+fn is_opaque(command: &str) -> bool {
+    const OPAQUE: [&str; 8] = ["\"", "'", "`", "$(", "<<", "||", "\\", "{"];
+    command.len() > LONGEST || OPAQUE.iter().any(|mark| command.contains(mark))
+}
+
+fn check_of(words: &[&str]) -> Option<String> {
+    let program = words.first()?;
     let runs = RUNNERS.contains(program) || VERBS.contains(program);
-    (runs && names_a_check(&only)).then(|| only.join(" "))
+    (runs && names_a_check(words)).then(|| words.join(" "))
 }
 
 /// Returns the words of one command before its pipe, without variables and redirections. `None` if it only changes the
@@ -140,11 +157,21 @@ fn run<'a>(outcome: &'a CallOutcome, output: &'a str) -> Run<'a> {
 fn is_failure(line: &str) -> bool {
     const SIGNS: [&str; 5] =
         ["test result: FAILED", "make: *** ", "npm ERR!", "BUILD FAILED", "error: could not compile"];
+    // `Tests: 1 failed, 2 passed`, `1 failed in 0.2s`. A log's `task 2 failed` counts nothing.
     let counts_failures = || {
         let words: Vec<&str> = line.split_whitespace().collect();
-        words.windows(2).any(|pair| match pair {
-            [count, word] => word.starts_with("failed") && count.parse::<u32>().is_ok_and(|count| count > 0),
-            _ => false,
+        words.windows(2).enumerate().any(|(at, pair)| {
+            let before = at.checked_sub(1).and_then(|before| words.get(before)).copied().unwrap_or("=");
+            let is_total = before.ends_with(|c: char| !c.is_alphanumeric())
+                || matches!(before.to_lowercase().as_str(), "tests" | "suites" | "files" | "total");
+            match pair {
+                [count, word] => {
+                    is_total
+                        && word.starts_with("failed")
+                        && count.parse::<u32>().is_ok_and(|count| count > 0)
+                }
+                _ => false,
+            }
         })
     };
     SIGNS.iter().any(|sign| line.contains(sign)) || counts_failures()
@@ -190,10 +217,14 @@ pub fn checked(batch: &BatchMaterial) -> Vec<Checked> {
     let mut failed_at: BTreeMap<String, u32> = BTreeMap::new();
     for (at, step) in (0_u32..).zip(&batch.steps) {
         let Action::Command { command, output, .. } = &step.action else { continue };
+        let run = run(&step.outcome, output);
+        if run == Run::Passed {
+            settle(&mut found, command);
+        }
         let Some(name) = check_in(command) else { continue };
         found.retain(|(known, _)| *known != name);
         let changed = changed(batch.steps.iter().take(at as usize), batch.folder());
-        let status = match run(&step.outcome, output) {
+        let status = match run {
             Run::Passed => {
                 let mended = |failed: &u32| changed.iter().any(|changed| changed.step > *failed);
                 let is_proven = failed_at.get(&name).is_none_or(mended);
@@ -212,6 +243,21 @@ pub fn checked(batch: &BatchMaterial) -> Vec<Checked> {
         found.push((name, checked));
     }
     found.into_iter().filter_map(|(_, checked)| checked).collect()
+}
+
+/// Forgets failures that a line which succeeded has settled: `cargo test` passes also what `cargo test cart` ran.
+fn settle(found: &mut Vec<(String, Option<Checked>)>, command: &str) {
+    let passed = chained(command);
+    let is_settled = |failed: &str| {
+        passed.iter().any(|name| {
+            failed.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+        })
+    };
+    found.retain(|(name, checked)| {
+        let fails =
+            checked.as_ref().is_some_and(|checked| matches!(checked.status, CheckStatus::Failed { .. }));
+        !fails || !is_settled(name)
+    });
 }
 
 /// Returns the files that these steps changed, ordered by their last changes.
@@ -320,6 +366,27 @@ mod tests {
     }
 
     #[test]
+    fn a_larger_check_or_a_chain_settles_a_failure() {
+        let fails = || failed(1, "cargo test cart::round", "Exit code 101");
+        check_statuses(
+            vec![fails(), edited(2, "a.rs"), ran(3, "cargo test cart", "ok")],
+            &["cargo test cart::round:failed:", "cargo test cart:passed:a.rs"],
+        );
+        check_statuses(
+            vec![fails(), edited(2, "a.rs"), ran(3, "cargo test", "ok")],
+            &["cargo test:passed:a.rs"],
+        );
+        check_statuses(
+            vec![fails(), ran(2, "cargo fmt --all && cargo test cart::round && git diff --check", "ok")],
+            &[],
+        );
+        check_statuses(
+            vec![fails(), ran(2, "cargo fmt; cargo test cart::round", "ok")],
+            &["cargo test cart::round:failed:"],
+        );
+    }
+
+    #[test]
     fn a_pass_without_a_change_is_flaky() {
         let fails = |number| failed(number, "cargo test", "Exit code 101");
         check_statuses(vec![fails(1), ran(2, "cargo test", "ok")], &["cargo test:flaky:"]);
@@ -343,6 +410,10 @@ mod tests {
         );
         check_statuses(vec![ran(1, piped, "test result: ok. 3 passed; 0 failed")], &["cargo test:passed:"]);
         check_statuses(vec![ran(1, "pytest -q", "2 failed, 3 passed in 1.2s")], &["pytest -q:failed:"]);
+        check_statuses(
+            vec![ran(1, "bun test", "[Queue] task 2 failed\n 12 pass\n 0 fail")],
+            &["bun test:passed:"],
+        );
     }
 
     #[test]

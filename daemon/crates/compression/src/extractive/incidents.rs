@@ -53,13 +53,19 @@ fn rejected(step: &Step, folder: ProjectFolder<'_>) -> Option<ObservationDraft> 
     })
 }
 
-/// Drafts the last check of a batch, if it failed and did not pass later. The next session must know it.
+/// Drafts the last check of a batch, if it failed and did not pass later. The next session must know it. `None` also if no
+/// line says what is wrong, or if the program is not installed: neither says anything about the work.
 pub(super) fn left_failing(batch: &BatchMaterial) -> Option<ObservationDraft> {
     let last = check::checked(batch).pop()?;
     let CheckStatus::Failed { output } = &last.status else { return None };
+    let complaint = complaint(output)?;
+    const NOT_INSTALLED: [&str; 3] = ["command not found", "no such command", "not recognized as"];
+    if NOT_INSTALLED.iter().any(|said| complaint.to_lowercase().contains(said)) {
+        return None;
+    }
     let files = super::files::TouchedFiles::of(batch).first_modified();
     Some(ObservationDraft {
-        narrative: complaint(output).unwrap_or_default(),
+        narrative: complaint,
         subject: Some(subject::of_check(&last.name)),
         files_modified: files,
         ..draft(ObservationType::Discovery, format!("`{}` fails", named(&last.name)), OF_FAILURE, last.event)
@@ -104,7 +110,10 @@ fn complaint(error: &str) -> Option<String> {
         "undefined",
     ];
     let error = error.get(..error.floor_char_boundary(LONGEST_ERROR)).unwrap_or_default();
-    let lines = error.lines().map(str::trim).filter(|line| line.len() > 12 && !line.starts_with("Exit code"));
+    // Where to read more, and how many errors there are, is not what is wrong.
+    const ABOUT: [&str; 4] = ["Exit code", "For more information", "Found ", "error: aborting"];
+    let is_about = |line: &str| ABOUT.iter().any(|about| line.starts_with(about));
+    let lines = error.lines().map(str::trim).filter(|line| line.len() > 12 && !is_about(line));
     // A tested program may log failures that it handles: `[20:52:15] task 2 failed`.
     let is_logged = |line: &&str| {
         let first = line.trim_start_matches('[').split([' ', ']']).next().unwrap_or_default();
@@ -151,5 +160,11 @@ mod tests {
         assert_eq!(complaint(output), None);
         let output = format!("{output}\nerror: cart.rs:12:3 expected one total");
         assert_eq!(complaint(&output).as_deref(), Some("error: cart.rs:12:3 expected one total"));
+    }
+
+    #[test]
+    fn what_an_error_says_about_itself_is_no_complaint() {
+        let output = "Found 1 error.\nFor more information about this error, try `rustc --explain E0063`.";
+        assert_eq!(complaint(output), None);
     }
 }

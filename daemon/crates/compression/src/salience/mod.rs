@@ -217,11 +217,25 @@ impl<'w> Salience<'w> {
         })
     }
 
-    /// The subject of the commit that a run is from, as the index of its unit: it was written to stand alone.
+    /// The subject of the commit that a run is from, or of the only one of the turn that the run tells of, as the index of
+    /// its unit: it was written to stand alone.
     fn subject_of(&self, chosen: Chosen) -> Option<usize> {
         let window = self.windows.get(chosen.window)?;
-        let first = self.analysis.sources.get(window.source)?.units.start;
+        let source = self.analysis.sources.get(window.source)?;
+        let source = match source.kind {
+            SourceKind::Answer => self.only_commit(source.batch)?,
+            _ => source,
+        };
+        let first = source.units.start;
         self.analysis.units.get(first).filter(|unit| unit.is_subject).map(|_| first)
+    }
+
+    /// The commit of a turn that made one.
+    fn only_commit(&self, batch: usize) -> Option<&analysis::Source> {
+        let mut commits = self.analysis.sources.iter().filter(|source| {
+            source.batch == batch && source.kind == SourceKind::Commit && !source.units.is_empty()
+        });
+        commits.next().filter(|_| commits.next().is_none())
     }
 
     /// What it is worth to a colleague, beyond what is kept. Without weights nothing.
@@ -288,8 +302,12 @@ impl<'w> Salience<'w> {
         let source = self.analysis.sources.get(window.source)?;
         let pieces = self.pieces(window.first, window.last);
         let likely = kind::agreements(&self.analysis, window, self.weights);
-        let is_commit = matches!(source.kind, SourceKind::Commit | SourceKind::PullRequest);
-        let subject = self.analysis.units.get(source.units.start).filter(|_| is_commit);
+        let begins = match source.kind {
+            SourceKind::Commit | SourceKind::PullRequest => Some(source),
+            SourceKind::Answer => self.only_commit(source.batch),
+            _ => None,
+        };
+        let subject = begins.and_then(|source| self.analysis.units.get(source.units.start));
         let subject = subject.map(|unit| unit.text.as_str());
         Some(wording::kind(&pieces, Some(&likely), self.typed(source.batch, &pieces), subject))
     }
@@ -301,9 +319,12 @@ impl<'w> Salience<'w> {
         let mut pieces = self.pieces(window.first, window.last);
         let subject = subject.map(|unit| (unit, self.pieces(unit, unit)));
         let subject = subject.and_then(|(unit, piece)| Some((unit, wording::title(&piece)?, piece)));
+        // What the author calls the work that the title names is its type.
+        let named = subject.as_ref().and_then(|(unit, ..)| self.analysis.units.get(*unit));
+        let named = named.and_then(|unit| wording::committed_kind(&unit.text));
         let title = match subject {
             Some((unit, title, piece)) => {
-                if unit < window.first {
+                if unit != window.first {
                     pieces.splice(0..0, piece);
                 }
                 title
@@ -313,7 +334,7 @@ impl<'w> Salience<'w> {
         let body = wording::body(&pieces, Some(&title));
         Some(ChosenNote {
             batch: source.batch,
-            kind: self.kind_of(window)?,
+            kind: named.map_or_else(|| self.kind_of(window), Some)?,
             title: title.text,
             narrative: body.narrative,
             facts: body.facts,

@@ -81,6 +81,10 @@ impl Reader<'_> {
                     self.push(escaped);
                 }
             }
+            '$' if after.starts_with('\'') => {
+                self.rest = after.get(1..).unwrap_or_default();
+                self.ansi_c_quoted();
+            }
             '\'' => {
                 let (inside, behind) = after.split_once('\'').unwrap_or((after, ""));
                 self.rest = behind;
@@ -145,6 +149,32 @@ impl Reader<'_> {
                     self.rest = after;
                     self.push(first);
                 }
+            }
+        }
+    }
+
+    /// Inside `$'…'`, up to the closing quote: as the Bash manual has it in "ANSI-C Quoting", without codes of characters.
+    fn ansi_c_quoted(&mut self) {
+        self.word.get_or_insert_default();
+        while let Some(first) = self.rest.chars().next() {
+            self.rest = self.rest.get(first.len_utf8()..).unwrap_or_default();
+            match first {
+                '\'' => return,
+                '\\' => {
+                    let Some(escaped) = self.rest.chars().next() else { return };
+                    self.rest = self.rest.get(escaped.len_utf8()..).unwrap_or_default();
+                    match escaped {
+                        'n' => self.push('\n'),
+                        't' => self.push('\t'),
+                        'r' => self.push('\r'),
+                        '\\' | '\'' | '"' | '?' => self.push(escaped),
+                        other => {
+                            self.push('\\');
+                            self.push(other);
+                        }
+                    }
+                }
+                _ => self.push(first),
             }
         }
     }
@@ -247,6 +277,11 @@ mod tests {
         check("a # note\nb ''", &["a", "b|"]);
         check("make 2>&1 | tail", &["make|2>&1", "tail"]);
         check("unclosed 'text", &["unclosed|text"]);
+        check(
+            r"gh pr edit -b $'## Why\n\nIt can\'t pay \x41' 7",
+            &["gh|pr|edit|-b|## Why\n\nIt can't pay \\x41|7"],
+        );
+        check(r"unclosed $'a\", &["unclosed|a"]);
     }
 
     #[test]

@@ -119,6 +119,21 @@ pub(super) fn joined(texts: impl IntoIterator<Item = String>) -> String {
     whole
 }
 
+/// The cells of a table's row. `\|` is no border, as GitHub Flavored Markdown 0.29 has it.
+fn cells(line: &str) -> Vec<String> {
+    let mut cells = vec![String::new()];
+    let mut characters = line.trim_matches('|').chars().peekable();
+    while let Some(c) = characters.next() {
+        let escaped = characters.next_if(|next| c == '\\' && *next == '|');
+        match (c, cells.last_mut()) {
+            ('|', _) => cells.push(String::new()),
+            (c, Some(cell)) => cell.push(escaped.unwrap_or(c)),
+            (_, None) => {}
+        }
+    }
+    cells.iter().map(|cell| cell.trim().to_owned()).collect()
+}
+
 /// Reads Markdown line by line.
 pub(super) fn parse(text: &str) -> Vec<Unit> {
     let mut reader = Reader::default();
@@ -223,14 +238,14 @@ impl<'a> Reader<'a> {
             (ticked, *first) = wording::ticked(first);
         }
         let text = match form {
+            // The first mark stays: it says that these are cells.
             Form::Row => {
-                let cells = lines.iter().flat_map(|line| line.trim_matches('|').split('|'));
-                let cells: Vec<&str> = cells.map(str::trim).filter(|cell| !cell.is_empty()).collect();
-                without_marks(&cells.join(" | "))
+                let cells = lines.iter().flat_map(|line| cells(line)).filter(|cell| !cell.is_empty());
+                format!("| {}", without_marks(&cells.collect::<Vec<_>>().join(" | ")))
             }
             _ => without_marks(&lines.join(" ")),
         };
-        if text.is_empty() {
+        if text.trim_matches(['|', ' ']).is_empty() {
             return;
         }
         self.paragraph += 1;
@@ -451,7 +466,7 @@ mod tests {
                 "Prose 1.1 Nobody wakes it.",
                 "Item 1.2 one",
                 "Item 1.3 two",
-                "Row 1.4 c | d",
+                "Row 1.4 | c | d",
                 "Code 1.5 make test",
             ],
         );

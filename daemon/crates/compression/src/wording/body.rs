@@ -6,8 +6,8 @@ use super::never::{Within, never};
 use super::plain::{capitalized, plain};
 use super::subject::{is_generic, without_number};
 use super::title::Title;
-use super::word::{content, phrases};
-use super::{LONGEST_FACT, Piece};
+use super::word::{content, is_identifier, phrases};
+use super::{LONGEST_FACT, Piece, SourceKind};
 
 /// What an observation says below its title.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,10 +34,14 @@ pub(crate) fn body(pieces: &[Piece<'_>], title: Option<&Title>) -> Body {
     order.sort_by_key(|(at, _)| title.is_none_or(|title| title.piece != *at));
     for (at, piece) in order {
         let titled = title.filter(|title| title.piece == at);
-        let text = titled.map_or_else(|| plain(piece.text), |title| continued(&plain(&title.rest)));
+        let text =
+            titled.map_or_else(|| plain(piece.text), |title| continued(&plain(&title.rest), piece.text));
         let text = without_bracket(text.trim());
         let is_chaff = titled.is_none()
-            && (never(piece.text, piece.source, Within::Earlier).is_some() || is_check(&text, piece.heading));
+            && (never(piece.text, piece.source, Within::Earlier).is_some()
+                || is_check(&text, piece.heading)
+                || is_check(&text, piece.lead)
+                || is_question(&text, piece.source));
         if text.is_empty() || is_chaff || said.has(&text) && titled.is_none() {
             continue;
         }
@@ -73,6 +77,11 @@ pub(crate) fn body(pieces: &[Piece<'_>], title: Option<&Title>) -> Body {
     body
 }
 
+/// Whether an agent asks something: its answer stands elsewhere.
+fn is_question(text: &str, source: SourceKind) -> bool {
+    matches!(source, SourceKind::Answer | SourceKind::Subagent) && text.ends_with('?')
+}
+
 /// A label with the lines below it.
 #[derive(Default)]
 struct Labelled {
@@ -92,16 +101,34 @@ impl Labelled {
     }
 }
 
-/// The rest of a sentence, marked as one where it cannot be read alone: it joins, or it has no subject of its own.
-fn continued(rest: &str) -> String {
-    const JOINING: &str = "which, who, whose, where, when, while, and, or, but, instead, rather, so, because, since, including, \
-        not, than, with, without, via, as, unless, until, even";
-    let first = rest.split_whitespace().next().unwrap_or_default();
-    let is_whole = matches!(opening(rest), Opening::Subject | Opening::Imperative);
-    let goes_on = rest.starts_with(char::is_lowercase) && !is_whole;
-    match goes_on || phrases(JOINING).any(|word| word == first) {
-        true => format!("… {rest}"),
-        false => capitalized(rest),
+/// What a title leaves of its sentence, as a sentence of its own. The whole sentence, where the rest cannot be one.
+fn continued(rest: &str, sentence: &str) -> String {
+    const DEPENDENT: &str = "which, who, whose, where, when, while, or, instead, rather, including, not, than, with, without, \
+        via, unless, until, even, as";
+    const OWN_SUBJECT: &str = "it, its, they, their, this, that, these, there, the, a, an, no, each, every, all, only, both, if, \
+        I, we, you, he, she, when, since, our, your";
+    /// Fewer words add nothing to the title.
+    const FEWEST_WORDS: usize = 3;
+    let has_subject = |text: &str| {
+        let first = text.split_whitespace().next().unwrap_or_default();
+        phrases(OWN_SUBJECT).any(|word| word == first)
+            || is_identifier(first)
+            || matches!(opening(text), Opening::Subject)
+    };
+    let (first, after) = rest.split_once(' ').unwrap_or((rest, ""));
+    let whole = || match rest.split_whitespace().count() < FEWEST_WORDS {
+        true => String::new(),
+        false => plain(sentence),
+    };
+    match first {
+        _ if !rest.starts_with(char::is_lowercase) => capitalized(rest),
+        "which" if !has_subject(after) => format!("This {after}"),
+        "because" | "since" if has_subject(after) => format!("The reason: {after}"),
+        "so" | "but" | "and" if has_subject(after) => capitalized(rest),
+        "because" | "since" | "so" | "but" | "and" => whole(),
+        _ if phrases(DEPENDENT).any(|word| word == first) => whole(),
+        _ if has_subject(rest) || opening(rest) == Opening::Imperative => capitalized(rest),
+        _ => whole(),
     }
 }
 
@@ -163,8 +190,8 @@ impl Said {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Progress;
     use super::super::title::title;
-    use super::super::{Progress, SourceKind};
     use super::*;
 
     fn piece<'a>(text: &'a str, heading: Option<&'a str>) -> Piece<'a> {
@@ -209,7 +236,7 @@ mod tests {
         assert_eq!(title.text, "Cart::total is only summed after a line of the cart was changed by somebody");
         assert_eq!(
             body(&pieces, Some(&title)).narrative,
-            "… which happens on every sale in the shop. That is expected for old carts."
+            "This happens on every sale in the shop. That is expected for old carts."
         );
     }
 
@@ -242,10 +269,24 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_subject_goes_on_below_the_title() {
-        assert_eq!(continued("retried, then failed."), "… retried, then failed.");
-        assert_eq!(continued("use the till for refunds."), "Use the till for refunds.");
-        assert_eq!(continued("the till prints it."), "The till prints it.");
+    fn what_a_title_leaves_is_a_sentence_of_its_own() {
+        let whole = "The till of the shop";
+        for (rest, expected) in [
+            ("which prints twice.", "This prints twice."),
+            ("which I mended.", whole),
+            ("because the drawer is open.", "The reason: the drawer is open."),
+            ("so the drawer opens.", "So the drawer opens."),
+            ("but if it is open, nothing happens.", "But if it is open, nothing happens."),
+            ("and opens the drawer.", whole),
+            ("when the drawer is open.", whole),
+            ("retried, then failed.", whole),
+            ("on Mondays.", ""),
+            ("use the till for refunds.", "Use the till for refunds."),
+            ("the till prints it.", "The till prints it."),
+            ("cart_total is right.", "cart_total is right."),
+        ] {
+            assert_eq!(continued(rest, whole), expected, "{rest}");
+        }
     }
 
     #[test]
@@ -255,6 +296,7 @@ mod tests {
             piece("cargo test cart", None),
             piece("open the shop and pay", Some("Verification")),
             piece("a voucher is a line", Some("Vouchers")),
+            Piece { lead: Some("Validation passed"), ..piece("12 unit tests of the till", None) },
         ];
         let title = title(&pieces).unwrap();
         assert_eq!(body(&pieces, Some(&title)).facts, ["a voucher is a line"]);

@@ -7,6 +7,11 @@ const TYPES: [&str; 13] = [
     "feature",
 ];
 
+/// The type of the work that a commit's subject names. `None`: it has no such prefix.
+pub(crate) fn committed_kind(subject: &str) -> Option<ObservationType> {
+    Conventional::of(subject)?.kind()
+}
+
 pub(super) struct Conventional<'a> {
     name: &'a str,
     pub(super) scope: &'a str,

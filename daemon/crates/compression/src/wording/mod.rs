@@ -26,6 +26,7 @@ mod typed;
 pub use alone::alone;
 pub(crate) use answered::answered;
 pub(crate) use body::body;
+pub(crate) use commit::committed_kind;
 pub(crate) use faults::{manner, stands_alone, title_faults};
 pub(crate) use kind::{Typed, holds_beyond, is_step, kind, says_why, standing_kind, valid_kind};
 pub(crate) use never::{Never, Within, never};

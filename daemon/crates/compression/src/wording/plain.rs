@@ -2,11 +2,24 @@
 
 /// One line without list marks, bold, links, status signs and needless backticks.
 pub(crate) fn plain(text: &str) -> String {
+    let row = row(text).map(|(name, said)| match said.is_empty() {
+        true => name.to_owned(),
+        false => format!("{name}: {}", said.join("; ")),
+    });
+    let text = row.as_deref().unwrap_or(text);
     let text = without_links(&without_signs(text));
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let line = without_emphasis(without_list_mark(&line));
     let line = without_ticks(&line);
     without_list_mark(&line).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A table's row as what it is about and what is said of it. Numbers of rows go. `None`: no row.
+pub(super) fn row(text: &str) -> Option<(&str, Vec<&str>)> {
+    let cells = text.strip_prefix("| ")?.split(" | ").map(str::trim);
+    let mut cells = cells.skip_while(|cell| !cell.chars().any(char::is_alphabetic));
+    let name = cells.next()?;
+    Some((name, cells.filter(|cell| cell.chars().any(char::is_alphanumeric)).collect()))
 }
 
 /// Drops emoji, check marks, lines of boxes and the like; arrows stay, as they say something.
@@ -197,6 +210,14 @@ mod tests {
         check("2024 was long", "2024 was long");
         check("a[0](b) → c", "a0 → c");
         check("", "");
+    }
+
+    #[test]
+    fn a_row_says_something_of_its_first_cell() {
+        check("| 3 | `till` | prints \"a | b\" once | - | **fixed**", "`till`: prints \"a; b\" once; fixed");
+        check("| till", "till");
+        check("| 1 | 2", "| 1 | 2");
+        check("`a | b` is a type", "a | b is a type");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::clause::{Border, Cut, Opening, cut, opening, trimmed};
 use super::commit::Conventional;
 use super::faults::faults;
 use super::never::{Within, never};
-use super::plain::{capitalized, is_balanced, plain, without_list_mark};
+use super::plain::{capitalized, is_balanced, plain, row, without_list_mark};
 use super::subject::{Label, labelled, of_heading, of_sentence};
 use super::word::{bare, content, is_file, is_identifier, is_past};
 use super::{Piece, SourceKind};
@@ -41,7 +41,8 @@ pub(crate) fn title(pieces: &[Piece<'_>]) -> Option<Title> {
 /// Titles that a piece may give, each with its worth.
 fn of_piece(pieces: &[Piece<'_>], at: usize, piece: Piece<'_>) -> Vec<(f32, Title)> {
     // A label in code may have its own colon: `` `Caused by:`: the pool is empty ``.
-    let text = plain(piece.text).replace(":: ", ": ");
+    let row = of_row(piece.text);
+    let text = plain(row.as_deref().unwrap_or(piece.text)).replace(":: ", ": ");
     let text = without_teller(&without_opening(without_speaker(without_count(&text))));
     if text.is_empty()
         || text.ends_with(['?', ':', ','])
@@ -126,8 +127,6 @@ fn forms(pieces: &[Piece<'_>], at: usize, piece: Piece<'_>, text: &str) -> Vec<F
     let mut forms = Vec::new();
     let subject = conventional(text, piece.source);
     let text = subject.as_deref().unwrap_or(text);
-    let row = of_row(text);
-    let text = row.as_deref().unwrap_or(text);
     let text = without_lead(text);
     let (label, said) = labelled(text);
     match label {
@@ -158,13 +157,11 @@ fn forms(pieces: &[Piece<'_>], at: usize, piece: Piece<'_>, text: &str) -> Vec<F
     forms
 }
 
-/// A table's row as `name: what is said of it`.
+/// A table's row as `name: the most that is said of it`.
 fn of_row(text: &str) -> Option<String> {
-    let cells: Vec<&str> =
-        text.split(" | ").map(str::trim).filter(|cell| cell.chars().any(char::is_alphabetic)).collect();
-    let name = cells.first().filter(|name| text.contains(" | ") && !name.contains(": "))?;
-    let said = cells.iter().skip(1).max_by_key(|cell| cell.split_whitespace().count())?;
-    (said.split_whitespace().count() > 2).then(|| format!("{name}: {said}"))
+    let (name, said) = row(text)?;
+    let said = said.into_iter().max_by_key(|cell| cell.split_whitespace().count())?;
+    (said.split_whitespace().count() > 2 && !name.contains(": ")).then(|| format!("{name}: {said}"))
 }
 
 /// `The problem is on start — x fails` without what only says that something follows.

@@ -1,7 +1,8 @@
-//! Goose, according to the source of its hooks (`aaif-goose/goose`, September 2026) and its guide. Not run here.
+//! Goose, checked against 1.52.0.
 //!
 //! A plugin's folder contains a file of hooks. The agent reads their output only before a call and at a turn's end,
-//! as a decision, so it receives no context. Before a call, silence allows it.
+//! as a decision, so it receives no context. Before a call, silence allows it. No event contains what a tool returned,
+//! and only calls and a turn's end name the folder.
 
 use serde_json::json;
 
@@ -20,6 +21,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         other_places: &[".local/bin/goose"],
         folder: ".config/goose",
         assumed_version: AgentVersion(1, 38, 0),
+        tried: Some(AgentVersion(1, 52, 0)),
         ..AgentSpec::PLAIN.host
     },
     format: Format {
@@ -41,7 +43,13 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
             ("beforeshellexecution", Meaning::Internal),
             ("aftershellexecution", Meaning::Internal),
         ],
+        // Its documents have the names with the extension in front.
         tools: Tools(&[
+            ("shell", Tool::Command),
+            ("write", Tool::Write),
+            ("edit", Tool::Edit),
+            ("tree", Tool::Search),
+            ("read_image", Tool::Read),
             ("developer__shell", Tool::Command),
             ("developer__write", Tool::Write),
             ("developer__edit", Tool::Edit),
@@ -76,12 +84,12 @@ const fn plugin(user: &'static str, project: &'static [&'static str]) -> Place {
     Place { base: Base::Home, user, project }
 }
 
-/// Refuses a call. Its hooks cannot ask the user.
+/// Refuses a call. Its hooks cannot ask the user. Goose adds a full stop to the reason.
 fn refusal(refusal: Refusal, reason: &str) -> Vec<u8> {
     let reason = match refusal {
         Refusal::Deny => reason.to_owned(),
         Refusal::Ask => format!("{reason} A hook cannot ask here, so the call is refused."),
     };
-    let answer = [("decision", json!("block")), ("reason", json!(reason))];
+    let answer = [("decision", json!("block")), ("reason", json!(reason.trim_end_matches('.')))];
     answer::line(answer.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }

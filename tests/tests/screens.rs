@@ -6,7 +6,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use recall_tests::screen::Screen;
-use recall_tests::{DISCOUNT_ANSWER, DISCOUNT_PROMPT, Stage, binaries, run, workspace};
+use recall_tests::{DISCOUNT_ANSWER, DISCOUNT_PROMPT, Stage, binaries, recording, run, workspace};
 use serde_json::{Value, json};
 
 const COLUMNS: u16 = 100;
@@ -14,8 +14,8 @@ const ROWS: u16 = 30;
 
 const HEAD: &str = "# What the commands show
 
-These are the main screens, at 100 columns, after two small sessions and four notes. A test plays the sessions and compares this
-page with what the programs print (`tests/tests/screens.rs`). Times of day are made the same, and figures of the machine are `…`.
+These are the main screens, at 100 columns, after two small sessions and four notes; the last part shows commands after three real
+sessions. A test plays the sessions and compares this page with what the programs print (`tests/tests/screens.rs`). Times of day are made the same, and figures of the machine are `…`.
 ";
 
 const LEDGER_PROMPT: &str = "Why do invoices differ from the ledger by a cent?";
@@ -86,6 +86,68 @@ fn failed() -> Stage {
         stage.flush();
     }
     stage
+}
+
+/// The recordings of `tests/fixtures/recorded`, in the order in which they happened.
+const RECORDED: [&str; 3] = ["3c794a22", "6f3b4b02", "3f059980"];
+
+/// Three real sessions of one project, and what its agent keeps as its memory.
+fn recorded() -> Stage {
+    let stage = Stage::new().daemon();
+    let folder = stage.project();
+    let place = folder.to_string_lossy();
+    for name in RECORDED {
+        let path = workspace().join(format!("tests/fixtures/recorded/{name}.jsonl"));
+        for event in recording(&path) {
+            let here = event.to_string().replace("/home/dev/context-evaluator", &place);
+            let event: Value = serde_json::from_str(&here).unwrap();
+            stage.hook(&event);
+            // Ids come out the same if each job is done before the next is asked for.
+            if matches!(event["hook_event_name"].as_str(), Some("Stop" | "SessionEnd")) {
+                stage.flush();
+            }
+        }
+    }
+    let rules = "# Commands\n\n- Run the tests with `bun run test`, never through `rtk`.\n\
+                 - `bun run lint:fix` cannot fix an empty block: write why it is empty.\n";
+    fs::write(folder.join("CLAUDE.md"), rules).unwrap();
+    stage
+}
+
+/// The commands that people ask about their past work, on real sessions.
+fn real_work(page: &mut String) {
+    let stage = recorded();
+    page.push_str(
+        "\n# On real sessions\n\nThree sessions of Claude Code in a public project (`tests/fixtures/recorded`), replayed.\n",
+    );
+    for (heading, line) in [
+        ("How the tests were run", "how bun run test"),
+        ("What fixed an error", "fix \"unrecognized subcommand 'bun'\""),
+        ("What fixed another", "fix \"lint/suspicious/noEmptyBlockStatements\""),
+        ("Why a file changed", "blame src/shared/file-system/git-cloner.ts"),
+        ("What goes wrong in session after session", "friction"),
+        ("What the next agent needs", "handoff 3c79"),
+        ("What machines wrote and nobody has read", "review --list"),
+        ("What the agent itself keeps", "import memories --project . --dry-run"),
+        ("Taking it over", "import memories --project ."),
+        ("The memory as pages", "export --markdown pages"),
+    ] {
+        capture(page, &stage, heading, line);
+    }
+    let pages = stage.project().join("pages");
+    let mut names = Vec::new();
+    list(&pages, &pages, &mut names);
+    names.sort();
+    write!(page, "\nIt wrote these files:\n\n```\n{}\n```\n", settled(&names.join("\n"), &stage)).unwrap();
+}
+
+fn list(root: &std::path::Path, folder: &std::path::Path, names: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).unwrap().flatten() {
+        match entry.file_type().unwrap().is_dir() {
+            true => list(root, &entry.path(), names),
+            false => names.push(entry.path().strip_prefix(root).unwrap().display().to_string()),
+        }
+    }
 }
 
 /// Without what differs from run to run, and as wide as it was.
@@ -177,6 +239,7 @@ fn the_page_of_screens_is_what_is_shown() {
     .unwrap();
     screen.press("\r");
     screen.press("q");
+    real_work(&mut page);
 
     // The age of things is shown, and how wide it is moves the rest.
     if since.elapsed() > Duration::from_secs(50) {

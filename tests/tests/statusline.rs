@@ -88,3 +88,95 @@ fn hooks_that_are_gone_are_named() {
     assert_eq!(install().code(), 0);
     assert!(!told(&["statusline"]).contains("no hooks"));
 }
+
+/// A stage with a session of Claude Code that was reported, and its folder for records.
+fn reported() -> (Stage, std::path::PathBuf) {
+    let stage = Stage::new().daemon();
+    assert_eq!(stage.recall(["install", "--agent", "claude-code", "--yes", "--no-service"]).code(), 0);
+    report(&stage, "s1");
+    let records = stage.user_home().join(".claude/projects/-home-dev-shop");
+    std::fs::create_dir_all(&records).unwrap();
+    (stage, records)
+}
+
+fn report(stage: &Stage, session: &str) {
+    let event = json!({"session_id": session, "hook_event_name": "SessionStart", "cwd": stage.project(), "source": "startup"});
+    stage.deliver(&[stage.delivery(&event)]);
+    stage.flush();
+}
+
+/// Writes a record as if its agent had written it in so many minutes.
+fn record(path: &std::path::Path, minutes: u64) {
+    let file = std::fs::File::create(path).unwrap();
+    let later = std::time::SystemTime::now() + std::time::Duration::from_secs(minutes * 60);
+    file.set_modified(later).unwrap();
+}
+
+/// Everything that a user may see of it: the next command, the status line, `status`, `doctor`.
+fn seen(stage: &Stage) -> [String; 4] {
+    let next = stage.recall(["search", "anything"]).stderr;
+    let [line, status, doctor] = ["statusline", "status", "doctor"].map(|name| stage.recall([name]).stdout);
+    [next, line, status, doctor]
+}
+
+#[test]
+fn hooks_that_a_setting_turns_off_are_named() {
+    let (stage, _) = reported();
+    let settings = stage.user_home().join(".claude/settings.json");
+    let text = std::fs::read_to_string(&settings).unwrap();
+    std::fs::write(&settings, text.replacen('{', "{\"disableAllHooks\": true,", 1)).unwrap();
+    let [next, line, status, doctor] = seen(&stage);
+    assert!(next.contains("turns the hooks of Claude Code off; it last reported"), "{next}");
+    assert!(
+        next.contains("hint: Remove disableAllHooks, or run `recall uninstall --agent claude-code`"),
+        "{next}"
+    );
+    assert!(line.contains("hooks of Claude Code are off, see recall doctor"), "{line}");
+    assert!(status.contains("turns the hooks of Claude Code off"), "{status}");
+    assert!(doctor.contains("Claude Code: hooks are disabled in"), "{doctor}");
+    std::fs::write(&settings, text).unwrap();
+    assert_eq!(seen(&stage).map(|text| text.contains("hooks of Claude Code")), [false; 4]);
+}
+
+#[test]
+fn an_agent_that_works_and_reports_nothing_is_named() {
+    let (stage, records) = reported();
+    let is_silent = |texts: &[String; 4]| {
+        texts.each_ref().map(|text| text.contains("recorded a session") || text.contains("is silent"))
+    };
+    // The last events of a session are written after its last hook, and other files are no sessions.
+    record(&records.join("s1.jsonl"), 9);
+    record(&records.join("notes.md"), 30);
+    assert_eq!(is_silent(&seen(&stage)), [false; 4]);
+    record(&records.join("s2.jsonl"), 30);
+    // The last report is too young for a look.
+    assert_eq!(is_silent(&seen(&stage)), [false; 4]);
+    let stage = stage.variable("RECALL_CLOCK_AHEAD_MS", "3600000");
+    let texts = seen(&stage);
+    assert_eq!(is_silent(&texts), [true; 4], "{texts:#?}");
+    let [next, line, status, doctor] = texts;
+    assert!(
+        next.contains(
+            "warning: Claude Code recorded a session 29 min ago, but its hooks last reported 1 h ago."
+        ) || next.contains(
+            "warning: Claude Code recorded a session 30 min ago, but its hooks last reported 1 h ago."
+        ),
+        "{next}"
+    );
+    assert!(next.contains("hint: Start a new session of it"), "{next}");
+    assert!(line.contains("Claude Code is silent, see recall doctor"), "{line}");
+    assert!(status.contains("but its hooks last reported"), "{status}");
+    assert!(doctor.contains("report nothing; it recorded a session"), "{doctor}");
+}
+
+#[test]
+fn a_record_shows_nothing_while_recording_is_paused() {
+    let (stage, records) = reported();
+    assert_eq!(stage.recall(["pause"]).code(), 0);
+    record(&records.join("s2.jsonl"), 30);
+    let stage = stage.variable("RECALL_CLOCK_AHEAD_MS", "3600000");
+    let silent = |stage: &Stage| stage.recall(["statusline"]).stdout.contains("is silent");
+    assert!(!silent(&stage), "recording is paused");
+    assert_eq!(stage.recall(["resume"]).code(), 0);
+    assert!(silent(&stage));
+}

@@ -10,7 +10,6 @@ pub mod terminal;
 pub mod filter;
 pub mod page;
 pub mod keeping;
-pub mod vanished_hooks;
 pub mod in_the_way;
 pub(crate) mod consent;
 pub mod daemon;
@@ -27,6 +26,7 @@ pub mod outline;
 pub mod wrong;
 pub mod stats;
 pub mod sql;
+pub mod silent_agents;
 pub mod statusline;
 pub mod config;
 pub mod guard;
@@ -322,8 +322,8 @@ impl Command {
 }
 
 impl Command {
-    /// Whether the command also warns of hooks that are gone. Some say it themselves or change it.
-    fn warns_of_vanished_hooks(&self) -> bool {
+    /// Whether the command also warns of agents that report nothing any more. Some say it themselves or change it.
+    fn warns_of_silent_agents(&self) -> bool {
         let says_it = matches!(self, Self::Status(_) | Self::Install(_) | Self::Uninstall(_) | Self::Demo(_))
             || matches!(self, Self::Ctl(ctl::CtlCommand::Status(_) | ctl::CtlCommand::Stop(_)));
         self.warns() && self.is_for_people() && !says_it
@@ -356,7 +356,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         return mcp::run().map_or_else(|error| report(&error), |()| ExitCode::SUCCESS);
     }
     anstream::ColorChoice::from(parsed.color).write_global();
-    let (warns, of_hooks) = (parsed.command.warns(), parsed.command.warns_of_vanished_hooks());
+    let (warns, of_agents) = (parsed.command.warns(), parsed.command.warns_of_silent_agents());
     let outcome = if parsed.command.is_read() && !asks_for_json(&matches) {
         let paging = if parsed.no_pager { page::Paging::Off } else { page::Paging::Allowed };
         let mut read = Vec::new();
@@ -378,8 +378,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if warns {
         keeping::warn();
     }
-    if of_hooks {
-        vanished_hooks::warn();
+    if of_agents {
+        silent_agents::warn();
     }
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

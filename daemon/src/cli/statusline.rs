@@ -13,7 +13,7 @@ use rustix::event::PollFlags;
 use serde_json::Value;
 
 use super::client::{Soon, this_folder};
-use super::install::inspection::vanished;
+use super::silent_agents::{SilentAgent, silent};
 use super::terminal::counted;
 use recall_agents::AGENTS;
 use recall_app::answers::status::GlanceAnswer;
@@ -49,15 +49,15 @@ pub fn run(args: &StatuslineArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let line = glance.map_or_else(
         || why.to_owned(),
         |glance| {
-            let vanished = vanished(AGENTS, &glance.reported);
-            line(&glance, vanished.first().map(|(spec, _)| spec.title))
+            let silent = silent(AGENTS, &glance);
+            line(&glance, silent.first().map(SilentAgent::in_short))
         },
     );
     Ok(writeln!(out, "{line}")?)
 }
 
-/// Builds the line. `vanished` is an agent whose hooks are gone.
-fn line(glance: &GlanceAnswer, vanished: Option<&str>) -> String {
+/// Builds the line. `silent` is what to say of an agent that reports nothing any more.
+fn line(glance: &GlanceAnswer, silent: Option<String>) -> String {
     let GlanceAnswer { project, notes, open, paused, .. } = glance;
     let mut parts = vec![counted(*notes, "note", "notes")];
     if *open > 0 {
@@ -66,7 +66,7 @@ fn line(glance: &GlanceAnswer, vanished: Option<&str>) -> String {
     if *paused {
         parts.push("paused".to_owned());
     }
-    parts.extend(vanished.map(|title| format!("no hooks in {title}, see recall doctor")));
+    parts.extend(silent);
     // An unknown project has no name.
     parts.extend(project.iter().map(|name| name.replace(['\n', '\t'], " ")));
     format!("recall {}", parts.join(" · "))
@@ -112,7 +112,10 @@ mod tests {
     fn a_line_says_what_there_is() {
         let glance = |project: Option<&str>, notes, open, paused| {
             let project = project.map(str::to_owned);
-            line(&GlanceAnswer { project, notes, open, paused, reported: Vec::new() }, None)
+            line(
+                &GlanceAnswer { project, notes, open, paused, stored_since: None, reported: Vec::new() },
+                None,
+            )
         };
         assert_eq!(glance(Some("shop"), 12, 2, false), "recall 12 notes · 2 open · shop");
         assert_eq!(glance(Some("shop"), 1, 0, true), "recall 1 note · paused · shop");

@@ -7,7 +7,7 @@ mod nested;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use recall_protocol::json_field::{self, is_wholly_private};
@@ -84,12 +84,28 @@ pub struct Counters {
     pub paused: AtomicU64,
     /// Events of excluded projects.
     pub excluded: AtomicU64,
+    /// When the last of these two kinds arrived, in milliseconds since 1970.
+    left_out_at: AtomicI64,
     /// Calls that a guard refused or asked about.
     pub guarded: AtomicU64,
     /// Calls that proceeded with a guard's notice.
     pub advised: AtomicU64,
     /// Results that a guard warned about.
     pub warned: AtomicU64,
+}
+
+impl Counters {
+    fn left_out(&self, counter: &AtomicU64) {
+        counter.fetch_add(1, Ordering::Relaxed);
+        self.left_out_at.fetch_max(clock::now().0, Ordering::Relaxed);
+    }
+
+    /// Returns the moment since which everything that arrived is stored, for a daemon that has run for this long.
+    pub fn stored_since(&self, running: Duration) -> Timestamp {
+        let running = i64::try_from(running.as_millis()).unwrap_or(i64::MAX);
+        let started = clock::now().0.saturating_sub(running);
+        Timestamp(started.max(self.left_out_at.load(Ordering::Relaxed)))
+    }
 }
 
 impl<P: Ports> Ingest<P> {
@@ -118,7 +134,7 @@ impl<P: Ports> Ingest<P> {
             deliver.captured_at_ms = clock::now().0;
         }
         if self.pauses.covers(&captured(&deliver)) {
-            self.counters.paused.fetch_add(1, Ordering::Relaxed);
+            self.counters.left_out(&self.counters.paused);
             return Reply::Ack { stdout: self.paused_answer(&deliver) };
         }
         let judged = match recipient {
@@ -219,7 +235,7 @@ impl<P: Ports> Ingest<P> {
 
     /// Returns the reply for an event of an excluded project.
     fn let_go(&self, deliver: &Deliver) -> Reply {
-        self.counters.excluded.fetch_add(1, Ordering::Relaxed);
+        self.counters.left_out(&self.counters.excluded);
         let report = self.settings.report();
         let says = report.nothing_is_captured.then(|| report.notice()).flatten();
         Reply::Ack { stdout: says.map_or_else(Vec::new, |notice| self.said_at_start(deliver, notice)) }
@@ -698,6 +714,17 @@ mod tests {
             &Redactor::new(&RedactionPolicy::default()).unwrap(),
             &event_rules,
         )
+    }
+
+    #[test]
+    fn what_was_left_out_moves_the_moment_since_which_all_is_stored() {
+        let counters = Counters::default();
+        let hour = Duration::from_secs(3600);
+        let ago = |since: Timestamp| clock::now().0 - since.0;
+        assert!(ago(counters.stored_since(hour)) >= 3_600_000);
+        counters.left_out(&counters.excluded);
+        assert!(ago(counters.stored_since(hour)) < 60_000);
+        assert_eq!(counters.excluded.load(Ordering::Relaxed), 1);
     }
 
     #[test]

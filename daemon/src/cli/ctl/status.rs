@@ -7,8 +7,8 @@ use recall_protocol::query::{Glance, Status};
 
 use super::pause::sentence;
 use crate::cli::client::{Client, Start, this_folder};
-use crate::cli::install::inspection;
-use crate::cli::terminal::{self, BOLD, ERROR, GOOD, WARNING, ago, bytes, counted, span};
+use crate::cli::silent_agents::silent;
+use crate::cli::terminal::{self, BOLD, ERROR, GOOD, WARNING, bytes, counted, span};
 use recall_agents::AGENTS;
 use recall_app::answers::metrics::exposition;
 use recall_app::answers::sharing::RemoteState;
@@ -38,22 +38,15 @@ pub fn run(args: &StatusArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         return Ok(out.write_all(exposition(&status).as_bytes())?);
     }
     tell(out, &status)?;
-    Ok(vanished(out)?)
+    Ok(silent_agents(out)?)
 }
 
-/// Prints the agents whose hooks are gone.
-fn vanished(out: &mut dyn Write) -> std::io::Result<()> {
+/// Prints the agents that report nothing any more.
+fn silent_agents(out: &mut dyn Write) -> std::io::Result<()> {
     let folder = this_folder();
     let glance = Client::connect(Start::Never).and_then(|mut client| client.ask(Glance { folder })?.read());
-    let reported = glance.map(|glance| glance.reported).unwrap_or_default();
-    for (spec, last) in inspection::vanished(AGENTS, &reported) {
-        writeln!(
-            out,
-            "  {WARNING}hooks        the hooks of {} are gone; it last reported {}. Run `recall install --agent {}`{WARNING:#}",
-            spec.title,
-            ago(last),
-            spec.name
-        )?;
+    for agent in glance.map(|glance| silent(AGENTS, &glance)).unwrap_or_default() {
+        writeln!(out, "  {WARNING}hooks        {agent}. {}{WARNING:#}", agent.hint())?;
     }
     Ok(())
 }

@@ -7,10 +7,9 @@ use crate::cli::client::{Client, Start, this_folder};
 use crate::cli::install::hook_settings::HookSwitch;
 use crate::cli::install::inspection::{self, AgentReport, ConnectedBy, EventState, Presence, SettingsState};
 use crate::cli::install::second_settings::SecondCommands;
+use crate::cli::silent_agents::{Silence, SilentAgent, silent};
 use crate::cli::terminal::ago;
 use recall_agents::AGENTS;
-use recall_app::answers::Moment;
-use recall_app::answers::status::ReportedAnswer;
 use recall_protocol::query::Glance;
 
 pub(super) fn agents(findings: &mut Vec<Finding>) {
@@ -20,10 +19,9 @@ pub(super) fn agents(findings: &mut Vec<Finding>) {
     let (found, absent): (Vec<_>, Vec<_>) = inspection::inspect(AGENTS, &[here, root])
         .into_iter()
         .partition(|report| report.presence == Presence::Found);
-    let vanished = inspection::vanished(AGENTS, &reported());
+    let silent = silent_now();
     for report in &found {
-        let last = vanished.iter().find(|(spec, _)| spec.name == report.agent);
-        agent(&mut area, report, last.map(|(_, at)| *at));
+        agent(&mut area, report, silent.iter().find(|silent| silent.spec.name == report.agent));
     }
     if !absent.is_empty() {
         let titles: Vec<_> = absent.iter().map(|report| report.title).collect();
@@ -31,23 +29,34 @@ pub(super) fn agents(findings: &mut Vec<Finding>) {
     }
 }
 
-/// Returns the agents that reported recently. Other checks report a daemon that does not respond.
-fn reported() -> Vec<ReportedAnswer> {
+/// Returns the agents that report nothing any more. Other checks report a daemon that does not respond.
+fn silent_now() -> Vec<SilentAgent> {
     let folder = this_folder();
     let glance = Client::connect(Start::Never).and_then(|mut client| client.ask(Glance { folder })?.read());
-    glance.map(|glance| glance.reported).unwrap_or_default()
+    glance.map(|glance| silent(AGENTS, &glance)).unwrap_or_default()
 }
 
-/// Reports on an agent. `vanished` is when it last reported, if its hooks are gone.
-fn agent(area: &mut Area<'_>, report: &AgentReport, vanished: Option<Moment>) {
+/// Reports on an agent. `silent` says why it reports nothing any more.
+fn agent(area: &mut Area<'_>, report: &AgentReport, silent: Option<&SilentAgent>) {
     let version = report.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
     let title = format!("{}{version}", report.title);
     registered_again(area, report, &title);
     let install = format!("Run `recall install --agent {}`.", report.agent);
     let settings = report.settings.display();
-    if let Some(last) = vanished {
-        let what = format!("{title}: its hooks are gone from {settings}; it last reported {}", ago(last));
-        return area.bad(what, &install);
+    match silent.map(|silent| (&silent.why, ago(silent.last))) {
+        Some((Silence::Gone, last)) => {
+            let what = format!("{title}: its hooks are gone from {settings}; it last reported {last}");
+            return area.bad(what, &install);
+        }
+        Some((Silence::Unheard(at), last)) => {
+            let what = format!(
+                "{title}: its hooks in {settings} report nothing; it recorded a session {}, and last reported {last}",
+                ago(*at)
+            );
+            area.bad(what, &silent.map(SilentAgent::hint).unwrap_or_default());
+        }
+        // Said below.
+        Some((Silence::Off(..), _)) | None => {}
     }
     if let Some(tried) = report.tried {
         let what = format!("{title} is newer than {tried}, the newest version tested with recall");

@@ -69,7 +69,7 @@ pub(super) fn find(source: Option<&str>, path: Option<&Path>) -> anyhow::Result<
     Ok(files)
 }
 
-pub(super) fn folders(spec: &AgentSpec, home: &Path) -> Vec<PathBuf> {
+pub(crate) fn folders(spec: &AgentSpec, home: &Path) -> Vec<PathBuf> {
     let Some(History { place, also, .. }) = &spec.history else { return Vec::new() };
     match place {
         Place::Agent(folder) => {

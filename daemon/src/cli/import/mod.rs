@@ -7,7 +7,7 @@
 mod claude_mem;
 mod completion;
 mod family;
-mod files;
+pub(super) mod files;
 mod lines;
 mod memories;
 mod offer;

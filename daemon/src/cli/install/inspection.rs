@@ -19,7 +19,6 @@ use recall_protocol::agents::AgentRow;
 
 use recall_agents::settings::{AgentVersion, Content, JsonHooks, OwnKind};
 use recall_agents::{AgentSpec, Agents, Guarding};
-use recall_app::answers::Moment;
 use recall_app::answers::status::ReportedAnswer;
 
 /// The state of recall's hooks for one agent.
@@ -197,31 +196,52 @@ pub(crate) fn has_connected(agents: Agents) -> bool {
     environment.is_some_and(|environment| specs.any(|spec| connected::was_connected(&environment, spec.name)))
 }
 
-/// Returns the agents that `recall install` connected for the user and that reported recently, but whose hooks are
-/// gone. Starts no program.
-pub(crate) fn vanished(agents: Agents, reported: &[ReportedAnswer]) -> Vec<(&'static AgentSpec, Moment)> {
-    if reported.is_empty() {
-        return Vec::new();
+/// Why an agent that `recall install` connected for the user, and that reported recently, runs no hooks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoHooks {
+    /// They are gone from its settings.
+    Gone,
+    /// This setting turns all hooks off.
+    Off(&'static str),
+}
+
+/// Returns why the agent runs no hooks, or `None` if it should run them. `one` is its latest event. Starts no program.
+pub(crate) fn no_hooks(agents: Agents, spec: &'static AgentSpec, one: &ReportedAnswer) -> Option<NoHooks> {
+    let environment = Environment::of_process()?;
+    if !connected::was_connected(&environment, spec.name) {
+        return None;
     }
-    let Some(environment) = Environment::of_process() else { return Vec::new() };
     let is_connected = |spec: &'static AgentSpec, scope: SettingsOwner<'_>| {
         let agent = LocalAgent { spec, environment: &environment, scope };
         guard_hook(agent) != GuardHook::NotConnected || obstacles(agent, &[]).1.is_some()
     };
+    if is_connected(spec, SettingsOwner::User) {
+        let agent = LocalAgent { spec, environment: &environment, scope: SettingsOwner::User };
+        return match obstacles(agent, &[]).0 {
+            HookSwitch::Off(setting) => Some(NoHooks::Off(setting)),
+            HookSwitch::On => None,
+        };
+    }
     // Some agents also run the hooks of others.
-    let runs_hooks = |spec: &'static AgentSpec, one: &ReportedAnswer| {
-        let row = AgentRow::of(spec.name);
-        let others = row.runs_hooks_of.iter().filter(|other| **other != spec.name);
-        let mut others = others.filter_map(|other| agents.named(other));
-        let may_run_others = row.marker.is_some() || !spec.host.marks.is_empty();
-        let folder = one.folder.as_deref().map(Path::new);
-        is_connected(spec, SettingsOwner::User)
-            || folder.is_some_and(|folder| is_connected(spec, SettingsOwner::Project(folder)))
-            || (may_run_others && others.any(|other| is_connected(other, SettingsOwner::User)))
-    };
-    let known = reported.iter().filter_map(|one| Some((agents.named(&one.agent)?, one)));
-    let known = known.filter(|(spec, _)| connected::was_connected(&environment, spec.name));
-    known.filter(|(spec, one)| !runs_hooks(spec, one)).map(|(spec, one)| (spec, one.at)).collect()
+    let row = AgentRow::of(spec.name);
+    let others = row.runs_hooks_of.iter().filter(|other| **other != spec.name);
+    let mut others = others.filter_map(|other| agents.named(other));
+    let may_run_others = row.marker.is_some() || !spec.host.marks.is_empty();
+    let folder = one.folder.as_deref().map(Path::new);
+    let elsewhere = folder.is_some_and(|folder| is_connected(spec, SettingsOwner::Project(folder)))
+        || (may_run_others && others.any(|other| is_connected(other, SettingsOwner::User)));
+    (!elsewhere).then_some(NoHooks::Gone)
+}
+
+/// Whether `recall install` has connected this agent for the user.
+pub(crate) fn was_connected(spec: &AgentSpec) -> bool {
+    Environment::of_process().is_some_and(|environment| connected::was_connected(&environment, spec.name))
+}
+
+/// Returns the file that contains, or should contain, the agent's hooks for the user.
+pub(crate) fn user_hooks_file(spec: &'static AgentSpec) -> Option<PathBuf> {
+    let environment = Environment::of_process()?;
+    hooks_file(LocalAgent { spec, environment: &environment, scope: SettingsOwner::User })
 }
 
 /// Returns the agents of this user that are connected but do not ask before a call.

@@ -145,7 +145,8 @@ pub async fn answer(query: Query, connection: &ConnectionContext) -> Reply {
         Query::Changes(request) => read_with(services, request, changes).await,
         Query::Glance(request) => {
             let (lookup, pauses) = (services.context_lookup.clone(), services.ingest.pauses.clone());
-            read_reply::<Glance>(blocking(move || glance(&lookup, &pauses, &request)).await)
+            let since = services.ingest.counters.stored_since(connection.started_at.elapsed());
+            read_reply::<Glance>(blocking(move || glance(&lookup, &pauses, since, &request)).await)
         }
         Query::Sql(request) => read_reply::<Sql>(sql(&services.context_lookup, request).await),
         Query::Check(request) => read_with(services, request, check).await,

@@ -278,6 +278,9 @@ pub struct GlanceAnswer {
     /// Those of them that are open next steps.
     pub open: u64,
     pub paused: bool,
+    /// Everything that the hooks reported since then is stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stored_since: Option<Moment>,
     /// The agents that reported recently, latest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reported: Vec<ReportedAnswer>,

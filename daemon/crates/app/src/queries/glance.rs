@@ -17,7 +17,13 @@ use recall_store::ProjectNotes;
 /// How long an agent counts as reporting, in milliseconds: 30 days.
 const LATELY_MS: i64 = 30 * 24 * 3_600_000;
 
-pub fn glance(lookup: &ContextLookup, pauses: &PauseSwitch, request: &Glance) -> Answer<GlanceAnswer> {
+/// `stored_since` is the moment since which everything that the hooks reported is stored.
+pub fn glance(
+    lookup: &ContextLookup,
+    pauses: &PauseSwitch,
+    stored_since: Timestamp,
+    request: &Glance,
+) -> Answer<GlanceAnswer> {
     let since = Timestamp(clock::now().0.saturating_sub(LATELY_MS));
     let (known, reported) = read(lookup, |db| {
         let reported = db.reporting_agents(since)?;
@@ -35,5 +41,6 @@ pub fn glance(lookup: &ContextLookup, pauses: &PauseSwitch, request: &Glance) ->
         None => (ProjectNotes::default(), None),
     };
     let paused = pauses.current(&clock::moment()).is_some();
-    Ok(GlanceAnswer { project, notes: active.unsigned_abs(), open: open.unsigned_abs(), paused, reported })
+    let (notes, open) = (active.unsigned_abs(), open.unsigned_abs());
+    Ok(GlanceAnswer { project, notes, open, paused, stored_since: Some(Moment(stored_since)), reported })
 }

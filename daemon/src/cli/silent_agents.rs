@@ -1,0 +1,173 @@
+//! Finds the agents that used to report and of which recall hears nothing any more, and warns of them.
+//!
+//! Their hooks are gone, or a setting turns them off, or they are there and do not run: then the agent keeps records of
+//! sessions in which it reported nothing. The look at the records costs a bounded number of stats and opens no file.
+
+use std::collections::BinaryHeap;
+use std::fmt;
+use std::fs::read_dir;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::client::{Soon, this_folder};
+use super::import::files::folders;
+use super::install::inspection::{NoHooks, has_connected, no_hooks, user_hooks_file, was_connected};
+use super::terminal::{WARNING, ago};
+use recall_agents::{AGENTS, AgentSpec, Agents};
+use recall_app::answers::Moment;
+use recall_app::answers::status::GlanceAnswer;
+use recall_app::clock;
+use recall_domain::ids::Timestamp;
+use recall_protocol::query::Glance;
+
+/// Files and folders that are looked at for one agent.
+const MOST_STATS: usize = 400;
+/// A look at an agent's records ends after this long.
+const LOOK_WITHIN: Duration = Duration::from_millis(15);
+/// Deeper folders are not searched.
+const MOST_DEEP: usize = 5;
+/// A record that is younger than the last report by less than this shows nothing: agents write after their last hook.
+const LATER_BY_MS: i64 = 10 * 60_000;
+/// An older record is no news.
+const LATELY_MS: i64 = 24 * 3_600_000;
+
+/// An agent of which recall hears nothing any more.
+#[derive(Clone, Debug)]
+pub(crate) struct SilentAgent {
+    pub(crate) spec: &'static AgentSpec,
+    /// When it last reported.
+    pub(crate) last: Moment,
+    pub(crate) why: Silence,
+}
+
+/// Why an agent is silent.
+#[derive(Clone, Debug)]
+pub(crate) enum Silence {
+    Gone,
+    /// A setting in this file turns all hooks off.
+    Off(&'static str, PathBuf),
+    /// It wrote a record then, and reported nothing.
+    Unheard(Moment),
+}
+
+impl fmt::Display for SilentAgent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (title, last) = (self.spec.title, ago(self.last));
+        match &self.why {
+            Silence::Gone => write!(f, "the hooks of {title} are gone; it last reported {last}"),
+            Silence::Off(setting, file) => {
+                write!(
+                    f,
+                    "{setting} in {} turns the hooks of {title} off; it last reported {last}",
+                    file.display()
+                )
+            }
+            Silence::Unheard(at) => {
+                write!(f, "{title} recorded a session {}, but its hooks last reported {last}", ago(*at))
+            }
+        }
+    }
+}
+
+impl SilentAgent {
+    /// Says what to do.
+    pub(crate) fn hint(&self) -> String {
+        let name = self.spec.name;
+        match &self.why {
+            Silence::Gone => format!(
+                "Run `recall install --agent {name}`, or `recall uninstall --agent {name}` if they are to stay away."
+            ),
+            Silence::Off(setting, _) => {
+                format!("Remove {setting}, or run `recall uninstall --agent {name}` if it is to stay off.")
+            }
+            Silence::Unheard(_) => {
+                "Start a new session of it; if `recall events` then shows nothing, a policy, a missing \
+                                    trust or an option keeps its hooks from running."
+                    .to_owned()
+            }
+        }
+    }
+
+    /// Says it in a few words, for a status line.
+    pub(crate) fn in_short(&self) -> String {
+        let title = self.spec.title;
+        match self.why {
+            Silence::Gone => format!("no hooks in {title}, see recall doctor"),
+            Silence::Off(..) => format!("hooks of {title} are off, see recall doctor"),
+            Silence::Unheard(_) => format!("{title} is silent, see recall doctor"),
+        }
+    }
+}
+
+/// Prints a warning on stderr for each silent agent.
+pub fn warn() {
+    if !has_connected(AGENTS) {
+        return;
+    }
+    // Without a daemon nothing is known of when they reported.
+    let Ok(mut soon) = Soon::connect() else { return };
+    let Some(glance) = soon.ask(Glance { folder: this_folder() }) else { return };
+    let mut err = anstream::AutoStream::auto(std::io::stderr().lock());
+    for agent in silent(AGENTS, &glance) {
+        let _ = writeln!(err, "{WARNING}warning:{WARNING:#} {agent}.\n  hint: {}", agent.hint());
+    }
+}
+
+/// Returns the silent ones of the agents that `recall install` connected for the user and that reported recently.
+/// Starts no program.
+pub(crate) fn silent(agents: Agents, glance: &GlanceAnswer) -> Vec<SilentAgent> {
+    let mut found = Vec::new();
+    for one in &glance.reported {
+        let Some(spec) = agents.named(&one.agent) else { continue };
+        let why = match no_hooks(agents, spec, one) {
+            Some(NoHooks::Gone) => Some(Silence::Gone),
+            Some(NoHooks::Off(setting)) => {
+                Some(Silence::Off(setting, user_hooks_file(spec).unwrap_or_default()))
+            }
+            None => unheard(spec, one.at, glance).map(Silence::Unheard),
+        };
+        found.extend(why.map(|why| SilentAgent { spec, last: one.at, why }));
+    }
+    found
+}
+
+/// Returns when the agent wrote a record without reporting anything. Only a record from a time in which recall stored
+/// all reports shows that.
+fn unheard(spec: &'static AgentSpec, last: Moment, glance: &GlanceAnswer) -> Option<Moment> {
+    let since = glance.stored_since?;
+    let now = clock::now().0;
+    let after = last.0.0.max(since.0.0).saturating_add(LATER_BY_MS).max(now.saturating_sub(LATELY_MS));
+    if glance.paused || now < after || !was_connected(spec) {
+        return None;
+    }
+    let home = std::env::home_dir().filter(|home| home.is_absolute())?;
+    let is_session = spec.history.as_ref()?.is_session;
+    record_after(&folders(spec, &home), is_session, after)
+}
+
+/// Returns the time of a record that was written after this moment, in milliseconds since 1970. The folders that
+/// changed last are searched first. Symlinks are not followed.
+fn record_after(folders: &[PathBuf], is_session: fn(&Path) -> bool, after: i64) -> Option<Moment> {
+    let begun = Instant::now();
+    let mut stats = 0;
+    let mut waiting: BinaryHeap<(i64, usize, PathBuf)> =
+        folders.iter().map(|folder| (i64::MAX, MOST_DEEP, folder.clone())).collect();
+    while let Some((_, deep, folder)) = waiting.pop() {
+        for entry in read_dir(folder).into_iter().flatten().flatten() {
+            if stats == MOST_STATS || begun.elapsed() > LOOK_WITHIN {
+                return None;
+            }
+            stats += 1;
+            let Ok(known) = entry.metadata() else { continue };
+            let at = known.modified().map_or(0, |time| clock::of(time).0);
+            let path = entry.path();
+            if known.is_dir() && deep > 0 {
+                waiting.push((at, deep - 1, path));
+            } else if known.is_file() && at > after && is_session(&path) {
+                return Some(Moment(Timestamp(at)));
+            }
+        }
+    }
+    None
+}

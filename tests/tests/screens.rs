@@ -14,8 +14,9 @@ const ROWS: u16 = 30;
 
 const HEAD: &str = "# What the commands show
 
-These are the main screens, at 100 columns, after two small sessions and four notes; the last part shows commands after three real
-sessions. A test plays the sessions and compares this page with what the programs print (`tests/tests/screens.rs`). Times of day are made the same, and figures of the machine are `…`.
+These are the main screens, at 100 columns, after two small sessions and four notes; the last ones follow
+[three real sessions](#on-real-sessions). A test plays the sessions and compares this page with what the programs print
+(`tests/tests/screens.rs`). Times of day are made the same, and figures of the machine are `…`.
 ";
 
 const LEDGER_PROMPT: &str = "Why do invoices differ from the ledger by a cent?";
@@ -118,7 +119,7 @@ fn recorded() -> Stage {
 fn real_work(page: &mut String) {
     let stage = recorded();
     page.push_str(
-        "\n# On real sessions\n\nThree sessions of Claude Code in a public project (`tests/fixtures/recorded`), replayed.\n",
+        "\n## On real sessions\n\nThe rest follows three sessions of Claude Code in a public project (`tests/fixtures/recorded`), replayed.\n",
     );
     for (heading, line) in [
         ("How the tests were run", "how bun run test"),
@@ -152,10 +153,13 @@ fn list(root: &std::path::Path, folder: &std::path::Path, names: &mut Vec<String
 
 /// Without what differs from run to run, and as wide as it was.
 fn settled(text: &str, stage: &Stage) -> String {
-    const VARYING: [(&str, &str); 9] = [
+    const VARYING: [(&str, &str); 11] = [
         (r"\d{4}-\d\d-\d\d \d\d:\d\d", "2026-11-23 14:05"),
         (r"(?m)^\d{4}-\d\d-\d\d$", "2026-11-23"),
         (r"(?m)^  \d\d:\d\d  ", "  14:05  "),
+        (r"days/\d{4}-\d\d-\d\d", "days/2026-11-23"),
+        // A hash of the project's folder.
+        (r"shop--[0-9a-f]{10}", "shop--…"),
         (r"\b1 min ago\b", "just now"),
         (r"\b\d+(\.\d+)? (ms|KiB|MiB|GiB|B)\b", "… $2"),
         (r"\bpid \d+", "pid …"),

@@ -33,6 +33,8 @@ const MOST_CHARS: usize = 4_000;
 /// The maximum number of words in a form, and of further words.
 const FORM_WORDS: usize = 3;
 const OTHER_WORDS: usize = 6;
+/// The maximum number of words in front of a wrapped command: `docker compose exec`.
+const WRAPPING_WORDS: usize = 3;
 
 impl CommandForm {
     /// The forms of a command line, in order.
@@ -78,6 +80,15 @@ impl CommandForm {
             return None;
         }
         Some(Self { words, others: arguments.take(OTHER_WORDS).collect() })
+    }
+
+    /// Whether this is the other command behind another program: `rtk npm run deploy` wraps `npm run deploy`.
+    pub fn wraps(&self, other: &Self) -> bool {
+        let words = |form: &Self| form.words.iter().chain(&form.others).cloned().collect::<Vec<_>>();
+        let (outer, inner) = (words(self), words(other));
+        inner.len() > 1
+            && outer.ends_with(&inner)
+            && (1..=WRAPPING_WORDS).contains(&(outer.len() - inner.len()))
     }
 
     /// The form as a single string.
@@ -210,6 +221,26 @@ mod tests {
         assert_eq!(forms("git push origin main"), ["git push origin"]);
         assert_eq!(forms("psql -c 'DROP TABLE x' shop"), ["psql shop"]);
         assert_eq!(forms("kubectl --context prod apply -f app.yaml"), ["kubectl prod apply"]);
+    }
+
+    #[test]
+    fn a_command_behind_another_program_is_wrapped() {
+        let wraps = |outer: &str, inner: &str| {
+            let one = |line: &str| CommandForm::all(line).remove(0);
+            one(outer).wraps(&one(inner))
+        };
+        assert!(wraps("rtk bun run test 2>&1", "bun run test"));
+        assert!(wraps("docker compose exec npm test", "npm test"));
+        for (outer, inner) in [
+            ("bun run test", "bun run test"),
+            ("bun run test", "rtk bun run test"),
+            ("npm run test", "test"),
+            ("rtk bun run test", "bun run lint"),
+            ("cargo xtask a b c npm test", "npm test"),
+        ] {
+            let inner_form = CommandForm::all(inner);
+            assert!(inner_form.is_empty() || !wraps(outer, inner), "{outer} {inner}");
+        }
     }
 
     #[test]

@@ -227,6 +227,14 @@ mod tests {
     }
 
     #[test]
+    fn the_same_command_without_the_program_in_front_is_a_fix() {
+        let error = "error: unrecognized subcommand 'bun'";
+        let sessions = [session("a", [failed("rtk bun run test 2>&1", error), done("bun run test", "ok")])];
+        let met = fix(error, &sessions);
+        assert_eq!(met[0].passed_as.as_deref(), Some("bun run test"));
+    }
+
+    #[test]
     fn where_it_went_away_comes_before_where_it_did_not() {
         let sessions = [
             session(

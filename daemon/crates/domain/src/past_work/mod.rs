@@ -48,12 +48,12 @@ pub(crate) fn printed(step: &Step) -> &str {
     }
 }
 
-/// Whether both lines run the same command, ignoring options and values. Lines that only inspect or write to the
+/// Whether both lines run the same command, ignoring options, values, and a program in front of one. Lines that only inspect or write to the
 /// working copy have no form; they are the same if they run the same programs with the same first word.
 fn is_same_form(one: &str, other: &str) -> bool {
     let forms = (CommandForm::all(one), CommandForm::all(other));
     match (forms.0.first(), forms.1.first()) {
-        (Some(one), Some(other)) => one == other,
+        (Some(one), Some(other)) => one == other || one.wraps(other) || other.wraps(one),
         (None, None) => beginning(one) == beginning(other),
         _ => false,
     }

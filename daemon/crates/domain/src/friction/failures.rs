@@ -110,7 +110,7 @@ fn name_of(command: &str) -> String {
 }
 
 /// Returns the commands that made the error go away, if known. A changed file fixed one case, so it is no lesson for
-/// the next; running another check fixes nothing.
+/// the next; running another check fixes nothing, unless it is the one that failed, with or without a program in front.
 fn cure(error: &str, sessions: &[PastSession]) -> Option<String> {
     fix(error, sessions).into_iter().find_map(|met| {
         let steps = met.steps.iter().filter(|step| !matches!(step, CureStep::Ran(line) if checks(line)));
@@ -119,13 +119,21 @@ fn cure(error: &str, sessions: &[PastSession]) -> Option<String> {
             CureStep::Ran(_) | CureStep::Changed(_) => None,
         };
         let steps = steps.map(ran).collect::<Option<Vec<_>>>()?;
-        let passed = met.passed_as.filter(|line| !checks(line) && line.chars().count() <= CALL_CHARS);
+        let helps = |line: &String| !checks(line) || is_wrapped(&met.call, line);
+        let passed = met.passed_as.as_ref().filter(|line| helps(line) && line.chars().count() <= CALL_CHARS);
         match steps.len() {
             0 => passed.map(|line| format!("run `{line}`")),
             1..=MOST_STEPS => Some(steps.join(", ")),
             _ => None,
         }
     })
+}
+
+/// Whether one line runs the other's command behind another program.
+fn is_wrapped(one: &str, other: &str) -> bool {
+    let (one, other) = (CommandForm::all(one), CommandForm::all(other));
+    let both = one.first().zip(other.first());
+    both.is_some_and(|(one, other)| one.wraps(other) || other.wraps(one))
 }
 
 fn checks(line: &str) -> bool {

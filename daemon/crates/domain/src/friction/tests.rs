@@ -42,6 +42,15 @@ fn a_failure_counts_by_sessions_and_a_command_comes_before_a_tool() {
 }
 
 #[test]
+fn a_check_without_the_program_in_front_is_what_helps() {
+    let error = "error: unrecognized subcommand 'bun'";
+    let of = |id: &str| session(id, [failed("rtk bun run test", error), done("bun run test", "ok")]);
+    let found = friction(&[of("a"), of("b"), of("c")]);
+    let text = found[0].remember.clone().unwrap().1;
+    assert_eq!(text, format!("When `rtk bun run test` says \"{error}\": run `bun run test`."));
+}
+
+#[test]
 fn a_check_behind_a_pipe_fails_too_and_a_page_about_errors_does_not() {
     let of = |id: &str| {
         session(

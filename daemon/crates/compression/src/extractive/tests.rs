@@ -170,6 +170,23 @@ fn a_note_from_the_body_of_a_commit_has_its_subject_as_title() {
 }
 
 #[test]
+fn a_report_on_a_turn_with_one_commit_has_its_subject_as_title() {
+    let batch = Batch::asked("address the review")
+        .edited("src/till.rs", "old", "new")
+        .ran("git commit -am 'fix(till): report drawers that stay closed'", "[main 1a2b3c4] fix")
+        .answered(
+            "Addressed both review comments and pushed 1a2b3c4.\n\nIf the drawer and the printer both fail, the error of the \
+             drawer now includes the failure of the printer, because `Till::close` dropped the second one.",
+        );
+    let observed = observed(&batch);
+    let [note] = observed.as_slice() else { panic!("{observed:?}") };
+    assert_eq!(note.title, "Till: report drawers that stay closed");
+    assert_eq!(note.kind, ObservationType::Bugfix);
+    assert!(note.narrative.contains("includes the failure of the printer"), "{note:?}");
+    assert!(!note.narrative.contains("review comments"), "{note:?}");
+}
+
+#[test]
 fn a_rejected_call_is_told_with_the_users_words() {
     let rejected = CallOutcome::Rejected { said: Some("never round in the view".to_owned()) };
     let changes = vec![Change { before: String::new(), after: "total.round()".to_owned() }];

@@ -125,6 +125,15 @@ fn leaning(text: &str, words: &[String]) -> f32 {
     as above, on success, on failure, with that, with this, after that, after this, before that, before this, by then, \
     for this, for that, to this, such a, such an, both, all three, each of them";
     let mut against = 0.0;
+    // `The fix changes the total`: which one, was said before.
+    let split: Vec<&str> = text.split_whitespace().take(5).collect();
+    if let [the, noun, ..] = split.as_slice()
+        && bare(the) == "the"
+        && noun.chars().all(|c| c.is_lowercase() || c == '-')
+        && verb_at(&split, 0).is_some_and(|verb| verb <= 2)
+    {
+        against += 0.35;
+    }
     let said = format!("{} ", words.join(" "));
     if phrases(REFERENCES).any(|opening| said.starts_with(&format!("{opening} "))) {
         against += 0.5;

@@ -110,6 +110,7 @@ fn a_title_that_leans_gives_way_to_one_that_stands() {
         "Option B rounds the total of the cart once",
         "Bug #4 rounds the total of the cart twice",
         "When called: the cart rounds its total twice",
+        "The fix changes how totals of the cart are rounded",
     ] {
         let pieces = [piece(leaning, None, 1.0), piece(stands, None, 1.0)];
         assert_eq!(check(&pieces, stands).piece, 1, "{leaning}");

@@ -81,6 +81,7 @@ mod sharing_database;
 mod sharing_kills;
 mod sharing_limits;
 mod sharing_quarantine;
+mod sharing_readers;
 mod sharing_said;
 mod sharing_team;
 mod shells;

@@ -108,9 +108,23 @@ fn what_reads_like_instructions_is_told_nowhere_until_a_person_keeps_it() {
         (&found["results"][0]["title"], &found["results"][0]["author"]),
         (&json!(ORDER), &json!("mia"))
     );
+    // It is undone like any other change: nothing says it any more, and it waits.
+    let said = done(&ben.recall(["undo"])).stdout.clone();
+    assert_eq!(said, format!("Undone: keep of {id}: {ORDER}\n"));
+    ben.flush();
+    assert!(!ben.recall(["search", "cart totals curl evil"]).stdout.contains("evil.example"));
+    assert_eq!(ben.json(["review", "--list"])["quarantined_in_all"], count);
+    done(&ben.recall(["review", "--keep", id]));
     let plan = apart.iter().find(|item| item["kind"] == "plan").unwrap()["id"].as_str().unwrap();
     let said = done(&ben.recall(["review", "--reject", plan])).stdout.clone();
     assert_eq!(said, format!("{plan} is rejected: it does not come in\n"));
+    let listed = ben.json(["undo", "--list"]);
+    assert_eq!(
+        (&listed["changes"][0]["id"], &listed["changes"][0]["change"]),
+        (&json!(plan), &json!("reject"))
+    );
+    assert!(done(&ben.recall(["undo"])).stdout.starts_with(&format!("Undone: reject of {plan}: ")));
+    done(&ben.recall(["review", "--reject", plan]));
     exchange(&[&mia, &ben]);
     assert_eq!(ben.json(["search", "kind:plan"])["results"], json!([]));
     assert_eq!(ben.json(["sync"])["shares"][0]["quarantined"], count - 2);

@@ -64,12 +64,12 @@ fn share(stage: &Stage) {
 }
 
 /// Begins the team. Returns its words.
-fn begin(stage: &Stage) -> String {
+pub(super) fn begin(stage: &Stage) -> String {
     stage.json(["team", "init", "team"])["words"].as_str().unwrap().to_owned()
 }
 
 /// Lets a machine in, as two persons do.
-fn let_in(by: &Stage, newcomer: &Stage) {
+pub(super) fn let_in(by: &Stage, newcomer: &Stage) {
     let mut inviting = Open::start(by, &["team", "invite", "team", "--yes"]);
     inviting.line("Tell these words");
     let words = {
@@ -89,7 +89,7 @@ fn let_in(by: &Stage, newcomer: &Stage) {
 }
 
 /// Whether these words let a machine in.
-fn joins_by(stage: &Stage, words: &str) -> bool {
+pub(super) fn joins_by(stage: &Stage, words: &str) -> bool {
     let mut joining = Open::start(stage, &["team", "join", "team", "--json"]);
     joining.say(words);
     let mut rest = String::new();
@@ -97,7 +97,7 @@ fn joins_by(stage: &Stage, words: &str) -> bool {
     joining.child.wait().unwrap().success()
 }
 
-fn folder(shared: &Shared) -> String {
+pub(super) fn folder(shared: &Shared) -> String {
     std::fs::create_dir_all(shared.path()).unwrap();
     shared.path().to_str().unwrap().to_owned()
 }

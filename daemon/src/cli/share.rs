@@ -13,6 +13,7 @@ use super::client::{Client, Start, this_folder};
 use super::consent::{Choice, Consent};
 use super::failure::Failure;
 use super::remote::{change, sharing};
+use super::restricted::{Plan, Restricted, readers_of};
 use super::sync::tell;
 use super::terminal::{self, BOLD, DIM, GOOD, WARNING, counted};
 use recall_app::answers::sharing::PreviewAnswer;
@@ -46,6 +47,12 @@ pub struct ShareArgs {
     /// Share agents' final answers, too
     #[arg(long)]
     answers: bool,
+    /// Only these can read it, and I: persons or machines of the team, as `recall team members` names them
+    ///
+    /// Name all of them each time: whoever could read it and is not named is taken out. Only a machine that owns the team can
+    /// restrict a project. Without this the whole team can read it, or whoever it was restricted to before.
+    #[arg(long, value_name = "MEMBERS", value_delimiter = ',')]
+    only: Vec<String>,
     /// Do not ask for confirmation
     #[arg(long, short, conflicts_with = "dry_run")]
     yes: bool,
@@ -53,7 +60,7 @@ pub struct ShareArgs {
     #[arg(long)]
     dry_run: bool,
     /// List what is shared
-    #[arg(long, conflicts_with_all = ["project", "with", "inject", "personal", "prompts", "answers", "yes", "dry_run"])]
+    #[arg(long, conflicts_with_all = ["project", "with", "inject", "personal", "prompts", "answers", "only", "yes", "dry_run"])]
     list: bool,
     /// Print JSON
     #[arg(long)]
@@ -96,11 +103,18 @@ pub fn run(args: &ShareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let said = [(args.prompts, SaidPart::Prompts), (args.answers, SaidPart::Answers)];
     let said = said.into_iter().filter(|(leaves, _)| *leaves).map(|(_, part)| part).collect();
     let preview = client.ask(TermsPreview { project, persons, said })?.read()?;
+    let restricting = match args.only.as_slice() {
+        [] => None,
+        only => Some(Plan::of(&known, &preview.identity, only)?),
+    };
     if args.json && args.dry_run {
         return Ok(writeln!(out, "{}", serde_json::to_string(&preview)?)?);
     }
     if !args.json {
         show(&preview, &known, out)?;
+        if let Some(plan) = &restricting {
+            plan.show(out)?;
+        }
         if args.with.is_none() {
             let told = if injects { ", and to deliver others' notes to sessions" } else { "" };
             writeln!(out, "The project's .recall.toml proposes this remote{told}.")?;
@@ -123,11 +137,21 @@ pub fn run(args: &ShareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         prompts: args.prompts,
         answers: args.answers,
     };
+    // Nothing leaves before it is restricted.
+    let words = restricting.as_ref().map(Plan::follow).transpose()?.flatten();
+    if let (Some(plan), false) = (&restricting, args.json) {
+        plan.tell(words.as_deref(), out)?;
+    }
     change(|text| add_share(text, &share))?;
     let answer = client.ask(SyncState { round: SyncRound::Now })?;
     if args.json {
-        out.write_all(&answer.bytes)?;
-        return Ok(writeln!(out)?);
+        let Some(plan) = &restricting else {
+            out.write_all(&answer.bytes)?;
+            return Ok(writeln!(out)?);
+        };
+        let state: serde_json::Value = serde_json::from_slice(&answer.bytes)?;
+        let told = json!({"readers": plan.json(), "words": words, "sync": state});
+        return Ok(writeln!(out, "{told}")?);
     }
     writeln!(out, "{GOOD}Shared{GOOD:#} {} through {remote}.", preview.project)?;
     let answer = answer.read()?;
@@ -235,8 +259,20 @@ fn show(preview: &PreviewAnswer, remote: &Remote, out: &mut dyn Write) -> std::i
 
 fn list(args: &ShareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let sharing = sharing()?;
+    let readers = |share: &SharedProject| readers_of(share, sharing.remote(&share.remote));
     if args.json {
-        return Ok(writeln!(out, "{}", json!({"shares": sharing.shares}))?);
+        let one = |share: &SharedProject| {
+            let mut said = json!(share);
+            if let Some(readers) = readers(share) {
+                said["readers"] = readers.map_or_else(|error| json!(error.to_string()), |known| known.json());
+            }
+            said
+        };
+        return Ok(writeln!(
+            out,
+            "{}",
+            json!({"shares": sharing.shares.iter().map(one).collect::<Vec<_>>()})
+        )?);
     }
     if sharing.shares.is_empty() {
         return Ok(writeln!(out, "Nothing is shared. In a project's folder: `recall share --with REMOTE`.")?);
@@ -256,6 +292,11 @@ fn list(args: &ShareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         let terms =
             if terms.is_empty() { String::new() } else { format!("  {DIM}{}{DIM:#}", terms.join(", ")) };
         writeln!(out, "{BOLD}{project}{BOLD:#}  {remote}{terms}")?;
+        if let Some(readers) = readers(share) {
+            let told = |known: Restricted| known.told();
+            let told = readers.map_or_else(|error| format!("who reads it is not known now: {error}"), told);
+            writeln!(out, "  {told}")?;
+        }
     }
     Ok(())
 }

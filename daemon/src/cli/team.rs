@@ -2,31 +2,19 @@
 //! daemon.
 
 use std::io::{BufRead, IsTerminal, Write};
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use clap::{Args, Subcommand};
-use recall_protocol::paths::Paths;
 use serde_json::json;
-use tokio::runtime::Runtime;
 
 use super::consent::{Choice, Consent};
 use super::failure::Failure;
-use super::remote::sharing;
+use super::restricted;
+use super::team_place::{Place, not_owner, refused, tell_words};
 use super::terminal::{BOLD, DIM, GOOD, WARNING};
-use recall_app::sharing::round::names;
-use recall_config::sharing::Sharing;
+use recall_app::sharing::names::names;
 use recall_domain::sync::DeviceId;
 use recall_domain::sync::record::space_of;
-use recall_sync::device::Device;
-use recall_sync::remote::{Heard, Remote, RemoteError};
 use recall_sync::team::{Code, Entry, Member, Role, Standing, Statement, Team, TeamError, Upto};
-
-/// How often the remote is checked for the other side's answer.
-const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// How long two people may take.
-const LONGEST_WAIT: Duration = Duration::from_secs(900);
 
 #[derive(Debug, Subcommand)]
 pub enum TeamCommand {
@@ -108,80 +96,6 @@ pub fn run(command: &TeamCommand, out: &mut dyn Write) -> anyhow::Result<()> {
     }
 }
 
-/// A remote, and this machine's identity there.
-struct Place {
-    runtime: Runtime,
-    remote: Remote,
-    name: String,
-    /// The remote's own id.
-    id: String,
-    data: PathBuf,
-    device: Device,
-    sharing: Sharing,
-}
-
-impl Place {
-    fn open(name: &str) -> anyhow::Result<Self> {
-        let sharing = sharing()?;
-        let Some(known) = sharing.remote(name) else {
-            return Err(Failure::usage(format!("There is no remote {name:?}"))
-                .hint("`recall remote list` shows them.")
-                .into());
-        };
-        if known.plaintext {
-            return Err(Failure::failed(format!("{name} is not encrypted, so it needs no team")).into());
-        }
-        let address =
-            known.address().map_err(|why| Failure::usage(format!("The address of {name} {why}")))?;
-        let paths = Paths::from_env().context("finding recall's folders")?;
-        let data = paths.database().parent().map(PathBuf::from).unwrap_or_default();
-        std::fs::create_dir_all(&data)?;
-        let device = Device::load_or_create(&data.join("device.json"))?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let remote = Remote::at(address, known.password());
-        let id = runtime.block_on(remote.enter(None)).map_err(|error| unreachable(&error))?;
-        Ok(Self { runtime, remote, name: name.to_owned(), id, data, device, sharing })
-    }
-
-    fn statements(&self) -> Result<Vec<Statement>, Failure> {
-        self.runtime
-            .block_on(self.remote.statements(&self.id, &mut Heard::default()))
-            .map_err(|error| unreachable(&error))
-    }
-
-    /// Loads this machine's part of the team.
-    fn team(&self) -> Result<Team, Failure> {
-        Team::load(&self.data, &self.id)
-            .map_err(|error| refused(&error))?
-            .ok_or_else(|| refused(&TeamError::NoKey))
-    }
-
-    /// Saves the team's file, and informs the others.
-    fn keep(&self, team: &Team) -> Result<(), Failure> {
-        team.save(&self.data).map_err(|error| refused(&error))?;
-        let (author, name) = names(&self.sharing);
-        let said = team.statement(&self.device, &author, &name).map_err(|error| refused(&error))?;
-        self.state(&said)
-    }
-
-    fn state(&self, said: &Statement) -> Result<(), Failure> {
-        self.runtime.block_on(self.remote.state(said, &self.device)).map_err(|error| unreachable(&error))
-    }
-
-    /// Polls the remote until `found` returns a value.
-    fn wait_for<T>(&self, found: impl Fn(&[Statement]) -> Option<T>) -> Result<T, Failure> {
-        let began = Instant::now();
-        while began.elapsed() < LONGEST_WAIT {
-            if let Some(found) = found(&self.statements()?) {
-                return Ok(found);
-            }
-            std::thread::sleep(POLL_INTERVAL);
-        }
-        Err(Failure::failed("The other side did not answer within 15 minutes")
-            .hint("Start again with `recall team invite`."))
-    }
-}
-
 fn init(args: &RemoteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let place = Place::open(&args.remote)?;
     let _lock = Team::lock(&place.data)?;
@@ -203,18 +117,6 @@ fn init(args: &RemoteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     )?;
     tell_words(&words, out)?;
     Ok(writeln!(out, "Admit another machine with `recall team invite {}`.", place.name)?)
-}
-
-fn tell_words(words: &str, out: &mut dyn Write) -> std::io::Result<()> {
-    writeln!(
-        out,
-        "Its key as words, with which any machine can join. They are not shown again, so write them down:"
-    )?;
-    let words: Vec<&str> = words.split(' ').collect();
-    for line in words.chunks(6) {
-        writeln!(out, "  {BOLD}{}{BOLD:#}", line.join(" "))?;
-    }
-    Ok(())
 }
 
 fn invite(args: &InviteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -255,18 +157,31 @@ fn invite(args: &InviteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 fn join(args: &RemoteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let place = Place::open(&args.remote)?;
     let known = Team::load(&place.data, &place.id).map_err(|error| refused(&error))?;
-    if known.is_some() {
+    if known.as_ref().is_some_and(|team| team.restricted().is_empty()) {
         return Err(in_it_already());
     }
     let mut input = std::io::stdin().lock();
     if std::io::stdin().is_terminal() {
-        write!(out, "Type the 12 words of an invitation, or the 24 of the team:  ")?;
+        let asked = match known {
+            None => "Type the 12 words of an invitation, or the 24 of the team:  ",
+            Some(_) => "This machine is in the team. Type the 24 words of a restricted project:  ",
+        };
+        write!(out, "{asked}")?;
         out.flush()?;
     }
     // They are not arguments, because every user of the machine can see those.
     let mut words = String::new();
     input.read_line(&mut words)?;
     let team = match Entry::read(&words).map_err(|error| refused(&error))? {
+        Entry::Recovery(key) if known.is_some() => {
+            let project = restricted::enter(&place, &key)?;
+            if args.json {
+                return Ok(writeln!(out, "{}", json!({"joined": true, "project": project}))?);
+            }
+            let of = project.as_deref().unwrap_or("a project that is not shared here yet");
+            return Ok(writeln!(out, "{GOOD}Joined{GOOD:#} those who read {of}.")?);
+        }
+        Entry::Code(_) if known.is_some() => return Err(in_it_already()),
         Entry::Recovery(key) => {
             Team::recovered(&place.id, &key, &place.statements()?).map_err(|error| refused(&error))?
         }
@@ -305,7 +220,12 @@ fn members(args: &RemoteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             json!({"device": member.device.0, "author": member.author, "name": member.name,
                    "standing": standing(member.standing), "owner": member.role == Role::Owner, "this": this})
         };
-        return Ok(writeln!(out, "{}", json!({"members": members.iter().map(one).collect::<Vec<_>>()}))?);
+        let restricted: Vec<_> = restricted::of_team(&place)?
+            .iter()
+            .map(|project| json!({"project": project.identity, "readers": project.json()}))
+            .collect();
+        let members: Vec<_> = members.iter().map(one).collect();
+        return Ok(writeln!(out, "{}", json!({"members": members, "restricted": restricted}))?);
     }
     for Member { device, author, name, standing: is, role } in &members {
         let this = if *device == place.device.id { ", this machine" } else { "" };
@@ -324,6 +244,9 @@ fn members(args: &RemoteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             "{WARNING}Only one machine owns the team. If it is lost, nobody can remove a machine. Name a second owner with `recall team owner {}`.{WARNING:#}",
             place.name
         )?;
+    }
+    for project in restricted::of_team(&place)? {
+        writeln!(out, "{BOLD}{}{BOLD:#}: {}", project.title(), project.told())?;
     }
     Ok(())
 }
@@ -391,9 +314,8 @@ fn written(place: &Place, device: &DeviceId) -> Result<Upto, Failure> {
     let mut upto = Upto::new();
     for share in place.sharing.shares.iter().filter(|share| share.remote == place.name) {
         let space = space_of(&share.project);
-        let logs = place.runtime.block_on(place.remote.logs(&space, &Default::default()));
-        let logs = logs.map_err(|error| unreachable(&error))?;
-        upto.extend(logs.into_iter().find(|log| log.device == *device).map(|log| (space, log.last)));
+        let last = place.heads(&space)?.remove(device);
+        upto.extend(last.map(|last| (space, last)));
     }
     Ok(upto)
 }
@@ -407,6 +329,7 @@ fn leave(args: &RemoteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             .into());
     }
     let _lock = Team::lock(&place.data)?;
+    restricted::discard(&place)?;
     Team::discard(&place.data, &place.id).map_err(|error| refused(&error))?;
     if args.json {
         return Ok(writeln!(out, "{}", json!({"left": true}))?);
@@ -418,18 +341,6 @@ fn leave(args: &RemoteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     )?)
 }
 
-fn not_owner() -> anyhow::Error {
-    refused(&TeamError::NotOwner).hint("`recall team members` lists the owners; one of them can add this machine with `recall team owner`.").into()
-}
-
 fn in_it_already() -> anyhow::Error {
     Failure::failed("This machine is in the team already").into()
-}
-
-fn unreachable(error: &RemoteError) -> Failure {
-    Failure::failed(error.to_string()).hint("Nothing was changed.")
-}
-
-fn refused(error: &TeamError) -> Failure {
-    Failure::failed(error.to_string())
 }

@@ -36,7 +36,7 @@ pub fn run(args: &UndoArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             return Ok(writeln!(out, "There is nothing to undo.")?);
         }
         let row = |change: &ChangeAnswer| {
-            vec![format!("#{}", change.id), change.change.clone(), ago(change.at), change.title.clone()]
+            vec![change.id.to_string(), change.change.clone(), ago(change.at), change.title.clone()]
         };
         let rows: Vec<_> = changes.iter().map(row).collect();
         return Ok(table(out, &["ID", "CHANGE", "MADE", "TITLE"], &rows)?);
@@ -48,7 +48,7 @@ pub fn run(args: &UndoArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     }
     match answer.read()?.undone {
         Some(change) => {
-            writeln!(out, "Undone: {} of {ACCENT}#{}{ACCENT:#}: {}", change.change, change.id, change.title)?
+            writeln!(out, "Undone: {} of {ACCENT}{}{ACCENT:#}: {}", change.change, change.id, change.title)?
         }
         None => writeln!(out, "There is nothing to undo.")?,
     }

@@ -49,11 +49,11 @@ pub use jobs::queue::{
     WaitingJobs, WakeRetries,
 };
 pub use notes::by_hand::{RemarkAuthor, Remembered, Validity};
+pub use notes::changes::{Change, Changed, UndoChange};
 pub use notes::checkout_records::CheckoutRecord;
 pub use notes::choice::{Choice, ChosenBatch, DueBatch, DueChoice};
-pub use notes::editing::{EditObservation, EditedText, MarkObservations, Pin, PinObservations, UndoChange};
+pub use notes::editing::{EditObservation, EditedText, MarkObservations, Pin, PinObservations};
 pub use notes::file_notes::{ChangingCallRow, FileNoteRow, WorkOf};
-pub use notes::hand_changes::HandChange;
 pub use notes::histories::StatementRow;
 pub use notes::kept_memories::{KeepMemories, MemoryChanges, MemoryNote, Write};
 pub use notes::results::BatchResult;

@@ -295,7 +295,7 @@ mod tests {
             ("postgres://mia@db/r?sslcert=/a", "only one"),
             ("postgres://mia@db/r?sslrootcert=ca.pem", "absolute path"),
             ("postgres://mia@db/r?options=-c%20x", "unknown parameter \"options\""),
-            ("postgres://mia%ff@db/r", "not text"),
+            ("postgres://mia%ff@db/r", "not valid UTF-8"),
         ] {
             let error = Address::parse(url).unwrap_err().to_string();
             assert!(error.contains(named), "{url}: {error}");

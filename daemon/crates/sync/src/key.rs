@@ -77,6 +77,12 @@ impl Key {
         self.salted(&[], &parts.concat())
     }
 
+    /// A key that follows from this one and another one, for one purpose. Who lacks either does not learn it.
+    pub(crate) fn with(&self, other: &Self, purpose: &[&str]) -> Self {
+        let parts: Vec<Vec<u8>> = purpose.iter().map(|part| with_length(part)).collect();
+        self.salted(&other.0, &parts.concat())
+    }
+
     fn salted(&self, salt: &[u8], purpose: &[u8]) -> Self {
         let mut key = [0; 32];
         let purposes = [purpose];

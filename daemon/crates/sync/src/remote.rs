@@ -205,7 +205,16 @@ impl Remote {
 
     /// Reads the team statements of all machines. `id` is the remote's own. Unchanged ones come from `heard`.
     pub async fn statements(&self, id: &str, heard: &mut Heard) -> Result<Vec<Statement>, RemoteError> {
-        let space = team_space();
+        self.statements_in(team_space(), id, heard).await
+    }
+
+    /// What machines say in a space. `id` names what it is about.
+    pub async fn statements_in(
+        &self,
+        space: String,
+        id: &str,
+        heard: &mut Heard,
+    ) -> Result<Vec<Statement>, RemoteError> {
         let said: Vec<(DeviceId, String)> = match self {
             Self::Folder(folder) => {
                 let folder = folder.clone();
@@ -224,7 +233,12 @@ impl Remote {
 
     /// Writes this machine's team statement.
     pub async fn state(&self, said: &Statement, device: &Device) -> Result<(), RemoteError> {
-        self.say(&team_space(), &device.id, said.encode(device)?).await
+        self.state_in(&team_space(), said, device).await
+    }
+
+    /// Says it in a space.
+    pub async fn state_in(&self, space: &str, said: &Statement, device: &Device) -> Result<(), RemoteError> {
+        self.say(space, &device.id, said.encode(device)?).await
     }
 
     /// Replaces this machine's only text in a space.

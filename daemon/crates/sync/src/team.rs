@@ -8,6 +8,10 @@
 //! The machine that founds a team is its owner, and so is any machine that an owner names. Only owners' statements
 //! about removals, new keys and owners count. A newcomer learns who they are from the machine that admits it. A
 //! machine with the key can always pass it on outside of recall; no rule can prevent that.
+//!
+//! A project that not all of the team may read has readers with a key of their own (`readers.rs`).
+
+pub mod readers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -48,6 +52,14 @@ pub struct Team {
     removed: BTreeMap<DeviceId, Upto>,
     /// The machines that may admit and remove others. Removed machines among them may not.
     owners: BTreeSet<DeviceId>,
+    /// The spaces of the projects that not all of the team may read.
+    #[serde(default)]
+    restricted: BTreeSet<String>,
+    /// Only of a restricted project: the machines that are given its key, and how far each log counts whose machine lacks it.
+    #[serde(default)]
+    named: BTreeSet<DeviceId>,
+    #[serde(default)]
+    before: BTreeMap<DeviceId, u64>,
 }
 
 /// The last entry to read of a removed machine's logs, by space.
@@ -88,6 +100,12 @@ pub struct Statement {
     wrapped: Vec<WrappedKey>,
     removed: BTreeMap<DeviceId, Upto>,
     owners: BTreeSet<DeviceId>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    restricted: BTreeSet<String>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    named: BTreeSet<DeviceId>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    before: BTreeMap<DeviceId, u64>,
     /// A request for admission with a code.
     asks: Option<String>,
 }
@@ -130,6 +148,11 @@ pub enum TeamError {
     OtherKey,
     #[error("this machine was removed from the team")]
     Removed,
+    #[error(
+        "the team has a newer key, which this machine has not received yet: wait for a round of an owner's machine, or join \
+         again with `recall team leave` and `recall team join`"
+    )]
+    NotGiven,
     #[error("two members have removed each other: create a new team with `recall team init`")]
     RemovedEachOther,
     #[error("the team already exists: enter it with `recall team join`")]
@@ -148,6 +171,20 @@ pub enum TeamError {
         "the members do not agree on who owns the team: join with an invitation from somebody whom you know"
     )]
     OwnersDiffer,
+    #[error(
+        "only some machines may read this project, and this one is not among them: an owner among them can name it"
+    )]
+    NotReader,
+    #[error("two owners have removed each other from this project: share it through another remote")]
+    TookOutEachOther,
+    #[error("an owner whom this machine does not know has restricted this project")]
+    RestrictedAlready,
+    #[error(
+        "two owners have restricted this project, each for itself: they must agree, and one of them shares it elsewhere"
+    )]
+    RestrictedTwice,
+    #[error("the machine {0} was removed from this project, and can return only as a new machine")]
+    TakenOut(String),
     #[error("no member, or several, match {0:?}")]
     NoSuchMember(String),
     #[error("the remote's name is not valid")]
@@ -220,10 +257,12 @@ impl Entry {
 }
 
 /// Which machines this one reads, derived from all statements.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standings {
     members: BTreeSet<DeviceId>,
     removed: BTreeMap<DeviceId, Upto>,
+    /// How far other logs count.
+    before: BTreeMap<DeviceId, u64>,
 }
 
 impl Standings {
@@ -232,18 +271,19 @@ impl Standings {
         match self.removed.get(device) {
             Some(upto) => Reads::Upto(upto.get(space).copied().unwrap_or_default()),
             None if self.members.contains(device) => Reads::All,
-            None => Reads::Nothing,
+            None => self.before.get(device).map_or(Reads::Nothing, |last| Reads::Upto(*last)),
         }
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How much is read of a log. More is greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reads {
-    All,
-    /// It was removed; read up to this entry.
-    Upto(u64),
     /// It has not proved that it has the key.
     Nothing,
+    /// It was removed; read up to this entry.
+    Upto(u64),
+    All,
 }
 
 impl Team {
@@ -275,7 +315,8 @@ impl Team {
             return Err(TeamError::OwnersDiffer);
         }
         team.hold(number, key);
-        Ok(team)
+        // Whoever was removed knows the words of an older key.
+        if team.is_outdated(statements) { Err(TeamError::OtherWords) } else { Ok(team) }
     }
 
     /// Enters a team with a code. Returns `None` until an owner has given the key.
@@ -338,23 +379,55 @@ impl Team {
         if self.removed.remove(&device.id).is_some() {
             return Err(TeamError::Removed);
         }
+        self.take_restricted(statements)?;
         let removed = self.removed.clone();
         let others: Vec<&Statement> = statements.iter().filter(|said| said.device != device.id).collect();
-        let members: Vec<&Statement> = others.iter().filter(|said| self.has_proof(said)).copied().collect();
+        if self.is_outdated(statements) {
+            return Err(TeamError::NotGiven);
+        }
+        let vouched = self.vouched(statements);
+        let members: Vec<&Statement> =
+            others.iter().filter(|said| self.counts(said, &vouched)).copied().collect();
         // Never write with a wrong key. A machine that has proved its key here is not stopped by others' claims.
         let is_known = statements.iter().any(|said| said.device == device.id && self.has_proof(said));
-        if !is_known && members.is_empty() && others.iter().any(|said| !said.proofs.is_empty()) {
+        // Whoever has a key names owners. Of the readers of a project those do whose words count.
+        let has_other = |said: &&Statement| !said.proofs.is_empty() && !said.owners.is_empty();
+        if !is_known && members.is_empty() && others.iter().any(has_other) {
             return Err(TeamError::OtherKey);
         }
         if self.owns(&device.id) {
             self.wrap_for_members(device, &members, &removed)?;
         }
-        Ok(Standings { members: members.into_iter().map(|said| said.device.clone()).collect(), removed })
+        let members = members.into_iter().map(|said| said.device.clone()).collect();
+        Ok(Standings { members, removed, before: BTreeMap::new() })
     }
 
     /// Whether a machine proves that it has any key of this team.
     fn has_proof(&self, said: &Statement) -> bool {
         self.keys.iter().any(|held| said.proves(&held.key, held.number))
+    }
+
+    /// Whether an owner has a newer key that this machine has not received.
+    fn is_outdated(&self, statements: &[Statement]) -> bool {
+        let Ok((current, key)) = self.current() else { return false };
+        let has_newer = |said: &Statement| said.proofs.values().any(|(number, _)| *number > current);
+        let of_owners = statements.iter().filter(|said| self.owns(&said.device));
+        of_owners.filter(|said| said.proves(&key, current)).any(has_newer)
+    }
+
+    /// The machines to which owners with the current key have given a key.
+    fn vouched(&self, statements: &[Statement]) -> BTreeSet<DeviceId> {
+        let Ok((number, key)) = self.current() else { return BTreeSet::new() };
+        let owners = statements.iter().filter(|said| self.owns(&said.device) && said.proves(&key, number));
+        let given = owners.flat_map(|said| &said.wrapped).chain(&self.wrapped);
+        given.map(|wrapped| wrapped.to.clone()).collect()
+    }
+
+    /// Whether a machine is a member. An older key suffices only if an owner has given the machine a key: a removed machine has
+    /// an older key, too, and may take another name.
+    fn counts(&self, said: &Statement, vouched: &BTreeSet<DeviceId>) -> bool {
+        self.current().is_ok_and(|(number, key)| said.proves(&key, number))
+            || vouched.contains(&said.device) && self.has_proof(said)
     }
 
     /// Whether a machine may admit and remove others.
@@ -517,16 +590,29 @@ impl Team {
         gone: &DeviceId,
         upto: Upto,
     ) -> Result<(), TeamError> {
-        let Standings { members, .. } = self.keep_up(device, statements)?;
+        self.keep_up(device, statements)?;
         if !self.owns(&device.id) {
             return Err(TeamError::NotOwner);
         }
-        self.removed.insert(gone.clone(), upto);
+        self.exclude(device, statements, BTreeMap::from([(gone.clone(), upto)]))
+    }
+
+    /// Makes a new key, which these machines do not get.
+    fn exclude(
+        &mut self,
+        device: &Device,
+        statements: &[Statement],
+        gone: BTreeMap<DeviceId, Upto>,
+    ) -> Result<(), TeamError> {
+        let vouched = self.vouched(statements);
+        let having = |said: &&Statement| said.device != device.id && self.counts(said, &vouched);
+        let having: Vec<&Statement> = statements.iter().filter(having).collect();
+        self.removed.extend(gone);
         let (number, _) = self.current()?;
         self.hold(number.saturating_add(1), &Key::random()?);
         self.wrapped.clear();
-        for said in statements {
-            if members.contains(&said.device) && !self.removed.contains_key(&said.device) {
+        for said in having {
+            if !self.removed.contains_key(&said.device) {
                 self.wrap_for(device, said, None)?;
             }
         }
@@ -556,6 +642,9 @@ impl Team {
         said.wrapped.clone_from(&self.wrapped);
         said.removed.clone_from(&self.removed);
         said.owners.clone_from(&self.owners);
+        said.restricted.clone_from(&self.restricted);
+        said.named.clone_from(&self.named);
+        said.before.clone_from(&self.before);
         Ok(said)
     }
 
@@ -577,12 +666,13 @@ impl Team {
         let mut known = self.clone();
         known.take_owners(statements)?;
         let removed = known.removed_by_owners(device, statements)?;
+        let vouched = known.vouched(statements);
         let (number, current) = self.current()?;
         let member = |said: &Statement| {
             let standing = match () {
                 () if removed.contains_key(&said.device) => Standing::Removed,
                 () if said.proves(&current, number) => Standing::Member,
-                () if self.has_proof(said) => Standing::Behind,
+                () if known.counts(said, &vouched) => Standing::Behind,
                 () => return None,
             };
             let (author, name) = self.names(said).unwrap_or_default();
@@ -652,6 +742,9 @@ impl Statement {
             wrapped: Vec::new(),
             removed: BTreeMap::new(),
             owners: BTreeSet::new(),
+            restricted: BTreeSet::new(),
+            named: BTreeSet::new(),
+            before: BTreeMap::new(),
             asks: None,
         }
     }
@@ -960,6 +1053,35 @@ mod tests {
         assert_eq!(place.round(&mut first).unwrap_err(), TeamError::Removed);
         assert!(!third.team.owns(&first.device.id));
         assert_eq!(third.team.current().unwrap(), second.team.current().unwrap());
+    }
+
+    #[test]
+    fn an_old_key_under_a_new_name_lets_nobody_back_in() {
+        let home = tempfile::tempdir().unwrap();
+        let mut place = Place::default();
+        let mut first = begin(&home, &mut place);
+        let third = enter(&home, "third", &mut place, &mut first);
+        let mut away = enter(&home, "away", &mut place, &mut first);
+        place.round(&mut first).unwrap();
+        first.team.remove(&first.device, &place.all(), &third.device.id, Upto::new()).unwrap();
+        place.round(&mut first).unwrap();
+        // It has the key that it had, and takes another name.
+        let again = device(&home, "again");
+        let mut again = Machine { team: third.team.clone(), device: again };
+        place.put(again.team.statement(&again.device, "a", "d").unwrap(), &again.device);
+        for _ in 0..2 {
+            let standings = place.round(&mut first).unwrap();
+            assert_eq!(standings.reads(&again.device.id, "space"), Reads::Nothing);
+            let _ = place.round(&mut again);
+            assert_ne!(again.team.current().unwrap(), first.team.current().unwrap());
+        }
+        // Nor do the old words.
+        let (_, old) = third.team.current().unwrap();
+        assert_eq!(Team::recovered(REMOTE, &old, &place.all()), Err(TeamError::OtherWords));
+        // Who was away meanwhile gets the new one.
+        let standings = place.round(&mut away).unwrap();
+        assert_eq!(away.team.current().unwrap(), first.team.current().unwrap());
+        assert_eq!(standings.reads(&again.device.id, "space"), Reads::Nothing);
     }
 
     #[test]

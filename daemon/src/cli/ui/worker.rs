@@ -240,7 +240,7 @@ fn changed(client: &mut Client, change: &Change) -> anyhow::Result<WorkerAnswer>
         }
         Change::Undo => {
             let notice = match ask(client, Undo)?.undone {
-                Some(change) => format!("Undone: {} of #{}", change.change, change.id),
+                Some(change) => format!("Undone: {} of {}", change.change, change.id),
                 None => "There is nothing to undo".to_owned(),
             };
             return Ok(WorkerAnswer::Changed { notice, of: None });

@@ -1,10 +1,13 @@
 //! Answers about manual changes: what was removed, or would be; what can be reverted.
 
+use std::fmt;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::browsing::QUARANTINED;
 use super::{Moment, PublicId, Text};
-use recall_store::{ForgottenCounts, HandChange};
+use recall_store::{Change, Changed, ForgottenCounts};
 
 /// How much matches, or was removed.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -51,18 +54,40 @@ pub struct UndoAnswer {
     pub undone: Option<ChangeAnswer>,
 }
 
-/// A manual change to an observation.
+/// A manual change to an observation, or a verdict on something of another machine that waited for it.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct ChangeAnswer {
-    pub id: i64,
+    pub id: ChangedId,
     /// `edit`, `pin`, `unpin`, `resolve`, `reopen`, `keep` or `reject`.
     pub change: String,
     pub title: String,
     pub at: Moment,
 }
 
-impl From<HandChange> for ChangeAnswer {
-    fn from(change: HandChange) -> Self {
-        Self { id: change.observation.0, change: change.what, title: change.title, at: Moment(change.at) }
+/// The number of an observation, or `q3`, as `recall review` names what waits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum ChangedId {
+    Observation(i64),
+    Quarantined(String),
+}
+
+impl fmt::Display for ChangedId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Observation(id) => write!(f, "#{id}"),
+            Self::Quarantined(id) => f.write_str(id),
+        }
+    }
+}
+
+impl From<Change> for ChangeAnswer {
+    fn from(change: Change) -> Self {
+        let Change { of, what, title, at } = change;
+        let id = match of {
+            Changed::Observation(id) => ChangedId::Observation(id.0),
+            Changed::Quarantined(id) => ChangedId::Quarantined(format!("{QUARANTINED}{id}")),
+        };
+        Self { id, change: what, title, at: Moment(at) }
     }
 }

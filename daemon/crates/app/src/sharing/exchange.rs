@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::access::Access;
 use super::held_for;
 use super::syncing::{LogReader, Moved, SyncError, Syncing};
 use crate::clock;
@@ -25,7 +26,7 @@ use recall_sync::progress::Progress;
 use recall_sync::remote::{Log, NewEntries, Remote, Said};
 use recall_sync::sealed::SpaceKeys;
 use recall_sync::segment::{Header, MOST_RECORDS, Segment};
-use recall_sync::team::{Reads, Standings, Team, TeamError};
+use recall_sync::team::{Reads, TeamError};
 use recall_system::faults::{self, Point};
 
 /// How many older notes are logged in one commit. Few, so that events do not wait long.
@@ -46,22 +47,15 @@ pub(super) struct Exchange<'r, P> {
     pub remote: &'r Remote,
     pub share: &'r Share,
     pub device: &'r Arc<Device>,
-    /// The team, if the remote is encrypted.
-    pub team: Option<&'r TeamView>,
-}
-
-/// A team as this machine sees it in one round.
-pub(super) struct TeamView {
-    pub team: Team,
-    pub standings: Standings,
+    /// Who is read, and the keys, if the remote is encrypted.
+    pub access: Option<&'r Access>,
 }
 
 impl<P: Ports> Exchange<'_, P> {
     pub(super) async fn run(&self) -> Result<(), SyncError> {
         let share = self.share;
         let writer = self.syncing.ports.writer();
-        let keys = self.team.map(|view| view.team.space_keys(&share.space)).transpose()?;
-        let keys = keys.as_ref();
+        let keys = self.access.map(|access| &access.keys);
         let marker = self.remote.enter(share.marker.clone()).await?;
         if share.marker.is_none() {
             writer.write(AcceptMarker { share: share.id, marker }).await?;
@@ -185,9 +179,11 @@ impl<P: Ports> Exchange<'_, P> {
         if upto > 0 && log.last == upto && log.end.as_ref().is_some_and(|end| end != hash) {
             return Ok(Some(format!("its entry {upto} differs from the one that was read before")));
         }
-        let reads = self.team.map_or(Reads::All, |view| view.standings.reads(&log.device, &self.share.space));
+        let reads = self.access.map_or(Reads::All, |access| access.reads(&log.device, &self.share.space));
         if reads == Reads::Nothing {
-            return Ok(Some("it has not proved that it has the team's key".to_owned()));
+            return Ok(self
+                .access
+                .map(|access| access.why_nothing(&log.device, &self.share.space).to_owned()));
         }
         let mut unmerged = Unmerged::after(upto, hash);
         let outcome = self.read_log(log, (reads, keys), &mut unmerged).await;
@@ -219,9 +215,8 @@ impl<P: Ports> Exchange<'_, P> {
             if let (Reads::Upto(upto), Some(last)) = (reads, segment.records.last())
                 && last.seq > upto
             {
-                return Ok(Some(format!(
-                    "it was removed from the team; nothing after its entry {upto} is read"
-                )));
+                let why = self.access.map(|access| access.why_no_more(&log.device, &self.share.space));
+                return Ok(why.map(|why| format!("{why}; nothing after its entry {upto} is read")));
             }
             let segment = match opened(segment, keys) {
                 Ok(segment) => segment,

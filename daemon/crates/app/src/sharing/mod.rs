@@ -1,10 +1,12 @@
 //! Shares projects' notes with other machines: a preview of what would leave (`preview.rs`), a round with every
-//! remote (`round.rs`), its part for one project (`exchange.rs`), the results so far (`syncing.rs`), and the report
-//! for people (`report.rs`).
+//! remote (`round.rs`), its part for one project (`exchange.rs`), what this machine may read of that (`access.rs`), the
+//! results so far (`syncing.rs`), and the report for people (`report.rs`).
 //!
 //! **Invariant:** no hook, and no answer to one, waits for a remote.
 
+mod access;
 mod exchange;
+pub mod names;
 pub mod preview;
 pub mod report;
 pub mod round;

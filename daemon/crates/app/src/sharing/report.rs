@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::round::names;
+use super::names::names;
 use super::syncing::{Known, Outcome, Syncing};
 use crate::answers::sharing::{
     DeviceAnswer, ForgottenAnswer, HeldNote, ShareAnswer, SyncAnswer, WaitingDeletion,

@@ -7,7 +7,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::exchange::{Exchange, TeamView};
+use super::access::TeamView;
+use super::exchange::Exchange;
+use super::names::names;
 use super::syncing::{SyncError, Syncing, blocking};
 use crate::clock;
 use crate::ports::{Ports, Writer};
@@ -57,10 +59,11 @@ impl<P: Ports> Syncing<P> {
                 continue;
             }
             let outcome = match self.remote(&mut remotes, &share, &sharing).await {
-                Ok(prepared) => self.round_with(&share, prepared).await,
+                Ok(prepared) => self.round_with(&share, prepared, &sharing).await,
                 Err(error) => Err(error),
             };
-            if outcome.is_err() {
+            // Who may not read one project can go on with the others.
+            if outcome.as_ref().is_err_and(|error| !error.is_of_project()) {
                 failed.insert(share.remote.clone());
             }
             self.note_end(&share, outcome.err());
@@ -179,18 +182,27 @@ impl<P: Ports> Syncing<P> {
                 tracing::warn!(%error, "cannot write this machine's team statement");
             }
         }
-        Ok(TeamView { team, standings })
+        Ok(TeamView { team, standings, said: statements })
     }
 
-    async fn round_with(&self, share: &Share, prepared: &Prepared) -> Result<(), SyncError> {
+    async fn round_with(
+        &self,
+        share: &Share,
+        prepared: &Prepared,
+        sharing: &Sharing,
+    ) -> Result<(), SyncError> {
         let Prepared { remote, team } = prepared;
-        let team = team.as_ref();
+        let access = match team {
+            Some(view) => Some(self.access(remote, view, share, sharing).await?),
+            None => None,
+        };
+        let access = access.as_ref();
         let device = self.device().await?;
-        match (Exchange { syncing: self, remote, share, device: &device, team }).run().await {
+        match (Exchange { syncing: self, remote, share, device: &device, access }).run().await {
             Err(SyncError::Fork) => {
                 let renamed = self.take_a_new_name(share).await?;
                 let device = self.device().await?;
-                (Exchange { syncing: self, remote, share: &renamed, device: &device, team }).run().await
+                (Exchange { syncing: self, remote, share: &renamed, device: &device, access }).run().await
             }
             outcome => outcome,
         }
@@ -229,16 +241,4 @@ impl<P: Ports> Syncing<P> {
 
 fn is_same(meant: &SharedProject, share: &Share) -> bool {
     meant.remote == share.remote && space_of(&meant.project) == share.space
-}
-
-/// The author's name and the name of this machine.
-pub fn names(sharing: &Sharing) -> (String, String) {
-    let user = || std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).ok();
-    let host = || {
-        let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
-        name.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty())
-    };
-    let author = sharing.author.clone().or_else(user).unwrap_or_else(|| "somebody".to_owned());
-    let device = sharing.device.clone().or_else(host).unwrap_or_else(|| "a machine".to_owned());
-    (author, device)
 }

@@ -51,6 +51,14 @@ pub(crate) enum SyncError {
     Fork,
 }
 
+impl SyncError {
+    /// Whether the failure concerns one project alone. Then the remote still works for all others.
+    pub(super) fn is_of_project(&self) -> bool {
+        use TeamError::{NotReader, RestrictedTwice, TookOutEachOther};
+        matches!(self, Self::Team(NotReader | RestrictedTwice | TookOutEachOther))
+    }
+}
+
 /// The result of the last round with a share's remote.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {

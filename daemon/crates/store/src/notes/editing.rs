@@ -1,4 +1,4 @@
-//! Lets a person rewrite, pin, resolve or reopen observations, and undo each of these.
+//! Lets a person rewrite, pin, resolve or reopen observations. `changes.rs` undoes each of these.
 //!
 //! An edited observation belongs to the user from then on. No compression changes or removes it, and an observation
 //! that a compression makes again under the old title counts as this one.
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::database::bind::params;
 use crate::database::row::{Cells, Sql};
 use crate::notes::by_hand::Validity;
-use crate::notes::hand_changes::{HandChange, remember};
+use crate::notes::hand_changes::remember;
 use crate::notes::threads::thread_words_of;
 use crate::notes::{hand_changes, threads};
 use crate::operation::{Operation, WriteContext, log};
@@ -59,10 +59,6 @@ pub struct MarkObservations {
     pub validity: Validity,
     pub at: Timestamp,
 }
-
-/// Reverts the newest manual change that is not reverted yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UndoChange;
 
 impl Reader<'_> {
     /// Returns when a person last rewrote an observation; `None` if never, or if that was reverted.
@@ -144,41 +140,14 @@ impl Operation for MarkObservations {
     }
 }
 
-impl Operation for UndoChange {
-    /// The reverted change; `None` if there was nothing to revert.
-    type Output = Option<HandChange>;
-
-    fn execute(self, db: &WriteContext<'_>) -> Result<Option<HandChange>, StoreError> {
-        let Some(change) = Reader(db).hand_changes(1)?.pop() else { return Ok(None) };
-        let id = change.observation;
-        let before: String = db.one("SELECT before FROM hand_changes WHERE id = ?1", [change.number])?;
-        // An unreadable record cannot be restored.
-        let Ok(before) = serde_json::from_str::<Value>(&before) else { return Ok(None) };
-        hand_changes::restore(db, id, &before["reviewed"])?;
-        match change.what.as_str() {
-            "edit" => write(db, id, &before)?,
-            "resolve" => lineage::unresolve(db, id)?,
-            "reopen" => lineage::end_again(db, id, &before["ended"])?,
-            "keep" | "reject" => {
-                lineage::unresolve(db, id)?;
-                lineage::end_again(db, id, &before["ended"])?;
-            }
-            _ => pin_at(db, id, before["pinned_at"].as_i64())?,
-        }
-        db.run("UPDATE hand_changes SET undone = 1 WHERE id = ?1", [change.number])?;
-        let title = db.one("SELECT title FROM observations WHERE id = ?1", params![id])?;
-        Ok(Some(HandChange { title, ..change }))
-    }
-}
-
 /// Sets or removes a pin. Logs it for the index, because a search ranks by it.
-fn pin_at(db: &WriteContext<'_>, id: ObservationId, at: Option<i64>) -> Result<(), StoreError> {
+pub(super) fn pin_at(db: &WriteContext<'_>, id: ObservationId, at: Option<i64>) -> Result<(), StoreError> {
     db.run("UPDATE observations SET pinned_at = ?2 WHERE id = ?1", params![id, at])?;
     log(db, DocumentKind::Observation, id.0)
 }
 
 /// Returns the current values of the fields that a person may change.
-fn written(db: &Connection, id: ObservationId) -> Result<Value, StoreError> {
+pub(crate) fn written(db: &Connection, id: ObservationId) -> Result<Value, StoreError> {
     let written: String = db.one(
         "SELECT json_object('type', type, 'title', title, 'subtitle', subtitle, 'narrative', narrative,
                 'facts', json(iif(json_valid(facts), facts, '[]')),
@@ -190,7 +159,7 @@ fn written(db: &Connection, id: ObservationId) -> Result<Value, StoreError> {
     Ok(serde_json::from_str(&written)?)
 }
 
-fn write(db: &WriteContext<'_>, id: ObservationId, new: &Value) -> Result<(), StoreError> {
+pub(super) fn write(db: &WriteContext<'_>, id: ObservationId, new: &Value) -> Result<(), StoreError> {
     let said = ["title", "narrative"].into_iter().filter_map(|key| new[key].as_str());
     let facts: Vec<String> = texts(&new["facts"]).collect();
     db.run(

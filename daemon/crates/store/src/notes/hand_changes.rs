@@ -3,24 +3,23 @@
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
+use crate::StoreError;
 use crate::database::bind::params;
 use crate::database::row::{Sql, record};
 use crate::operation::{WriteContext, log_mark};
 use crate::sessions::lineage;
-use crate::{Reader, StoreError};
 use recall_domain::ids::{ObservationId, Timestamp};
 use recall_domain::review::Verdict;
 
 record! {
-/// A manual change.
+/// A manual change of an observation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HandChange from "hand_changes c JOIN observations o ON o.id = c.observation" {
-    pub number: i64 = "c.id",
-    pub observation: ObservationId = "c.observation",
-    /// `edit`, `pin`, `unpin`, `resolve`, `reopen`, `keep` or `reject`.
-    pub what: String = "c.what",
-    pub title: String = "o.title",
-    pub at: Timestamp = "c.at",
+pub(crate) struct HandChange from "hand_changes c JOIN observations o ON o.id = c.observation" {
+    pub(crate) number: i64 = "c.id",
+    pub(crate) observation: ObservationId = "c.observation",
+    pub(crate) what: String = "c.what",
+    pub(crate) title: String = "o.title",
+    pub(crate) at: Timestamp = "c.at",
 }
 }
 
@@ -39,12 +38,9 @@ impl Reviewed {
     }
 }
 
-impl Reader<'_> {
-    /// Returns the newest changes that can be reverted, newest first.
-    pub fn hand_changes(self, most: u32) -> Result<Vec<HandChange>, StoreError> {
-        let db = self.0;
-        db.all(&format!("{} WHERE NOT c.undone ORDER BY c.id DESC LIMIT ?1", HandChange::SELECT), [most])
-    }
+/// The newest changes of observations that can be reverted, newest first.
+pub(crate) fn of_observations(db: &Connection, most: u32) -> Result<Vec<HandChange>, StoreError> {
+    db.all(&format!("{} WHERE NOT c.undone ORDER BY c.id DESC LIMIT ?1", HandChange::SELECT), [most])
 }
 
 /// Stores the state before a change, and whether it was reviewed.

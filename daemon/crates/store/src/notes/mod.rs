@@ -6,6 +6,7 @@ pub(crate) mod choice;
 pub(crate) mod editing;
 pub(crate) mod evidence;
 pub(crate) mod file_notes;
+pub(crate) mod changes;
 pub(crate) mod hand_changes;
 pub(crate) mod histories;
 pub(crate) mod kept_memories;

@@ -1,7 +1,11 @@
 //! Quarantined items, and a person's verdict on them.
 
+use rusqlite::Connection;
+
+use crate::database::bind::params;
 use crate::database::row::{Sql, record};
-use crate::notes::hand_changes::mark;
+use crate::notes::editing::written;
+use crate::notes::hand_changes::{mark, remember};
 use crate::operation::{Operation, RemovedCopies, WriteContext};
 use crate::sharing::home::{Home, home, key_of, text};
 use crate::sharing::shared_row::SharedRow;
@@ -34,7 +38,7 @@ pub struct Quarantined {
     pub kind: DocumentKind,
     /// What reads like instructions, in a few words of recall's own.
     pub why: String,
-    /// When it was detected.
+    /// When it was detected, or when a verdict on it was given that was undone since.
     pub at: Timestamp,
     pub project: String,
     /// The item's full state.
@@ -102,9 +106,14 @@ impl Operation for JudgeQuarantined {
         let found: Option<Columns> = db.first(&format!("{} WHERE q.id = ?1", Columns::SELECT), [id])?;
         let Some(Columns { share: of, item, .. }) = found else { return Ok(None) };
         let (Some(share), Some(mut known)) = (share(db, of)?, known(db, of, &item)?) else { return Ok(None) };
+        let verdict = match self.verdict {
+            Verdict::Kept => "kept",
+            Verdict::Rejected => "rejected",
+        };
+        db.run("UPDATE quarantine SET verdict = ?2, at = ?3 WHERE id = ?1", params![id, verdict, self.at])?;
         match self.verdict {
             Verdict::Kept => self.take_in(db, &share, (&item, &mut known))?,
-            Verdict::Rejected => refuse(db, &share, id, (&item, &mut known))?,
+            Verdict::Rejected => refuse(db, &share, (&item, &mut known))?,
         }
         let title = text(&known.item, "title").to_owned();
         Ok(Some(Judged { id, title, document: known.row.map(|row| key_of(&item, row)) }))
@@ -118,10 +127,18 @@ impl JudgeQuarantined {
         share: &Share,
         (item, known): (&str, &mut Known),
     ) -> Result<(), StoreError> {
-        db.run("UPDATE quarantine SET verdict = 'kept' WHERE id = ?1", [self.id])?;
+        let own = own_note(db, item, known)?;
+        if let Some(own) = own {
+            // It is undone as an edit of this note.
+            remember(db, own, "edit", written(db, own)?, self.at)?;
+        }
         known.wanted = Wanted::Yes;
         projection::project(db, share, item, known, self.at)?;
         keep(db, share.id, item, known)?;
+        if own.is_some() {
+            // The note says it itself now.
+            quarantine::end(db, share, item)?;
+        }
         match known.row.filter(|_| ItemKind::of(item) == ItemKind::Observation) {
             Some(row) => mark(db, ObservationId(row), self.at),
             None => Ok(()),
@@ -129,13 +146,7 @@ impl JudgeQuarantined {
     }
 }
 
-fn refuse(
-    db: &WriteContext<'_>,
-    share: &Share,
-    id: i64,
-    (item, known): (&str, &mut Known),
-) -> Result<(), StoreError> {
-    db.run("UPDATE quarantine SET verdict = 'rejected' WHERE id = ?1", [id])?;
+fn refuse(db: &WriteContext<'_>, share: &Share, (item, known): (&str, &mut Known)) -> Result<(), StoreError> {
     if let Some(row) = known.row {
         let key = key_of(item, row);
         if home(db, key)? == Some(Home::Here) {
@@ -148,4 +159,54 @@ fn refuse(
     }
     known.wanted = Wanted::No;
     keep(db, share.id, item, known)
+}
+
+/// The note of this machine that an item is about.
+fn own_note(db: &WriteContext<'_>, item: &str, known: &Known) -> Result<Option<ObservationId>, StoreError> {
+    let Some(row) = known.row.filter(|_| ItemKind::of(item) == ItemKind::Observation) else {
+        return Ok(None);
+    };
+    Ok((home(db, key_of(item, row))? == Some(Home::Here)).then_some(ObservationId(row)))
+}
+
+record! {
+struct Verdicts from "quarantine q JOIN sync_items i ON i.share = q.share AND i.item = q.item" {
+    id: i64 = "q.id",
+    verdict: String = "q.verdict",
+    state: String = "i.state",
+    at: Timestamp = "q.at",
+}
+}
+
+/// A verdict that can be taken back.
+pub(crate) struct JudgedBefore {
+    pub(crate) id: i64,
+    pub(crate) verdict: Verdict,
+    pub(crate) title: String,
+    pub(crate) at: Timestamp,
+}
+
+/// The newest verdicts that can be taken back, newest first.
+pub(crate) fn judged(db: &Connection, most: u32) -> Result<Vec<JudgedBefore>, StoreError> {
+    let sql =
+        format!("{} WHERE q.verdict IS NOT NULL ORDER BY q.at DESC, q.id DESC LIMIT ?1", Verdicts::SELECT);
+    let found: Vec<Verdicts> = db.all(&sql, [most])?;
+    let judged = |Verdicts { id, verdict, state, at }: Verdicts| {
+        let item: Item = serde_json::from_str(&state)?;
+        let verdict = if verdict == "kept" { Verdict::Kept } else { Verdict::Rejected };
+        Ok(JudgedBefore { id, verdict, title: text(&item, "title").to_owned(), at })
+    };
+    found.into_iter().map(judged).collect()
+}
+
+/// Takes a verdict back: the item waits again, and no row says it.
+pub(crate) fn unjudge(db: &WriteContext<'_>, id: i64) -> Result<(), StoreError> {
+    db.set_removed_copies(RemovedCopies::Stay);
+    let found: Option<Columns> = db.first(&format!("{} WHERE q.id = ?1", Columns::SELECT), [id])?;
+    let Some(Columns { share: of, item, at, .. }) = found else { return Ok(()) };
+    let (Some(share), Some(mut known)) = (share(db, of)?, known(db, of, &item)?) else { return Ok(()) };
+    db.run("UPDATE quarantine SET verdict = NULL WHERE id = ?1", [id])?;
+    known.wanted = Wanted::Yes;
+    projection::project(db, &share, &item, &mut known, at)?;
+    keep(db, share.id, &item, &known)
 }

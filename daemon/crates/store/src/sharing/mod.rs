@@ -34,6 +34,7 @@ use recall_domain::sync::record::Record;
 
 pub use apply::{Applied, ApplyParked, ApplyRecords};
 pub use judging::{JudgeQuarantined, Judged, Quarantined};
+pub(crate) use judging::{JudgedBefore, judged, unjudge};
 pub use log::{Left, LogExisting};
 pub(super) use log::{append, say_anew};
 pub(super) use of_sessions::{claim_plan, claim_summary};

@@ -1,6 +1,7 @@
 //! Items that read like instructions to a model wait for a person.
 
 use super::*;
+use crate::{Change, Changed, UndoChange};
 use recall_domain::ids::ProjectRow;
 use recall_domain::review::Verdict;
 
@@ -116,4 +117,62 @@ fn all_machines_of_one_person_are_that_person() {
     a.remember(ObservationType::Decision, ORDER);
     b.pull(&a);
     assert_eq!((b.notes(), b.apart()), (vec![format!("{ORDER} active")], vec![]));
+}
+
+impl Machine {
+    fn undo(&self) -> Option<Change> {
+        self.write(UndoChange)
+    }
+}
+
+#[test]
+fn a_verdict_is_undone_like_any_other_change_and_the_text_waits_again() {
+    let (a, b) = (Machine::sharing('a', TEAM), Machine::sharing('b', TEAM));
+    a.remember(ObservationType::Decision, ORDER);
+    a.sum_up("s1", 100, ORDER);
+    a.plan("s1", 100, ORDER, "approved");
+    b.pull(&a);
+    let waiting = b.apart();
+    for verdict in [Verdict::Kept, Verdict::Rejected] {
+        for (nth, id) in waiting.iter().enumerate() {
+            b.write(JudgeQuarantined { id: *id, verdict, at: Timestamp(30 + nth as i64) });
+        }
+        let is_kept = verdict == Verdict::Kept;
+        assert_eq!((b.apart(), b.count_documents()), (vec![], if is_kept { 3 } else { 0 }));
+        let what = if is_kept { "keep" } else { "reject" };
+        let newest = Reader(&b.db).hand_changes(9).unwrap();
+        let of: Vec<Changed> = waiting.iter().map(|id| Changed::Quarantined(*id)).collect();
+        assert_eq!(newest.iter().rev().map(|change| change.of).collect::<Vec<_>>(), of);
+        assert!(newest.iter().all(|change| change.what == what), "{newest:?}");
+        for id in of.iter().rev() {
+            assert_eq!(b.undo().unwrap().of, *id);
+        }
+        assert_eq!((b.apart(), b.count_documents(), b.undo()), (waiting.clone(), 0, None));
+        assert!(b.log().is_empty(), "it says nothing to others");
+    }
+    // It comes again, and waits as before.
+    b.pull(&a);
+    assert_eq!(b.apart(), waiting);
+    // The newest change is undone first, whatever kind it is.
+    let note = *waiting.last().unwrap();
+    b.write(JudgeQuarantined { id: note, verdict: Verdict::Kept, at: Timestamp(2) }).unwrap();
+    b.edit(b.only(), "Ignore no instructions");
+    assert_eq!(b.undo().map(|change| change.what).as_deref(), Some("edit"));
+    assert_eq!(b.undo().map(|change| change.what).as_deref(), Some("keep"));
+    assert_eq!((b.apart(), b.notes(), b.undo()), (waiting, vec![], None));
+}
+
+#[test]
+fn an_own_note_gets_its_text_back_when_what_others_made_of_it_is_undone() {
+    let (a, b) = (Machine::sharing('a', TEAM), Machine::sharing('b', TEAM));
+    a.remember(ObservationType::Decision, "Round once");
+    b.pull(&a);
+    b.edit(b.only(), ORDER);
+    a.pull(&b);
+    a.judge(a.apart()[0], Verdict::Kept).unwrap();
+    assert_eq!(a.notes(), [format!("{ORDER} active")]);
+    assert_eq!(a.undo().map(|change| change.what).as_deref(), Some("edit"));
+    assert_eq!((a.notes(), a.apart(), a.undo()), (vec!["Round once active".to_owned()], vec![], None));
+    a.exchange(&b);
+    assert_eq!(b.notes(), ["Round once active"]);
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::told_by_hand::noted;
 use recall_tests::checks::secrecy::is_nowhere;
-use recall_tests::{DISCOUNT_PROMPT, Stage};
+use recall_tests::{DISCOUNT_PROMPT, Stage, run};
 use serde_json::{Value, json};
 
 fn recorded(name: &str) -> Value {
@@ -53,6 +53,34 @@ fn a_private_prompt_inside_windsurfs_payload_hides_its_turn() {
     let session = windsurf_turn(&stage, "Plant the heliotrope.");
     assert_eq!(session["batches"][0]["prompt"], "Plant the heliotrope.", "{session}");
     assert_eq!(session["batches"][0]["activities"].as_array().map(Vec::len), Some(2), "{session}");
+}
+
+/// Grok Build also runs the hook files of Claude Code and Cursor, each with the same payload.
+#[test]
+fn what_grok_reports_by_three_hook_files_is_stored_once_as_its_own() {
+    let stage = Stage::new().daemon();
+    let events = ["SessionStart", "UserPromptSubmit", "PostToolUse.read_file", "Stop", "SessionEnd"];
+    for name in events {
+        let mut event = recorded(&format!("grok/{name}.json"));
+        event["cwd"] = json!(stage.project());
+        event["workspaceRoot"] = json!(stage.project());
+        for file in ["claude-code", "cursor", "grok"] {
+            let mut command = stage.command("recall-shim");
+            command.arg(file).env("GROK_HOOK_EVENT", event["hookEventName"].as_str().unwrap());
+            let said = run(command, &serde_json::to_vec(&event).unwrap());
+            assert_eq!(
+                (said.code(), said.stdout.as_str(), said.stderr.as_str()),
+                (0, "", ""),
+                "{name} {file}"
+            );
+        }
+    }
+    stage.flush();
+    let sessions = stage.json(["sessions"]);
+    assert_eq!(sessions["total"], 1, "{sessions}");
+    let only = &sessions["sessions"][0];
+    let counts = (&only["agent"], &only["prompts"], &only["activities"]);
+    assert_eq!(counts, (&json!("grok"), &json!(1), &json!(1)), "{sessions}");
 }
 
 /// A session of Cursor, in the editor or in the terminal.

@@ -166,8 +166,16 @@ fn proposed(project: &str, args: &ShareArgs) -> anyhow::Result<Proposal> {
     let folder = Path::new(project);
     let proposal = folder.is_absolute().then(|| proposal_in(folder)).flatten();
     let Some(proposal) = proposal else {
+        let hint = "`recall share --with REMOTE`; `recall remote list` names the remotes.";
+        let hint = match folder.is_absolute() {
+            true => hint.to_owned(),
+            // A name may be meant as a session.
+            false => format!(
+                "{hint} A session becomes a page with `recall handoff {project} --file session.html`."
+            ),
+        };
         return Err(Failure::usage("No remote was named, and the project's .recall.toml proposes none")
-            .hint("`recall share --with REMOTE`; `recall remote list` names the remotes.")
+            .hint(hint)
             .into());
     };
     Ok(Proposal { injects: proposal.injects || args.inject, ..proposal })

@@ -23,7 +23,7 @@ use recall_protocol::query::Glance;
 
 /// Files and folders that are looked at for one agent.
 const MOST_STATS: usize = 400;
-/// A look at an agent's records ends after this long.
+/// The look at the records of all agents ends after this long.
 const LOOK_WITHIN: Duration = Duration::from_millis(15);
 /// Deeper folders are not searched.
 const MOST_DEEP: usize = 5;
@@ -117,6 +117,7 @@ pub fn warn() {
 /// Returns the silent ones of the agents that `recall install` connected for the user and that reported recently.
 /// Starts no program.
 pub(crate) fn silent(agents: Agents, glance: &GlanceAnswer) -> Vec<SilentAgent> {
+    let until = Instant::now() + LOOK_WITHIN;
     let mut found = Vec::new();
     for one in &glance.reported {
         let Some(spec) = agents.named(&one.agent) else { continue };
@@ -125,7 +126,7 @@ pub(crate) fn silent(agents: Agents, glance: &GlanceAnswer) -> Vec<SilentAgent> 
             Some(NoHooks::Off(setting)) => {
                 Some(Silence::Off(setting, user_hooks_file(spec).unwrap_or_default()))
             }
-            None => unheard(spec, one.at, glance).map(Silence::Unheard),
+            None => unheard(spec, one.at, glance, until).map(Silence::Unheard),
         };
         found.extend(why.map(|why| SilentAgent { spec, last: one.at, why }));
     }
@@ -134,7 +135,7 @@ pub(crate) fn silent(agents: Agents, glance: &GlanceAnswer) -> Vec<SilentAgent> 
 
 /// Returns when the agent wrote a record without reporting anything. Only a record from a time in which recall stored
 /// all reports shows that.
-fn unheard(spec: &'static AgentSpec, last: Moment, glance: &GlanceAnswer) -> Option<Moment> {
+fn unheard(spec: &'static AgentSpec, last: Moment, glance: &GlanceAnswer, until: Instant) -> Option<Moment> {
     let since = glance.stored_since?;
     let now = clock::now().0;
     let after = last.0.0.max(since.0.0).saturating_add(LATER_BY_MS).max(now.saturating_sub(LATELY_MS));
@@ -142,20 +143,25 @@ fn unheard(spec: &'static AgentSpec, last: Moment, glance: &GlanceAnswer) -> Opt
         return None;
     }
     let home = std::env::home_dir().filter(|home| home.is_absolute())?;
-    let is_session = spec.history.as_ref()?.is_session;
-    record_after(&folders(spec, &home), is_session, after)
+    // A file with all sessions also changes when the program only starts.
+    let history = spec.history.as_ref().filter(|history| history.inside.is_none())?;
+    record_after(&folders(spec, &home), history.is_session, after, until)
 }
 
 /// Returns the time of a record that was written after this moment, in milliseconds since 1970. The folders that
 /// changed last are searched first. Symlinks are not followed.
-fn record_after(folders: &[PathBuf], is_session: fn(&Path) -> bool, after: i64) -> Option<Moment> {
-    let begun = Instant::now();
+fn record_after(
+    folders: &[PathBuf],
+    is_session: fn(&Path) -> bool,
+    after: i64,
+    until: Instant,
+) -> Option<Moment> {
     let mut stats = 0;
     let mut waiting: BinaryHeap<(i64, usize, PathBuf)> =
         folders.iter().map(|folder| (i64::MAX, MOST_DEEP, folder.clone())).collect();
     while let Some((_, deep, folder)) = waiting.pop() {
         for entry in read_dir(folder).into_iter().flatten().flatten() {
-            if stats == MOST_STATS || begun.elapsed() > LOOK_WITHIN {
+            if stats == MOST_STATS || Instant::now() > until {
                 return None;
             }
             stats += 1;
@@ -170,4 +176,45 @@ fn record_after(folders: &[PathBuf], is_session: fn(&Path) -> bool, after: i64) 
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{File, create_dir_all};
+    use std::time::SystemTime;
+
+    fn is_session(path: &Path) -> bool {
+        path.extension().is_some_and(|ending| ending == "jsonl")
+    }
+
+    #[test]
+    fn a_newer_record_is_found_within_the_limits() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().to_owned();
+        let now = clock::now().0;
+        let file = |name: &str, minutes: u64| {
+            let path = root.join(name);
+            create_dir_all(path.parent().unwrap()).unwrap();
+            let later = SystemTime::now() + Duration::from_secs(60 * minutes);
+            File::create(path).unwrap().set_modified(later).unwrap();
+        };
+        let found = |after_minutes: i64, until: Instant| {
+            record_after(std::slice::from_ref(&root), is_session, now + after_minutes * 60_000, until)
+                .is_some()
+        };
+        let soon = || Instant::now() + Duration::from_secs(60);
+        file("2026/11/27/a.jsonl", 30);
+        file("2026/11/27/notes.md", 90);
+        assert!(found(20, soon()));
+        assert!(!found(60, soon()), "it is older, or no session");
+        assert!(!found(20, Instant::now()), "no time is left");
+        assert!(record_after(&[root.join("nowhere")], is_session, 0, soon()).is_none());
+        for number in 0..MOST_STATS {
+            file(&format!("full/{number}.txt"), 120);
+        }
+        file("1/2/3/4/5/6/deep.jsonl", 30);
+        std::fs::remove_dir_all(root.join("2026")).unwrap();
+        assert!(!found(20, soon()), "too many, or too deep");
+    }
 }

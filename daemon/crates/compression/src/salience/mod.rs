@@ -276,7 +276,7 @@ impl<'w> Salience<'w> {
         let source = self.analysis.source_of.get(first).and_then(|source| self.analysis.sources.get(*source));
         let Some(source) = source else { return Vec::new() };
         let piece = |number: usize| {
-            let unit = self.analysis.units.get(number)?;
+            let unit = self.analysis.units.get(number).filter(|unit| unit.form != units::Form::Code)?;
             Some(Piece {
                 text: &unit.text,
                 heading: unit.headings.last().map(|heading| heading.text.as_str()),

@@ -36,7 +36,7 @@ pub(crate) fn body(pieces: &[Piece<'_>], title: Option<&Title>) -> Body {
         let titled = title.filter(|title| title.piece == at);
         let text =
             titled.map_or_else(|| plain(piece.text), |title| continued(&plain(&title.rest), piece.text));
-        let text = without_bracket(text.trim());
+        let text = without_bracket(without_joint(text.trim()));
         let is_chaff = titled.is_none()
             && (never(piece.text, piece.source, Within::Earlier).is_some()
                 || is_check(&text, piece.heading)
@@ -130,6 +130,12 @@ fn continued(rest: &str, sentence: &str) -> String {
         _ if has_subject(rest) || opening(rest) == Opening::Imperative => capitalized(rest),
         _ => whole(),
     }
+}
+
+/// An entry of a list without what joins it to the next: `restart the till, or`.
+fn without_joint(text: &str) -> &str {
+    let joint = [", or", ", and", " or", " and", ";", ","];
+    joint.iter().find_map(|joint| text.strip_suffix(joint)).unwrap_or(text).trim_end()
 }
 
 /// `(from x) and so on`, which a title left behind, without the bracket.
@@ -295,11 +301,15 @@ mod tests {
             piece("The cart rounds its total once.", None),
             piece("cargo test cart", None),
             piece("open the shop and pay", Some("Verification")),
+            piece("the drawer opens for refunds, or", None),
             piece("a voucher is a line", Some("Vouchers")),
             Piece { lead: Some("Validation passed"), ..piece("12 unit tests of the till", None) },
         ];
         let title = title(&pieces).unwrap();
-        assert_eq!(body(&pieces, Some(&title)).facts, ["a voucher is a line"]);
+        assert_eq!(
+            body(&pieces, Some(&title)).facts,
+            ["the drawer opens for refunds", "a voucher is a line"]
+        );
     }
 
     #[test]

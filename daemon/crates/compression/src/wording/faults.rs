@@ -1,7 +1,7 @@
 //! Signs against a title: fragments, steps of a procedure, references to other places.
 
 use super::clause::{Opening, opening};
-use super::word::{bare, is_english, is_identifier, phrases, verb_at};
+use super::word::{bare, is_english, is_identifier, is_third_person, phrases, verb_at};
 
 /// How a title begins, as features.
 pub(crate) fn manner(title: &str) -> [(&'static str, bool); 6] {
@@ -19,7 +19,17 @@ pub(crate) fn manner(title: &str) -> [(&'static str, bool); 6] {
 
 /// Whether a title names its subject and has no fault.
 pub(crate) fn stands_alone(title: &str) -> bool {
-    opening(title) == Opening::Subject && faults(title) == 0.0
+    opening(title) == Opening::Subject && faults(title) == 0.0 && !is_bare(title)
+}
+
+/// Whether a title's subject is one word that anything of its kind could have: `The fix changes the total`. Which fix, was
+/// said before. In an answer to a question it is what was asked about.
+pub(super) fn is_bare(title: &str) -> bool {
+    let split: Vec<&str> = title.split_whitespace().take(5).collect();
+    let [the, noun, verb, ..] = split.as_slice() else { return false };
+    bare(the) == "the"
+        && noun.chars().all(|c| c.is_lowercase() || c == '-')
+        && (verb_at(&split, 0).is_some_and(|at| at <= 2) || is_third_person(&bare(verb)))
 }
 
 /// The penalty of a title as a feature.
@@ -125,15 +135,6 @@ fn leaning(text: &str, words: &[String]) -> f32 {
     as above, on success, on failure, with that, with this, after that, after this, before that, before this, by then, \
     for this, for that, to this, such a, such an, both, all three, each of them";
     let mut against = 0.0;
-    // `The fix changes the total`: which one, was said before.
-    let split: Vec<&str> = text.split_whitespace().take(5).collect();
-    if let [the, noun, ..] = split.as_slice()
-        && bare(the) == "the"
-        && noun.chars().all(|c| c.is_lowercase() || c == '-')
-        && verb_at(&split, 0).is_some_and(|verb| verb <= 2)
-    {
-        against += 0.35;
-    }
     let said = format!("{} ", words.join(" "));
     if phrases(REFERENCES).any(|opening| said.starts_with(&format!("{opening} "))) {
         against += 0.5;

@@ -3,7 +3,7 @@
 use super::check::{is_check, is_code};
 use super::clause::{Border, Cut, Opening, cut, opening, trimmed};
 use super::commit::Conventional;
-use super::faults::faults;
+use super::faults::{faults, is_bare};
 use super::never::{Within, never};
 use super::plain::{capitalized, is_balanced, plain, row, without_list_mark};
 use super::subject::{Label, labelled, of_heading, of_sentence};
@@ -251,6 +251,9 @@ impl Form {
             worth += 0.15;
         }
         worth -= faults(&text);
+        if is_bare(&text) {
+            worth -= 0.35;
+        }
         if !is_title(&text) {
             return None;
         }
@@ -367,7 +370,7 @@ fn uncapitalized(text: &str) -> String {
 
 /// A text without the words by which it leans on the one before.
 fn without_opening(text: &str) -> String {
-    const LEANING: [&str; 34] = [
+    const LEANING: [&str; 40] = [
         "However",
         "Also",
         "But",
@@ -402,6 +405,12 @@ fn without_opening(text: &str) -> String {
         "Confirmed",
         "Yes",
         "Exactly",
+        "Right",
+        "Correct",
+        "Yeah",
+        "Not quite",
+        "Valid point",
+        "Understood",
     ];
     let mut rest = text.trim();
     for _ in 0..2 {

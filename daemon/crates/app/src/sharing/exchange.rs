@@ -269,7 +269,14 @@ impl<P: Ports> Exchange<'_, P> {
             now: clock::now(),
         };
         faults::reach(Point::SyncRead);
-        let applied = self.syncing.ports.writer().write(apply).await?;
+        let applied = match self.syncing.ports.writer().write(apply).await {
+            Ok(applied) => applied,
+            Err(error) => {
+                // What follows would not follow any more, and hide why.
+                unmerged.entries.clear();
+                return Err(error.into());
+            }
+        };
         faults::reach(Point::SyncMerged);
         match applied {
             Applied::All { new, touched } => {
@@ -286,7 +293,10 @@ impl<P: Ports> Exchange<'_, P> {
                 ))
             }
             // They were checked just now, so the share ended meanwhile, or was replaced.
-            Applied::Gap { .. } | Applied::WrongHash { .. } | Applied::NotShared => Err(SyncError::NotShared),
+            Applied::Gap { .. } | Applied::WrongHash { .. } | Applied::NotShared => {
+                unmerged.entries.clear();
+                Err(SyncError::NotShared)
+            }
         }
     }
 

@@ -40,6 +40,8 @@ pub struct FailureRules {
     pub inner_exit_code: Option<(&'static str, &'static str)>,
     /// The text before and after the exit code in a line that the agent's program adds to a command's output.
     pub exit_code_line: Option<(&'static str, &'static str)>,
+    /// The text before the exit code in the line that the agent's program puts before a failed command's output.
+    pub exit_code_first: Option<&'static str>,
 }
 
 /// Whose result this is. A server's tool may return any data, such as `{"status": "failed"}` about somebody's build,
@@ -57,7 +59,8 @@ impl Source {
 }
 
 impl FailureRules {
-    pub const COMMON: Self = Self { exit_code_note: None, inner_exit_code: None, exit_code_line: None };
+    pub const COMMON: Self =
+        Self { exit_code_note: None, inner_exit_code: None, exit_code_line: None, exit_code_first: None };
 
     /// The agent's text about a failure. `None` if no failure is reported. `payload` is the hook's JSON, `response` the
     /// JSON of the call's result.
@@ -71,7 +74,8 @@ impl FailureRules {
             (Some(Status::Failed), _) | (_, Some(Status::Failed)) => true,
             (Some(Status::Succeeded), _) | (_, Some(Status::Succeeded)) => false,
             (None, None) => {
-                let in_result = || self.exit_code_in(&result).or_else(|| self.last_line(&result, response));
+                let in_line = || self.last_line(&result, response).or_else(|| self.first_line(response));
+                let in_result = || self.exit_code_in(&result).or_else(in_line);
                 let in_result = (source == Source::Agent).then(in_result).flatten();
                 self.exit_code(payload).or(in_result).is_some_and(|code| code != 0)
             }
@@ -126,6 +130,13 @@ impl FailureRules {
             let (_, code) = line.split_once(before)?;
             code.strip_suffix(after)?.trim().parse().ok()
         })
+    }
+
+    /// The exit code in the first line.
+    fn first_line(&self, response: Option<&str>) -> Option<i64> {
+        let before = self.exit_code_first?;
+        let text = json::string(response?)?;
+        text.lines().next()?.strip_prefix(before)?.trim().parse().ok()
     }
 
     fn exit_code(&self, object: &Fields) -> Option<i64> {
@@ -240,6 +251,7 @@ mod tests {
         exit_code_note: Some("note"),
         inner_exit_code: Some(("metadata", "exit")),
         exit_code_line: Some(("<exit code ", ">")),
+        exit_code_first: None,
     };
 
     #[track_caller]

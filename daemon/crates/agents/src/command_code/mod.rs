@@ -1,8 +1,7 @@
-//! Command Code, according to the code of its program 1.53.1 and its vendor's pages. Not run here, because it needs
-//! an account.
+//! Command Code, checked against 1.64.0, and according to the code of its program 1.53.1.
 //!
-//! It has four events. None reports a prompt or an answer: both come from the session's record ([`history`]), which
-//! the program first writes when it has an answer. An entry with a matcher would never receive the events that are
+//! It has four events. None reports a prompt or an answer: both come from the session's record ([`history`]).
+//! With `-p` no hook runs at a session's start. An entry with a matcher would never receive the events that are
 //! not calls. A session's context is delivered with the first prompt. Before a call, a hook that takes too long or
 //! prints something unknown has no effect.
 
@@ -25,6 +24,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         other_places: &[".local/bin/command-code"],
         folder: ".commandcode",
         assumed_version: AgentVersion(1, 53, 1),
+        tried: Some(AgentVersion(1, 64, 0)),
         ..AgentSpec::PLAIN.host
     },
     format: FORMAT,
@@ -92,6 +92,6 @@ const FORMAT: Format = Format {
         ("todo_write", Tool::TodoList),
         ("ask_user_question", Tool::Ask),
     ]),
-    failures: FailureRules::COMMON,
+    failures: FailureRules { exit_code_first: Some("Exit code: "), ..FailureRules::COMMON },
     ..Format::PLAIN
 };

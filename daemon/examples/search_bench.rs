@@ -245,7 +245,7 @@ fn found_for(index: &Index, sentences: Option<&Sentences>, request: &Request) ->
     });
     let Some((sentences, vectors)) = vectors else { return Ok(search(&[index], request)?) };
     let question = meaning::Question::new(&sentences.model.vector(&request.query.wanted_text()));
-    Ok(search(&[index, &Meaning::new(index, (question, vectors))], request)?)
+    Ok(search(&[index, &Meaning::new(index, question, vectors)], request)?)
 }
 
 /// How relevant the best of each project seems: a question belongs to one of them, the others must stay low.

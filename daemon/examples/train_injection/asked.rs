@@ -205,7 +205,7 @@ pub(crate) fn find(
     let except = except.map(SessionId::from);
     let prompt = &injection::asked::of(prompt);
     let compared = sentences.and_then(|sentences| sentences.compared(prompt, project));
-    let meaning = compared.map(|compared| Meaning::new(index, compared));
+    let meaning = compared.map(|(question, vectors)| Meaning::new(index, question, vectors));
     let sources: Vec<Box<dyn CandidateSource + '_>> =
         meaning.into_iter().map(|it| Box::new(it) as _).collect();
     let request = PassageRequest {
@@ -215,7 +215,7 @@ pub(crate) fn find(
         limit: FOUND,
         near: &[],
     };
-    Ok(search_passages((index, &FreshPassages::default()), &sources, &request)?)
+    Ok(search_passages(index, &FreshPassages::default(), &sources, &request)?)
 }
 
 pub(crate) fn put(writer: &mut Writer, documents: &[Document]) -> anyhow::Result<()> {

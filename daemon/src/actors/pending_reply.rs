@@ -206,7 +206,8 @@ async fn beside<T, R>(
 async fn whole_or<T, F: Future<Output = Option<T>>>(
     whole: impl Future<Output = T>,
     stand_in: impl FnOnce() -> F,
-    (begins, until): (Instant, Instant),
+    begins: Instant,
+    until: Instant,
 ) -> T {
     let mut whole = pin!(whole);
     if let Ok(found) = timeout_at(begins, whole.as_mut()).await {
@@ -371,7 +372,7 @@ impl PendingReply {
                 committed = Some(result);
                 if is_stored { Some(self.context_reply(asked, &injected).await) } else { None }
             };
-            whole_or(whole, || self.titles(asked, injected.clone()), (asked.times.titles, asked.times.until))
+            whole_or(whole, || self.titles(asked, injected.clone()), asked.times.titles, asked.times.until)
                 .await
         };
         (context_reply.map(|context_reply| LookedUp { injected, context_reply }), committed)
@@ -591,7 +592,7 @@ mod tests {
             found
         };
         let titles = async || Some(after(4, "titles").await);
-        let found = whole_or(after(12, "whole"), titles, (late.titles, late.until)).await;
+        let found = whole_or(after(12, "whole"), titles, late.titles, late.until).await;
         assert_eq!((found, begun.elapsed().as_millis()), ("titles", 4));
     }
 
@@ -604,9 +605,9 @@ mod tests {
         // The substitute's time counts from 15 ms on; all time is used up after 45 ms.
         let check = async |whole_ms: u64, stand_in_ms: u64, expected: &str, took_ms: u64| {
             let begun = Instant::now();
-            let times = (begun + Duration::from_millis(15), begun + Duration::from_millis(45));
+            let (begins, until) = (begun + Duration::from_millis(15), begun + Duration::from_millis(45));
             let stand_in = async || Some(after(stand_in_ms, "titles").await);
-            let found = whole_or(after(whole_ms, "whole"), stand_in, times).await;
+            let found = whole_or(after(whole_ms, "whole"), stand_in, begins, until).await;
             let case = (whole_ms, stand_in_ms);
             assert_eq!((found, begun.elapsed().as_millis() as u64), (expected, took_ms), "{case:?}");
         };
@@ -617,7 +618,7 @@ mod tests {
         check(100, 40, "titles", 55).await;
         check(100, 1_000, "whole", 100).await;
         let begun = Instant::now();
-        let nothing = whole_or(after(100, "whole"), async || None, (begun, begun)).await;
+        let nothing = whole_or(after(100, "whole"), async || None, begun, begun).await;
         assert_eq!(nothing, "whole", "nothing stands in for it");
     }
 }

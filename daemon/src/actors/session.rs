@@ -360,7 +360,7 @@ impl SessionState {
         let works = transaction.effects.iter().filter_map(Effect::work).collect();
         let stored = self.context.writer.queue(transaction);
         trace.queued();
-        self.context.checkouts.record(&self.key, (&deliver, works), place.clone(), &loaded.last_seen);
+        self.context.checkouts.record(&self.key, &deliver, works, place.clone(), &loaded.last_seen);
         self.in_flight += 1;
         let within = self.context.context_lookup.answer_within;
         let asked =
@@ -467,9 +467,10 @@ impl SessionState {
         let HookEventKind::Tool(call) = &mut event.what else { return };
         let Some(PlanChange::Approved { path: Some(path), text: None }) = &call.plan else { return };
         let root = self.loaded.as_ref().and_then(|loaded| loaded.root.clone());
-        let named = (path.clone(), deliver.context.config_dir.clone());
+        let (named, config_dir) = (path.clone(), deliver.context.config_dir.clone());
         let folders = self.context.capture.plan_folders.clone();
-        let found = self.context.transcript_replies.plan(&self.key.agent, named, root, folders).await;
+        let replies = &self.context.transcript_replies;
+        let found = replies.plan(&self.key.agent, named, config_dir, root, folders).await;
         let path = path.clone();
         let is_recent = waited(deliver).is_some_and(|waited| waited < RECENT_APPROVAL);
         call.plan = Some(match found {

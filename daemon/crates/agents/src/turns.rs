@@ -174,10 +174,8 @@ pub fn matches(stored: &[StoredTurn], recorded: &[RecordedTurn]) -> Vec<Option<u
     let mut best = vec![vec![(0_u32, 0_i64); columns + 1]; rows + 1];
     let apart = |row: usize, column: usize| {
         let (kept, told) = (stored.get(skipped.0 + row)?, recorded.get(skipped.1 + column)?);
-        let same = is_same(
-            (kept, stored_words.get(row)?.as_deref()),
-            (told, recorded_words.get(column)?.as_deref()),
-        );
+        let same =
+            is_same(kept, stored_words.get(row)?.as_deref(), told, recorded_words.get(column)?.as_deref());
         same.then(|| told.at_ms.saturating_sub(kept.at_ms).saturating_abs())
     };
     let at = |best: &[Vec<(u32, i64)>], row: usize, column: usize| {
@@ -221,10 +219,7 @@ pub fn matches(stored: &[StoredTurn], recorded: &[RecordedTurn]) -> Vec<Option<u
     found
 }
 
-fn is_same(
-    (stored, kept): (&StoredTurn, Option<&str>),
-    (recorded, told): (&RecordedTurn, Option<&str>),
-) -> bool {
+fn is_same(stored: &StoredTurn, kept: Option<&str>, recorded: &RecordedTurn, told: Option<&str>) -> bool {
     let apart = recorded.at_ms.saturating_sub(stored.at_ms).saturating_abs();
     let ids = (stored.id.as_deref(), recorded.id.as_deref());
     if let (Some(id), Some(other)) = ids {

@@ -53,6 +53,16 @@ pub enum PromptSource {
     Record,
 }
 
+/// A stored hook's event, and the capture rules under which it was stored.
+#[derive(Clone, Copy, Debug)]
+pub struct NotedHook<'a> {
+    pub event: &'a HookEvent,
+    pub prompts: PromptSource,
+    pub at: Order,
+    /// The version of the rules.
+    pub rules: u64,
+}
+
 /// Which spans to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
@@ -77,21 +87,14 @@ struct Course {
 }
 
 impl CertainTimes {
-    /// Records that a hook's event was stored under these rules.
-    pub fn note(
-        &self,
-        key: &SessionKey,
-        (event, prompts): (&HookEvent, PromptSource),
-        at: Order,
-        rules: u64,
-        context: &ShimContext,
-    ) {
+    /// Records that a hook's event was stored.
+    pub fn note(&self, key: &SessionKey, hook: &NotedHook<'_>, context: &ShimContext) {
         let mut courses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if courses.len() >= MOST_SESSIONS && !courses.contains_key(key) {
             let oldest = courses.iter().min_by_key(|(_, course)| course.touched).map(|(key, _)| key.clone());
             courses.retain(|key, _| Some(key) != oldest.as_ref());
         }
-        courses.entry(key.clone()).or_default().note((event, prompts), at, rules, context);
+        courses.entry(key.clone()).or_default().note(hook, context);
     }
 
     /// Records that an event of the session was not stored, so the next one continues nothing.
@@ -123,13 +126,8 @@ impl CertainTimes {
 }
 
 impl Course {
-    fn note(
-        &mut self,
-        (event, prompts): (&HookEvent, PromptSource),
-        at: Order,
-        rules: u64,
-        context: &ShimContext,
-    ) {
+    fn note(&mut self, hook: &NotedHook<'_>, context: &ShimContext) {
+        let NotedHook { event, prompts, at, rules } = *hook;
         if self.last.is_some_and(|(last, _)| at.is_before(&last)) {
             // The event is late, and says nothing about the time since.
             return;
@@ -225,8 +223,8 @@ mod tests {
         AGENTS.spec("claude-code").event(&deliver(&payload)).unwrap()
     }
 
-    fn told(event: &HookEvent) -> (&HookEvent, PromptSource) {
-        (event, PromptSource::Hooks)
+    fn told(event: &HookEvent, at: Order, rules: u64) -> NotedHook<'_> {
+        NotedHook { event, prompts: PromptSource::Hooks, at, rules }
     }
 
     fn deliver(payload: &str) -> recall_protocol::wire::Deliver {
@@ -248,7 +246,7 @@ mod tests {
         for (name, ms) in events {
             match *name {
                 "let go" => times.break_off(&key()),
-                name => times.note(&key(), told(&event(name)), at(*ms), 0, &ShimContext::default()),
+                name => times.note(&key(), &told(&event(name), at(*ms), 0), &ShimContext::default()),
             }
         }
         times
@@ -289,7 +287,7 @@ mod tests {
         let times = played(&events);
         assert_eq!(spans(&times, Extent::All), (vec![], vec![(10, 30), (30, 40), (40, 70)]));
         assert_eq!(spans(&times, Extent::Turns), (vec![], vec![]));
-        times.note(&key(), told(&event("UserPromptSubmit")), at(80), 0, &ShimContext::default());
+        times.note(&key(), &told(&event("UserPromptSubmit"), at(80), 0), &ShimContext::default());
         assert_eq!(spans(&times, Extent::All), (vec![], vec![]));
     }
 
@@ -297,7 +295,10 @@ mod tests {
     fn a_prompt_that_only_the_record_has_began_the_start_after_it() {
         let times = CertainTimes::default();
         let start = event("SessionStart");
-        let note = |at| times.note(&key(), (&start, PromptSource::Record), at, 0, &ShimContext::default());
+        let note = |at| {
+            let hook = NotedHook { event: &start, prompts: PromptSource::Record, at, rules: 0 };
+            times.note(&key(), &hook, &ShimContext::default());
+        };
         note(at(70_000));
         assert_eq!(spans(&times, Extent::All), (vec![], vec![(10_000, 70_000)]));
     }
@@ -312,7 +313,7 @@ mod tests {
             (Order { wall: Timestamp(-90_000), ..at(20) }, 0),
         ] {
             let times = played(&[("UserPromptSubmit", 10)]);
-            times.note(&key(), told(&event("Stop")), next, rules, &context);
+            times.note(&key(), &told(&event("Stop"), next, rules), &context);
             assert_eq!(spans(&times, Extent::All), (vec![], vec![]), "{next:?}");
         }
     }
@@ -325,7 +326,7 @@ mod tests {
         assert!(times.silent(Timestamp(50), 10).is_empty());
         for number in 0..2_000 {
             let key = SessionKey { id: SessionId(number.to_string()), ..key() };
-            times.note(&key, told(&event("Stop")), at(100 + number), 0, &ShimContext::default());
+            times.note(&key, &told(&event("Stop"), at(100 + number), 0), &ShimContext::default());
         }
         assert_eq!(times.0.lock().unwrap().len(), MOST_SESSIONS);
     }

@@ -62,7 +62,8 @@ impl<W: Writer> Checkouts<W> {
     pub fn record(
         &self,
         session: &SessionKey,
-        (deliver, batches): (&Deliver, Vec<(Seq, Work)>),
+        deliver: &Deliver,
+        batches: Vec<(Seq, Work)>,
         place: WorkLocation,
         last: &LastSeen,
     ) {

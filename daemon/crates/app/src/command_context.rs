@@ -292,7 +292,7 @@ impl ContextLookup {
 
     fn found_for(&self, index: &Index, context_request: &CommandContextRequest) -> Option<PassageMatches> {
         let CommandContextRequest { subject, project, session, .. } = context_request;
-        self.index.passages_by_words(index, &subject.words(), (&project.key, session), FOUND)
+        self.index.passages_by_words(index, &subject.words(), &project.key, session, FOUND)
     }
 }
 

@@ -242,10 +242,10 @@ impl ContextLookup {
         };
         let (material, decision) = self.readers.read(|db| match ask {
             Ask::Start(..) => {
-                let state = self.besides_handed_over(db, (moment, depth), context_request, &handed)?;
+                let state = self.besides_handed_over(db, moment, depth, context_request, &handed)?;
                 Ok((state, None))
             }
-            Ask::Prompt(text) | Ask::Task(text) => self.what_bears_on(db, (ask, text), context_request),
+            Ask::Prompt(text) | Ask::Task(text) => self.what_bears_on(db, ask, text, context_request),
             Ask::File(_) | Ask::Call { .. } | Ask::First(_) => Ok((Material::default(), None)),
         })?;
         let mut block = assemble(moment, &material, limits, now);
@@ -269,7 +269,8 @@ impl ContextLookup {
     fn besides_handed_over(
         &self,
         db: Reader<'_>,
-        (moment, depth): (Moment, Depth),
+        moment: Moment,
+        depth: Depth,
         context_request: &ContextRequest,
         handed: &Block,
     ) -> Result<Material, StoreError> {
@@ -299,7 +300,8 @@ impl ContextLookup {
     fn what_bears_on(
         &self,
         db: Reader<'_>,
-        (ask, text): (&Ask, &str),
+        ask: &Ask,
+        text: &str,
         context_request: &ContextRequest,
     ) -> Result<(Material, Option<Decision>), StoreError> {
         let (author, turns) = match (ask, &context_request.session) {
@@ -310,7 +312,7 @@ impl ContextLookup {
         };
         let (mut material, decision) = match self.settings.context().tellable {
             Tellable::Everything => {
-                let (material, decision) = self.answers(db, (text, author, &turns), context_request)?;
+                let (material, decision) = self.answers(db, text, author, &turns, context_request)?;
                 (material, Some(decision))
             }
             Tellable::Reviewed => Default::default(),
@@ -425,7 +427,7 @@ fn project_state(
     let project = context_request.project.row;
     let mut rows = db.candidates(project, CANDIDATES, tellable)?;
     let warnings = match (moment, depth) {
-        (Moment::Start, Depth::Whole) => warnings_of_branch(db, (project, tellable), &rows, branch_context)?,
+        (Moment::Start, Depth::Whole) => warnings_of_branch(db, project, tellable, &rows, branch_context)?,
         _ => BTreeMap::new(),
     };
     let missing: Vec<_> =
@@ -517,7 +519,8 @@ fn noted(
 /// come from recall's own records, because a start does not wait for git.
 fn warnings_of_branch(
     db: Reader<'_>,
-    (project, tellable): (ProjectRow, Tellable),
+    project: ProjectRow,
+    tellable: Tellable,
     newest: &[ObservationRow],
     branch_context: &BranchContext,
 ) -> Result<BTreeMap<ObservationId, String>, StoreError> {

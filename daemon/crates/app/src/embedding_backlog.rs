@@ -43,7 +43,8 @@ impl Backlog {
     /// Returns up to this many texts. An empty result means that none are left.
     pub(super) fn next(
         &mut self,
-        (readers, model): (&Readers, ModelHash),
+        readers: &Readers,
+        model: ModelHash,
         news: News,
         most: usize,
     ) -> Result<Vec<DocumentKey>, StoreError> {

@@ -238,7 +238,7 @@ impl<W: Writer> EmbeddingWork<W> {
             let news = if self.news.swap(false, Ordering::Relaxed) { News::Yes } else { News::No };
             let (mut keys, known) = {
                 let (readers, mut known) = (self.readers.clone(), backlog);
-                let next = move || Ok((known.next((&readers, model), news, AT_ONCE * lanes)?, known));
+                let next = move || Ok((known.next(&readers, model, news, AT_ONCE * lanes)?, known));
                 blocking(next).await?
             };
             backlog = known;

@@ -126,7 +126,7 @@ impl ContextLookup {
         };
         let project = context_request.project.row;
         self.readers.read(|db| {
-            let Some(row) = db.handed_over(project, (agent, to), now)? else { return Ok(Block::default()) };
+            let Some(row) = db.handed_over(project, agent, to, now)? else { return Ok(Block::default()) };
             let state = handoff(self, db, &db.session_info(row)?)?;
             let room = context_request.cap.utf16_units.saturating_sub(LEFT_FOR_OTHERS);
             // A token of the budget has at least four units.

@@ -104,7 +104,7 @@ impl IndexHandle {
         let is_wanted = |key: DocumentKey| request.kinds.is_empty() || request.kinds.contains(&key.kind);
         let fresh = known(self.store.after(index.high_water(), is_wanted));
         let current = Current { index, fresh: &fresh };
-        let others = self.sources(index, (&request.query.wanted_text(), &request.scope), patience);
+        let others = self.sources(index, &request.query.wanted_text(), &request.scope, patience);
         let mut sources: Vec<&dyn CandidateSource> = vec![&current];
         sources.extend(others.iter().map(Box::as_ref));
         self.found(recall_search::search(&sources, request))
@@ -114,12 +114,13 @@ impl IndexHandle {
     fn sources<'a>(
         &self,
         index: &'a Index,
-        (text, scope): (&str, &Scope),
+        text: &str,
+        scope: &Scope,
         patience: Patience,
     ) -> Vec<Box<dyn CandidateSource + 'a>> {
         let mut sources: Vec<Box<dyn CandidateSource + 'a>> = Vec::new();
-        if let Some(compared) = self.sentences.for_text(text, scope, patience) {
-            sources.push(Box::new(Meaning::new(index, compared)));
+        if let Some((question, vectors)) = self.sentences.for_text(text, scope, patience) {
+            sources.push(Box::new(Meaning::new(index, question, vectors)));
         }
         sources
     }
@@ -136,9 +137,9 @@ impl IndexHandle {
         let may_be_told =
             |document: &FreshDocument| document.project == *project && Some(&document.session) != except;
         let fresh = self.fresh_passages(index, |_| true, may_be_told);
-        let sources = self.sources(index, (prompt, &Scope::Project(project.clone())), Patience::Hook);
+        let sources = self.sources(index, prompt, &Scope::Project(project.clone()), Patience::Hook);
         let request = PassageRequest { prompt, project, except, limit: MOST_PASSAGES, near: &[] };
-        self.found(recall_search::search_passages((index, &fresh), &sources, &request))
+        self.found(recall_search::search_passages(index, &fresh, &sources, &request))
     }
 
     /// Like [`Self::passages`], by words alone and at most `most`, for callers with very little time.
@@ -146,7 +147,8 @@ impl IndexHandle {
         &self,
         index: &Index,
         words: &str,
-        (project, except): (&ProjectKey, &SessionId),
+        project: &ProjectKey,
+        except: &SessionId,
         limit: usize,
     ) -> Option<PassageMatches> {
         let may_be_told =
@@ -182,7 +184,7 @@ impl IndexHandle {
         may_be_told: impl Fn(&FreshDocument) -> bool,
     ) -> FreshPassages {
         let cache = &self.passage_cache;
-        known(self.store.passages_after(index.high_water(), cache, (is_wanted, may_be_told)))
+        known(self.store.passages_after(index.high_water(), cache, is_wanted, may_be_told))
     }
 
     /// Returns the index, complete or not.
@@ -245,7 +247,8 @@ impl StoredDocuments {
         &self,
         seq: LogSeq,
         cache: &PassageCache,
-        (is_wanted, may_be_told): (impl Fn(DocumentKey) -> bool, impl Fn(&FreshDocument) -> bool),
+        is_wanted: impl Fn(DocumentKey) -> bool,
+        may_be_told: impl Fn(&FreshDocument) -> bool,
     ) -> Result<FreshPassages, FreshError> {
         let mut newest = Newest::default();
         let mut documents = Vec::new();

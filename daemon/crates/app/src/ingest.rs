@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 use tracing::Instrument;
 
 use super::capture_rules::{CaptureRules, EventRules, whole};
-use super::certain_times::{CertainTimes, Extent, PromptSource};
+use super::certain_times::{CertainTimes, Extent, NotedHook, PromptSource};
 use super::clock;
 use super::crashes::Crashes;
 use super::event_trace::EventTrace;
@@ -358,13 +358,8 @@ impl<P: Ports> Ingest<P> {
             true => PromptSource::Record,
             false => PromptSource::Hooks,
         };
-        self.certain_times.note(
-            key,
-            (event, prompts),
-            captured(deliver),
-            self.capture_rules.version(),
-            &deliver.context,
-        );
+        let (at, rules) = (captured(deliver), self.capture_rules.version());
+        self.certain_times.note(key, &NotedHook { event, prompts, at, rules }, &deliver.context);
         match event.what {
             // No hook that would report a prompt is in transit.
             HookEventKind::Stop { .. } if prompts == PromptSource::Record => {

@@ -129,7 +129,7 @@ impl JobRunner {
             }
             (JobKind::Notes, _) => {
                 let due = snapshot.due_notes(job.session_row, job.lives)?;
-                let material = notes_material(snapshot, self.agents, (job.session_row, job.lives), &due)?;
+                let material = notes_material(snapshot, self.agents, job.session_row, job.lives, &due)?;
                 Ok(Material::Notes { material, due })
             }
             // This program never writes a batch job without a batch. Such a job is treated as the session's.

@@ -56,7 +56,8 @@ pub(crate) fn session_material(
 pub(crate) fn notes_material(
     db: Reader<'_>,
     agents: Agents,
-    (session, lives): (SessionRow, Lives),
+    session: SessionRow,
+    lives: Lives,
     due: &[DueBatch],
 ) -> Result<NotesMaterial, StoreError> {
     let material = session_material(db, agents, session)?;

@@ -26,7 +26,9 @@ impl ContextLookup {
     pub(super) fn answers(
         &self,
         db: Reader<'_>,
-        (prompt, author, turns): (&str, Author, &Turns),
+        prompt: &str,
+        author: Author,
+        turns: &Turns,
         context_request: &ContextRequest,
     ) -> Result<(Material, Decision), StoreError> {
         let Some(index) = self.index.index() else { return Ok(Default::default()) };
@@ -74,7 +76,7 @@ impl ContextLookup {
             return Ok(Vec::new());
         }
         let found_rows = self.found_rows(db, decision)?;
-        let Read { known, given: mut newer } = self.read_already(db, (situation, turns), context_request)?;
+        let Read { known, given: mut newer } = self.read_already(db, situation, turns, context_request)?;
         newer.extend(
             found_rows.iter().map(|(_, row, passage)| (said_at(row), Statements::of(&passage.whole()))),
         );
@@ -111,11 +113,11 @@ impl ContextLookup {
                 continue;
             }
             let why = reason::of(situation, found, judged.key);
-            let mut statement = statement(judged, told, &row, (decision, &why));
+            let mut statement = statement(judged, told, &row, decision, &why);
             statement.elsewhere = branch_context.mark(&db.made_where(judged.key.document)?);
             // Work on another branch is about other versions of the files.
             if let Some(freshness) = freshness.as_mut().filter(|_| statement.elsewhere.is_none()) {
-                let since = since(freshness, &row, (judged.key.document, &statement))?;
+                let since = since(freshness, &row, judged.key.document, &statement)?;
                 if since.is_contradicted {
                     continue;
                 }
@@ -148,7 +150,8 @@ impl ContextLookup {
     fn read_already(
         &self,
         db: Reader<'_>,
-        (situation, turns): (&Situation<'_>, &Turns),
+        situation: &Situation<'_>,
+        turns: &Turns,
         context_request: &ContextRequest,
     ) -> Result<Read, StoreError> {
         let mut known = vec![Words::of(situation.prompt)];
@@ -196,7 +199,8 @@ fn statement(
     judged: Judged,
     passage: Passage,
     row: &DocumentRow,
-    (decision, why): (&Decision, &str),
+    decision: &Decision,
+    why: &str,
 ) -> Statement {
     Statement {
         key: judged.key,
@@ -234,7 +238,8 @@ fn decided(decision: &Decision) -> String {
 fn since(
     freshness: &mut Freshness<'_>,
     row: &DocumentRow,
-    (document, statement): (DocumentKey, &Statement),
+    document: DocumentKey,
+    statement: &Statement,
 ) -> Result<Since, StoreError> {
     let (modified, work) = match row {
         DocumentRow::Observation { row, .. } => {

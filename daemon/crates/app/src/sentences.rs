@@ -210,12 +210,12 @@ impl Sentences {
                 .filter(|known| known.file.as_ref().map(|(file, _)| file) == state.file.as_ref())
             {
                 Some(known) => known,
-                None => self.begin((generation, model), project, &state),
+                None => self.begin(generation, model, project, &state),
             };
             if state.newest > kept.newest {
-                let newer = snapshot.newest_vectors(&model.0, project, (kept.newest, MOST_ROWS))?;
+                let newer = snapshot.newest_vectors(&model.0, project, kept.newest, MOST_ROWS)?;
                 for row in newer {
-                    kept.rows.add(row.id, row.key, (row.dimensions as usize, &row.packed));
+                    kept.rows.add(row.id, row.key, row.dimensions as usize, &row.packed);
                 }
             }
             Ok((kept, state))
@@ -234,7 +234,7 @@ impl Sentences {
         Some(kept.remove(place))
     }
 
-    fn begin(&self, (generation, model): (u64, ModelHash), project: ProjectRow, state: &VectorState) -> Kept {
+    fn begin(&self, generation: u64, model: ModelHash, project: ProjectRow, state: &VectorState) -> Kept {
         let mut newest = 0;
         let file = state.file.clone().map(|row| {
             let mapped = if row.newest == 0 { None } else { self.map(&row, model) };

@@ -76,7 +76,8 @@ impl TranscriptReplies {
     pub async fn plan(
         &self,
         agent: &AgentName,
-        (path, config_dir): (String, Option<String>),
+        path: String,
+        config_dir: Option<String>,
         root: Option<String>,
         folders: Vec<String>,
     ) -> Option<String> {

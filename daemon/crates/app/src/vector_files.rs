@@ -78,7 +78,7 @@ impl VectorFiles {
         let mut writer = None;
         let (mut after, mut rows) = (0, 0);
         loop {
-            let step = readers.read(|db| db.vectors_after(&model.0, project, (after, state.newest, STEP)))?;
+            let step = readers.read(|db| db.vectors_after(&model.0, project, after, state.newest, STEP))?;
             let Some(last) = step.last() else { break };
             after = last.id;
             rows += step.len() as i64;
@@ -89,7 +89,7 @@ impl VectorFiles {
                         Some(writer) => writer,
                         None => writer.insert(VectorFileWriter::new(&self.folder, model, dimensions)?),
                     };
-                    writer.add(row.id, row.key, (dimensions, &row.packed))?;
+                    writer.add(row.id, row.key, dimensions, &row.packed)?;
                 }
             }
         }

@@ -45,7 +45,7 @@ impl Compression {
                 problems.push("compression.command is missing: the backend command runs it".to_owned());
             }
             endpoint.check(&place, kind, &mut problems);
-            endpoint.check_proxied((&place, "compression"), self.proxy.as_deref(), &mut problems);
+            endpoint.check_proxied(&place, "compression", self.proxy.as_deref(), &mut problems);
         }
         check_proxy("compression", self.proxy.as_deref(), &mut problems);
         problems
@@ -132,7 +132,8 @@ impl Endpoint {
     /// `place` is the table of this endpoint, `table` is the one that contains the proxy.
     pub(super) fn check_proxied(
         &self,
-        (place, table): (&str, &str),
+        place: &str,
+        table: &str,
         proxy: Option<&str>,
         problems: &mut Vec<String>,
     ) {

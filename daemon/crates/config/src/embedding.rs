@@ -59,7 +59,7 @@ impl Embedding {
             VectorMaker::OpenAi => {
                 let (endpoint, proxy) = (self.endpoint(), self.proxy.as_deref());
                 endpoint.check("embedding", BackendKind::OpenAi, &mut problems);
-                endpoint.check_proxied(("embedding", "embedding"), proxy, &mut problems);
+                endpoint.check_proxied("embedding", "embedding", proxy, &mut problems);
                 check_proxy("embedding", proxy, &mut problems);
             }
         }

@@ -309,7 +309,8 @@ impl Linear {
         let mut scaled = Vec::with_capacity(rows);
         let inputs = Inputs::new(
             kernel,
-            (rows, self.inputs),
+            rows,
+            self.inputs,
             #[inline(always)]
             |row, place| scaled.push(to_bytes(input.get(row * self.inputs..).unwrap_or_default(), place)),
         );

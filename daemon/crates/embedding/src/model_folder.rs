@@ -452,7 +452,8 @@ impl Tensors<'_> {
         &self,
         writer: &mut Writer,
         names: &[String],
-        (outputs, inputs): (usize, usize),
+        outputs: usize,
+        inputs: usize,
     ) -> Result<(), ModelError> {
         let (mut weight, mut bias) = (Vec::new(), Vec::new());
         for name in names {
@@ -473,11 +474,11 @@ impl Tensors<'_> {
         let Shape { dimensions, inner, .. } = shape;
         let name = |part: &str| format!("encoder.layer.{number}.{part}");
         let attention = ["query", "key", "value"].map(|part| name(&format!("attention.self.{part}")));
-        self.linear(writer, &attention, (dimensions, dimensions))?;
-        self.linear(writer, &[name("attention.output.dense")], (dimensions, dimensions))?;
+        self.linear(writer, &attention, dimensions, dimensions)?;
+        self.linear(writer, &[name("attention.output.dense")], dimensions, dimensions)?;
         self.norm(writer, &name("attention.output.LayerNorm"), dimensions)?;
-        self.linear(writer, &[name("intermediate.dense")], (inner, dimensions))?;
-        self.linear(writer, &[name("output.dense")], (dimensions, inner))?;
+        self.linear(writer, &[name("intermediate.dense")], inner, dimensions)?;
+        self.linear(writer, &[name("output.dense")], dimensions, inner)?;
         self.norm(writer, &name("output.LayerNorm"), dimensions)
     }
 }

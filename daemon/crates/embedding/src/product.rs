@@ -143,7 +143,8 @@ impl Inputs {
     #[inline(always)]
     pub(super) fn new(
         kernel: Kernel,
-        (rows, width): (usize, usize),
+        rows: usize,
+        width: usize,
         mut write: impl FnMut(usize, &mut [u8]),
     ) -> Self {
         let (tile_rows, steps) = (kernel.tile_rows(rows), width.div_ceil(STEP));
@@ -302,7 +303,7 @@ mod tests {
                 bytes(outputs * width, 57).into_iter().map(|byte| byte.cast_signed().max(-127)).collect();
             let panels = panels(&weights, width);
             for kernel in Kernel::all() {
-                let laid = Inputs::new(kernel, (rows, width), |row, place| {
+                let laid = Inputs::new(kernel, rows, width, |row, place| {
                     place.copy_from_slice(&inputs[row * width..][..width]);
                 });
                 let mut seen = 0;

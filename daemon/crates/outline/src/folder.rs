@@ -83,7 +83,7 @@ pub fn read(root: &Path, before: &Outline, hides: &dyn Fn(&Path) -> bool) -> Res
                         break;
                     }
                     let Ok(file) = folder.file(Path::new(&name)) else { continue };
-                    let Some(outlined) = outlined((file, text), language, before.file(text)) else {
+                    let Some(outlined) = outlined(file, text, language, before.file(text)) else {
                         continue;
                     };
                     bytes += outlined.stamp.bytes;
@@ -153,11 +153,7 @@ fn stamp(file: &File) -> Option<Stamp> {
 }
 
 /// What a file declares; as before if it is as before. `None` if it is too long.
-fn outlined(
-    (file, path): (File, &str),
-    language: Language,
-    before: Option<&FileOutline>,
-) -> Option<FileOutline> {
+fn outlined(file: File, path: &str, language: Language, before: Option<&FileOutline>) -> Option<FileOutline> {
     let stamp = stamp(&file)?;
     if let Some(before) = before.filter(|before| stamp.written.is_some() && before.stamp == stamp) {
         return Some(before.clone());
@@ -195,7 +191,7 @@ impl Outline {
             return Some(told);
         }
         *left = left.checked_sub(stamp.bytes)?;
-        let now = outlined((file, &told.file), Language::of(&told.file)?, Some(before))?;
+        let now = outlined(file, &told.file, Language::of(&told.file)?, Some(before))?;
         let is_it =
             |declared: &&super::Declared| *declared.name == *told.name && *declared.within == *told.within;
         let here =

@@ -33,7 +33,8 @@ const CANDIDATES: usize = 200;
 
 pub(super) fn evaluate(
     searcher: &Searcher,
-    (fields, cache): (&Fields, &SegmentCache),
+    fields: &Fields,
+    cache: &SegmentCache,
     request: &Request,
 ) -> tantivy::Result<Candidates> {
     let wanted = terms::query_terms(&request.query);
@@ -42,14 +43,14 @@ pub(super) fn evaluate(
         return Ok(Candidates::default());
     }
     let mut terms = terms::select(searcher, fields, wanted)?;
-    let segments = Segment::open_all(searcher, (fields, cache), request)?;
+    let segments = Segment::open_all(searcher, fields, cache, request)?;
     let read_as = match request.spelling {
         Spelling::AsWritten => Vec::new(),
         Spelling::Forgiving => spelling::correct(&segments, fields.text, &mut terms)?,
     };
     let texts = open_texts(fields, &segments)?;
     let terms = Terms::count(&texts, &terms)?;
-    let (best, total) = best_documents((&segments, &texts), &terms, request)?;
+    let (best, total) = best_documents(&segments, &texts, &terms, request)?;
     let candidates = judged(fields, &segments, &terms, best, request)?;
     let terms = terms.all.iter().map(|weighted| weighted.term.text.clone()).collect();
     Ok(Candidates { candidates, total, terms, read_as })
@@ -78,7 +79,7 @@ pub(super) fn admitted(
     documents: impl Iterator<Item = (DocumentKey, Part)>,
     most: usize,
 ) -> tantivy::Result<Vec<Candidate>> {
-    let segments = Segment::open_all(searcher, (fields, cache), request)?;
+    let segments = Segment::open_all(searcher, fields, cache, request)?;
     let mut candidates = Vec::new();
     for (key, part) in documents {
         if candidates.len() >= most {
@@ -218,7 +219,8 @@ impl Eq for Ranked {}
 
 /// Returns the best documents that satisfy all conditions, and the number of all such documents.
 fn best_documents(
-    (segments, texts): (&[Segment<'_>], &[Texts]),
+    segments: &[Segment<'_>],
+    texts: &[Texts],
     terms: &Terms<'_>,
     request: &Request,
 ) -> tantivy::Result<(Vec<Ranked>, usize)> {
@@ -235,7 +237,7 @@ fn best_documents(
     }
     for (place, (segment, text)) in segments.iter().zip(texts).enumerate() {
         let mut ranking = SegmentRanking { best: &mut best, place, segment, terms, now: request.now };
-        text.sum(&summands, (0..text.max_doc(), told), &mut ranking)?;
+        text.sum(&summands, 0..text.max_doc(), told, &mut ranking)?;
     }
     Ok((best.heap.into_iter().map(|Reverse(ranked)| ranked).collect(), best.total))
 }

@@ -27,7 +27,8 @@ const NAMED: usize = 40;
 /// # Errors
 /// When the index cannot be read.
 pub fn search_passages(
-    (index, fresh): (&Index, &FreshPassages),
+    index: &Index,
+    fresh: &FreshPassages,
     others: &[Box<dyn CandidateSource + '_>],
     request: &PassageRequest<'_>,
 ) -> Result<PassageMatches, IndexError> {
@@ -234,7 +235,7 @@ mod tests {
         let request =
             PassageRequest { prompt: "slow login", project: &project, except: None, limit: 9, near: &[] };
         let found = |others: &[Box<dyn CandidateSource>]| {
-            let found = search_passages((&index, &FreshPassages::default()), others, &request).unwrap();
+            let found = search_passages(&index, &FreshPassages::default(), others, &request).unwrap();
             found.matches.iter().map(|one| (one.key.document.row, one.cosine)).collect::<Vec<_>>()
         };
         assert_eq!(found(&[]), [(1, None)]);

@@ -259,7 +259,7 @@ impl Index {
     ) -> Result<PassageMatches, IndexError> {
         let searcher = self.searcher();
         catch_unwind(AssertUnwindSafe(|| {
-            passages::find((&searcher, &self.fields, &self.cache), request, fresh)
+            passages::find(&searcher, &self.fields, &self.cache, request, fresh)
         }))
         .map_err(|_| IndexError::Damaged)?
         .map_err(IndexError::from)
@@ -300,7 +300,7 @@ impl CandidateSource for Index {
     fn candidates(&self, request: &Request) -> Result<Candidates, IndexError> {
         let searcher = self.searcher();
         // Files can be damaged while they are open. That may fail a search, but must not end the process.
-        catch_unwind(AssertUnwindSafe(|| evaluate(&searcher, (&self.fields, &self.cache), request)))
+        catch_unwind(AssertUnwindSafe(|| evaluate(&searcher, &self.fields, &self.cache, request)))
             .map_err(|_| IndexError::Damaged)?
             .map_err(IndexError::from)
     }

@@ -153,7 +153,7 @@ pub struct Meaning<'a> {
 }
 
 impl<'a> Meaning<'a> {
-    pub fn new(index: &'a Index, (question, vectors): (Compared, Vectors)) -> Self {
+    pub fn new(index: &'a Index, question: Compared, vectors: Vectors) -> Self {
         Self { index, question, vectors, cosines: OnceCell::new() }
     }
 
@@ -262,7 +262,7 @@ mod tests {
         let index = Index::in_memory(&documents).unwrap();
         let mut vectors = Vectors::new(2);
         documents.iter().for_each(|document| vectors.add(document.key, &pack(&[1.0, 0.0])));
-        let meaning = Meaning::new(&index, (Question::new(&[1.0, 0.0]), vectors));
+        let meaning = Meaning::new(&index, Question::new(&[1.0, 0.0]), vectors);
         let request = Request::new(parse("build"), Timestamp(1));
         let found = meaning.candidates(&request).unwrap().candidates;
         let fit = |kind| found.iter().find(|one| one.key.kind == kind).unwrap().part.fit;

@@ -40,12 +40,14 @@ pub struct PassageRequest<'a> {
 
 /// Searches the index and the fresh passages together. The index decides which words of a long prompt are rare.
 pub(crate) fn find(
-    (searcher, fields, cache): (&Searcher, &Fields, &SegmentCache),
+    searcher: &Searcher,
+    fields: &Fields,
+    cache: &SegmentCache,
     request: &PassageRequest<'_>,
     fresh: &FreshPassages,
 ) -> tantivy::Result<PassageMatches> {
     let wanted = terms::select(searcher, fields, terms::query_terms(&Query::plain(request.prompt)))?;
-    let parts = Part::open_all((searcher, fields, cache), request, fresh)?;
+    let parts = Part::open_all(searcher, fields, cache, request, fresh)?;
     let population = parts.iter().map(Part::population).sum::<usize>();
     let mut matches = PassageMatches {
         population: u32::try_from(population).unwrap_or(u32::MAX),
@@ -84,7 +86,9 @@ enum Part<'a> {
 impl<'a> Part<'a> {
     /// Opens the segments, then the fresh passages.
     fn open_all(
-        (searcher, fields, cache): (&'a Searcher, &Fields, &SegmentCache),
+        searcher: &'a Searcher,
+        fields: &Fields,
+        cache: &SegmentCache,
         request: &PassageRequest<'_>,
         fresh: &'a FreshPassages,
     ) -> tantivy::Result<Vec<Self>> {
@@ -220,7 +224,7 @@ fn best(
         let mut ranking = PartRanking { strongest: &mut strongest, part: number };
         match part {
             Part::Indexed(Segment { texts, .. }) => {
-                texts.sum(&summands, (0..texts.max_doc(), Passed::Wanted), &mut ranking)?;
+                texts.sum(&summands, 0..texts.max_doc(), Passed::Wanted, &mut ranking)?;
             }
             Part::Fresh(passages) => {
                 let with_a_term = passages.sums(&summands).filter(|(_, sum)| sum.found != 0);

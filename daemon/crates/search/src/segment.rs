@@ -30,7 +30,8 @@ pub(super) struct Segment<'a> {
 impl<'a> Segment<'a> {
     pub(super) fn open_all(
         searcher: &'a Searcher,
-        (fields, cache): (&Fields, &SegmentCache),
+        fields: &Fields,
+        cache: &SegmentCache,
         request: &Request,
     ) -> tantivy::Result<Vec<Self>> {
         let conditions = ConditionBuilder { searcher, fields, request };

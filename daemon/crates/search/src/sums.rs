@@ -178,7 +178,8 @@ impl Texts {
     pub(super) fn sum(
         &self,
         terms: &[Summand<'_>],
-        (range, told): (Range<DocId>, Passed),
+        range: Range<DocId>,
+        told: Passed,
         ranking: &mut impl Ranking,
     ) -> tantivy::Result<()> {
         let end = range.end.min(self.max_doc);
@@ -630,9 +631,9 @@ mod tests {
             let all = 0..texts.max_doc();
             let (mut plain, mut counting, mut quick) =
                 (Strongest::default(), Strongest::of(most), Strongest::of(most));
-            texts.sum(&terms, (all.clone(), Passed::WithATerm), &mut plain).unwrap();
-            texts.sum(&terms, (all.clone(), Passed::WithATerm), &mut counting).unwrap();
-            texts.sum(&terms, (all, Passed::Wanted), &mut quick).unwrap();
+            texts.sum(&terms, all.clone(), Passed::WithATerm, &mut plain).unwrap();
+            texts.sum(&terms, all.clone(), Passed::WithATerm, &mut counting).unwrap();
+            texts.sum(&terms, all, Passed::Wanted, &mut quick).unwrap();
             prop_assert_eq!(&counting.with_a_term, &plain.with_a_term);
             prop_assert!(quick.with_a_term.len() <= plain.with_a_term.len());
             let (docs, sums): (Vec<DocId>, Vec<Sum>) = plain.kept.iter().copied().unzip();

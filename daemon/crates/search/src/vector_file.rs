@@ -120,7 +120,8 @@ impl VectorFileWriter {
         &mut self,
         id: i64,
         document: DocumentKey,
-        (dimensions, packed): (usize, &[u8]),
+        dimensions: usize,
+        packed: &[u8],
     ) -> io::Result<()> {
         if dimensions == self.dimensions {
             for record in records_of(id, PassageKey { document, part: 0 }, packed, dimensions) {
@@ -166,9 +167,9 @@ mod tests {
         let mut writer = VectorFileWriter::new(folder, MODEL, 2).unwrap();
         for (id, vector) in [(3, [1.0, 0.0]), (5, [0.0, 1.0])] {
             let document = DocumentKey { kind: DocumentKind::Plan, row: 10 * id };
-            writer.add(id, document, (2, &pack(&vector))).unwrap();
+            writer.add(id, document, 2, &pack(&vector)).unwrap();
         }
-        writer.add(6, DocumentKey { kind: DocumentKind::Plan, row: 1 }, (1, &pack(&[1.0]))).unwrap();
+        writer.add(6, DocumentKey { kind: DocumentKind::Plan, row: 1 }, 1, &pack(&[1.0])).unwrap();
         writer.finish(folder, "x").unwrap();
     }
 

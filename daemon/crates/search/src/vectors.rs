@@ -150,7 +150,7 @@ pub struct Rows {
 
 impl Rows {
     /// Adds a row. Its id must be greater than all earlier ones. A row with other dimensions is skipped.
-    pub fn add(&mut self, id: i64, document: DocumentKey, (dimensions, packed): (usize, &[u8])) {
+    pub fn add(&mut self, id: i64, document: DocumentKey, dimensions: usize, packed: &[u8]) {
         if self.records.is_empty() {
             self.dimensions = dimensions;
         }
@@ -188,9 +188,9 @@ mod tests {
     fn what_is_gone_is_close_to_nothing() {
         let mut rows = Rows::default();
         for id in [2, 4, 6, 8] {
-            rows.add(id, key(id), (2, &[pack(&[1.0, 0.0]), pack(&[1.0, 0.0])].concat()));
+            rows.add(id, key(id), 2, &[pack(&[1.0, 0.0]), pack(&[1.0, 0.0])].concat());
         }
-        rows.add(9, key(9), (3, &pack(&[1.0, 0.0, 0.0])));
+        rows.add(9, key(9), 3, &pack(&[1.0, 0.0, 0.0]));
         let left = |gone: &[i64]| -> Vec<i64> {
             let mut vectors = Vectors::new(2);
             vectors.add_rows(&rows, gone.into());

@@ -161,8 +161,10 @@ impl Folder {
     /// Writes a new file.
     pub fn put(
         &self,
-        (space, device): (&str, &DeviceId),
-        (first, last): (u64, u64),
+        space: &str,
+        device: &DeviceId,
+        first: u64,
+        last: u64,
         text: &str,
     ) -> Result<Put, FolderError> {
         let folder = self.root.join(space).join(&device.0);
@@ -290,9 +292,9 @@ mod tests {
     fn a_file_is_written_once_and_other_names_are_ignored() {
         let home = tempfile::tempdir().unwrap();
         let (folder, own) = (at(home.path()), device('a'));
-        assert_eq!(folder.put(("space", &own), (1, 3), "one").unwrap(), Put::Written);
-        assert_eq!(folder.put(("space", &own), (1, 3), "two").unwrap(), Put::Taken);
-        folder.put(("space", &own), (4, 4), "three").unwrap();
+        assert_eq!(folder.put("space", &own, 1, 3, "one").unwrap(), Put::Written);
+        assert_eq!(folder.put("space", &own, 1, 3, "two").unwrap(), Put::Taken);
+        folder.put("space", &own, 4, 4, "three").unwrap();
         let inside = home.path().join("space").join(&own.0);
         for name in [
             "000000000001-000000000003 (conflicted copy).jsonl",

@@ -171,7 +171,7 @@ impl Remote {
                         return Ok(Put::Written);
                     };
                     let text = encode(&header, &records, &end, &device)?;
-                    Ok(folder.put((&header.space, &device.id), (first.seq, last.seq), &text)?)
+                    Ok(folder.put(&header.space, &device.id, first.seq, last.seq, &text)?)
                 })
                 .await
             }

@@ -215,15 +215,15 @@ impl Parsed {
         let settings = self.settings()?;
         let mut problems = Vec::new();
         let key = json.key;
-        repeated_names(&settings, (key, Level::Top), &mut problems);
+        repeated_names(&settings, key, Level::Top, &mut problems);
         if let Some(hooks) = self.value.get(key) {
             match (hooks, self.hooks(json)) {
                 (Value::Object(events), Some(tree)) => {
-                    repeated_names(&tree, (key, Level::Events), &mut problems);
+                    repeated_names(&tree, key, Level::Events, &mut problems);
                     let events =
                         events.iter().filter(|(event, _)| !json.other_keys.contains(&event.as_str()));
                     for (event, groups) in events {
-                        check_event((key, event), groups, &mut problems);
+                        check_event(key, event, groups, &mut problems);
                     }
                 }
                 _ => problems.push(unusual(key, hooks, "an object")),
@@ -260,7 +260,7 @@ enum Level {
 }
 
 /// Reports duplicate keys. Parsers disagree about which one counts, so an edit might change the wrong one.
-fn repeated_names(object: &CstObject, (key, level): (&str, Level), problems: &mut Vec<String>) {
+fn repeated_names(object: &CstObject, key: &str, level: Level, problems: &mut Vec<String>) {
     let mut names: Vec<String> = object.properties().iter().map(name_of).collect();
     names.sort_unstable();
     let mut previous = None;
@@ -277,7 +277,7 @@ fn repeated_names(object: &CstObject, (key, level): (&str, Level), problems: &mu
     }
 }
 
-fn check_event((key, event): (&str, &str), groups: &Value, problems: &mut Vec<String>) {
+fn check_event(key: &str, event: &str, groups: &Value, problems: &mut Vec<String>) {
     let place = format!("{key}.{event}");
     let Some(groups) = groups.as_array() else {
         problems.push(unusual(&place, groups, "an array"));

@@ -29,7 +29,7 @@ pub fn unreviewed(lookup: &ContextLookup, request: Unreviewed) -> Answer<Unrevie
         };
         let waiting = db.count_unreviewed(&which)?;
         let mut entries = Vec::new();
-        for (id, at) in db.unreviewed(&which, (skip, limit(&filter)))? {
+        for (id, at) in db.unreviewed(&which, skip, limit(&filter))? {
             entries.extend(db.entry(id.into())?.map(|row| Entry::new(id.into(), at, row)));
         }
         // They stand on the first page.

@@ -76,11 +76,11 @@ fn day_line(day: Date, zone: &TimeZone) -> DayLine {
 
 pub fn entries(lookup: &ContextLookup, request: Entries) -> Answer<EntriesAnswer> {
     let Entries { of, since_ms, until_ms, skip, limit } = request;
-    let time = (Timestamp(since_ms.unwrap_or(i64::MIN)), Timestamp(until_ms.unwrap_or(i64::MAX)));
+    let (from, until) = (Timestamp(since_ms.unwrap_or(i64::MIN)), Timestamp(until_ms.unwrap_or(i64::MAX)));
     read(lookup, |db| {
         let browsed = browsed(db, &of)?;
         let mut entries = Vec::new();
-        for (key, at) in db.entries(&browsed, time, (skip, limit.min(MOST_ROWS)))? {
+        for (key, at) in db.entries(&browsed, from, until, skip, limit.min(MOST_ROWS))? {
             entries.extend(db.entry(key)?.map(|row| Entry::new(key, at, row)));
         }
         Ok(EntriesAnswer { entries })
@@ -94,21 +94,22 @@ pub fn project_list(lookup: &ContextLookup, Projects: Projects) -> Answer<Projec
 
 pub fn threads(lookup: &ContextLookup, Threads { project, of, limit }: Threads) -> Answer<ThreadsAnswer> {
     let of = of.map(|id| observation_id(&id)).transpose()?;
-    threads_after(lookup, project, of, (0, limit))
+    threads_after(lookup, project, of, 0, limit)
 }
 
 pub fn thread_page(
     lookup: &ContextLookup,
     ThreadPage { project, skip, limit }: ThreadPage,
 ) -> Answer<ThreadsAnswer> {
-    threads_after(lookup, project, None, (skip, limit))
+    threads_after(lookup, project, None, skip, limit)
 }
 
 fn threads_after(
     lookup: &ContextLookup,
     project: Option<String>,
     of: Option<ObservationId>,
-    (skip, limit): (u32, u32),
+    skip: u32,
+    limit: u32,
 ) -> Answer<ThreadsAnswer> {
     read(lookup, |db| {
         let mut found = db.histories(rows(db, project)?.as_deref())?;

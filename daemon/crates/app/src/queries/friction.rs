@@ -25,7 +25,7 @@ pub fn friction(lookup: &ContextLookup, Request { filter }: Request) -> Answer<T
     let (sessions, corrections) = read(lookup, |db| {
         let rows: Option<Vec<ProjectRow>> =
             projects(db, &filter)?.map(|found| found.iter().map(|project| project.row).collect());
-        let listed = db.session_list(rows.as_deref(), since, (0, MOST_SESSIONS))?;
+        let listed = db.session_list(rows.as_deref(), since, 0, MOST_SESSIONS)?;
         let rows: Vec<SessionRow> = listed.iter().map(|session| session.row).collect();
         let corrections = corrections(db, &rows, since)?;
         Ok((past_sessions(lookup, db, rows)?, corrections))

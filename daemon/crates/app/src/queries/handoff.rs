@@ -35,7 +35,7 @@ pub(crate) fn meant_session(db: Reader<'_>, id: Option<&str>, project: &str) -> 
     let named = Filter { project: Some(project.to_owned()), ..Filter::default() };
     let found = projects(db, &named)?;
     let rows: Option<Vec<ProjectRow>> = found.map(|found| found.iter().map(|project| project.row).collect());
-    let latest = db.session_list(rows.as_deref(), None, (0, LATEST))?;
+    let latest = db.session_list(rows.as_deref(), None, 0, LATEST)?;
     latest.into_iter().find(|session| session.prompts > 0).ok_or_else(|| {
         let what = "No session of this project has a prompt, so there is nothing to hand over";
         Refused::new(ErrorKind::NotFound, what, "`recall sessions --all` lists all sessions; give an id.")

@@ -47,7 +47,7 @@ pub fn improvable(
         let mut sum = Estimate::default();
         for session in &found {
             let due = db.due_notes(session.row, Lives::NoLonger)?;
-            let material = notes_material(db, lookup.agents, (session.row, Lives::NoLonger), &due)?;
+            let material = notes_material(db, lookup.agents, session.row, Lives::NoLonger, &due)?;
             sum = sum.and(estimate::of_notes(material, policy));
         }
         let spent = db.spent(&today)?;

@@ -290,7 +290,7 @@ fn read_texts(
     filter: &Filter,
 ) -> Result<Findings, Refused> {
     let search =
-        read(lookup, |db| Ok(plain((query, whose), scope, filter, |name| projects_called(db, name))?))?;
+        read(lookup, |db| Ok(plain(query, whose, scope, filter, |name| projects_called(db, name))?))?;
     // An unknown project has no documents.
     let Some(search) = search else {
         return Ok(Findings { found: Vec::new(), total: 0, read_as: Vec::new() });
@@ -304,7 +304,8 @@ fn read_texts(
 
 /// Builds the query for a direct search of texts. `None` if nothing can match.
 fn plain(
-    (query, whose): (&Query, &HashMap<String, Whose>),
+    query: &Query,
+    whose: &HashMap<String, Whose>,
     scope: Option<&[ProjectInfo]>,
     filter: &Filter,
     named: impl Fn(&str) -> Result<Vec<ProjectInfo>, StoreError>,
@@ -366,8 +367,7 @@ mod tests {
             scope.map(|rows| rows.iter().map(|row| project(*row)).collect());
         let named = |name: &str| Ok(name.parse().map(project).into_iter().collect());
         let search =
-            plain((&query::parse(text), &HashMap::new()), scope.as_deref(), &Filter::default(), named)
-                .unwrap();
+            plain(&query::parse(text), &HashMap::new(), scope.as_deref(), &Filter::default(), named).unwrap();
         let rows = search.map(|search| search.projects.iter().map(|row| row.0).collect::<Vec<_>>());
         assert_eq!(rows.as_deref(), expected, "for {text:?}");
     }
@@ -386,7 +386,7 @@ mod tests {
     #[test]
     fn nobody_has_made_anything() {
         let query = query::parse("x by:Eve");
-        let search = plain((&query, &HashMap::new()), None, &Filter::default(), |_| Ok(Vec::new()));
+        let search = plain(&query, &HashMap::new(), None, &Filter::default(), |_| Ok(Vec::new()));
         assert_eq!(search.unwrap().unwrap().whose, [nobodys()]);
     }
 
@@ -396,7 +396,7 @@ mod tests {
             "slow \"login page\" -oauth type:decision kind:prompt file:a/b.rs session:ab since:2d",
         );
         let search =
-            plain((&query, &HashMap::new()), None, &Filter::default(), |_| Ok(Vec::new())).unwrap().unwrap();
+            plain(&query, &HashMap::new(), None, &Filter::default(), |_| Ok(Vec::new())).unwrap().unwrap();
         assert_eq!(search.wanted, ["slow"]);
         assert_eq!(search.phrases, ["login page", "a/b.rs"]);
         assert_eq!(search.unwanted, ["oauth"]);

@@ -33,7 +33,7 @@ pub fn session_page(
             projects(db, &filter)?.map(|found| found.iter().map(|project| project.row).collect());
         let since = filter.since_ms.map(Timestamp);
         let total = db.session_count(rows.as_deref(), since)?;
-        let found = db.session_list(rows.as_deref(), since, (skip, limit(&filter)))?;
+        let found = db.session_list(rows.as_deref(), since, skip, limit(&filter))?;
         let lines = found.into_iter().map(|info| with_displayed_state(db, info).map(Into::into));
         Ok(SessionsAnswer { sessions: lines.collect::<Result<_, _>>()?, total })
     })

@@ -28,7 +28,7 @@ pub fn timeline(lookup: &ContextLookup, request: Timeline) -> Answer<TextAnswer<
             }
         };
         let mut marks = Marks::new(lookup, db, folder.as_deref())?;
-        let rows = db.timeline(project, at, (before, after))?.into_iter();
+        let rows = db.timeline(project, at, before, after)?.into_iter();
         let item = |row: TimelineRow| {
             let made_on = row.key().map(|key| marks.place(project, key)).transpose()?;
             Ok(TimelineItem::new(row, made_on.unwrap_or_default()))

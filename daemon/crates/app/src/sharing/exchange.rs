@@ -186,7 +186,7 @@ impl<P: Ports> Exchange<'_, P> {
                 .map(|access| access.why_nothing(&log.device, &self.share.space).to_owned()));
         }
         let mut unmerged = Unmerged::after(upto, hash);
-        let outcome = self.read_log(log, (reads, keys), &mut unmerged).await;
+        let outcome = self.read_log(log, reads, keys, &mut unmerged).await;
         // Entries read before an unusable one, or before a network failure, are valid.
         match self.merge_all(log, &mut unmerged).await? {
             Some(why) => Ok(Some(why)),
@@ -197,7 +197,8 @@ impl<P: Ports> Exchange<'_, P> {
     async fn read_log(
         &self,
         log: &Log,
-        (reads, keys): (Reads, Option<&SpaceKeys>),
+        reads: Reads,
+        keys: Option<&SpaceKeys>,
         unmerged: &mut Unmerged,
     ) -> Result<Option<String>, SyncError> {
         let chain = Chain { space: &self.share.space, device: &log.device };
@@ -429,7 +430,7 @@ impl Unmerged {
     fn add(&mut self, segment: Segment, chain: &Chain<'_>, redactor: &CurrentRedactor) -> Result<(), Broken> {
         let Segment { header, mut records, end } = segment;
         records.retain(|record| record.seq > self.upto);
-        let hashes = chain.follow((self.upto, &self.hash), &records, &end)?;
+        let hashes = chain.follow(self.upto, &self.hash, &records, &end)?;
         let (Some(last), Some(hash)) = (records.last(), hashes.last()) else { return Ok(()) };
         (self.upto, self.hash) = (last.seq, hash.clone());
         (self.author, self.name) = (header.author, header.name);

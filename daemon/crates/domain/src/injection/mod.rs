@@ -145,7 +145,7 @@ pub fn need_of(
     judged: &[(Judged, Featured<'_>)],
 ) -> Option<FeatureSet> {
     let (best, candidate) = best_told(judged)?;
-    Some(need::features(situation, (log_odds(best.probability), log_odds(prompt)), candidate))
+    Some(need::features(situation, log_odds(best.probability), log_odds(prompt), candidate))
 }
 
 /// The best passage that is neither prompt nor plan.

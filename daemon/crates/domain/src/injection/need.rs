@@ -18,7 +18,7 @@ const SHORTEST: usize = 4;
 
 /// Computes the features. `answer` and `prompt` are the log odds that the best passage answers the prompt, and that
 /// other sessions can help with it.
-pub fn features(situation: &Situation<'_>, (answer, prompt): (f64, f64), best: &Featured<'_>) -> FeatureSet {
+pub fn features(situation: &Situation<'_>, answer: f64, prompt: f64, best: &Featured<'_>) -> FeatureSet {
     let mut words = Features::default();
     words.add("answer", answer);
     words.add("prompt", prompt);

@@ -119,7 +119,7 @@ pub(super) fn piped(text: &str, hit: Range<usize>, floor: usize) -> Option<Range
     while let Some(word) = words.next_word() {
         let value = words.line.get(word.clone())?;
         if !value.starts_with(['-', '%']) {
-            return secret(text, (start + word.start, value), kind).pop();
+            return secret(text, start + word.start, value, kind).pop();
         }
     }
     None
@@ -149,7 +149,7 @@ pub(super) fn secrets(text: &str, hit: Range<usize>, program: &Program) -> (Vec<
         let value = line.get(word.clone()).unwrap_or_default();
         if let Some(kind) = waiting.take().filter(|_| !value.starts_with('-')) {
             if kind != Attached || is_secret(value, Name::Pass, ValuePosition::Sentence) {
-                found.extend(secret(text, (start + word.start, value), kind));
+                found.extend(secret(text, start + word.start, value, kind));
             }
             continue;
         }
@@ -166,14 +166,15 @@ pub(super) fn secrets(text: &str, hit: Range<usize>, program: &Program) -> (Vec<
                 _ if option.starts_with("--") && !rest.starts_with('=') => continue,
                 inner => {
                     let at = attached + rest.len() - inner.len();
-                    found.extend(secret(text, (at, inner), *kind));
+                    found.extend(secret(text, at, inner, *kind));
                 }
             }
             break;
         }
     }
     if ends_with_secret {
-        found.extend(secret(text, last, Word));
+        let (start, value) = last;
+        found.extend(secret(text, start, value, Word));
     }
     (found, start + words.at)
 }
@@ -195,7 +196,7 @@ fn name_end(text: &str, end: usize) -> usize {
 }
 
 /// Returns the secret part of an option's value.
-fn secret(text: &str, (start, value): (usize, &str), kind: Value) -> Vec<Range<usize>> {
+fn secret(text: &str, start: usize, value: &str, kind: Value) -> Vec<Range<usize>> {
     let behind = |sign: char| {
         let (name, _) = value.split_once(sign)?;
         let inside = value.len() - value.get(name.len() + 1..)?.trim_start_matches(['"', '\'']).len();

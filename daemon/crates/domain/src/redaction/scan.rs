@@ -240,7 +240,7 @@ impl Scanner {
         match meaning {
             Meaning::Rule(at) => {
                 let Some(rule) = RULES.get(at) else { return };
-                let range = self.by_rule(text, hit, (at, rule), progress);
+                let range = self.by_rule(text, hit, at, rule, progress);
                 if rule.kind == "aws-access-key"
                     && let Some(id) = &range
                 {
@@ -292,7 +292,8 @@ impl Scanner {
         &self,
         text: &str,
         hit: Range<usize>,
-        (number, rule): (usize, &Rule),
+        number: usize,
+        rule: &Rule,
         progress: &mut Examined,
     ) -> Option<Range<usize>> {
         let before = text.as_bytes().get(..hit.start)?;

@@ -63,7 +63,7 @@ impl Transition<'_> {
                 self.activate();
                 // Only the first prompt repeats a dropped start.
                 let start = if self.session.was_asked() { StartContext::Shown } else { *start };
-                return self.open(event, text, (*source, start));
+                return self.open(event, text, *source, start);
             }
             HookEventKind::ToolStart(call) => {
                 self.activate();
@@ -207,7 +207,8 @@ impl Transition<'_> {
         &mut self,
         event: &HookEvent,
         text: &PromptText,
-        (source, start): (BatchSource, StartContext),
+        source: BatchSource,
+        start: StartContext,
     ) -> Option<Ask> {
         // A prompt with the running turn's id was queued while the agent worked.
         let queued = event.prompt.is_some()
@@ -251,11 +252,11 @@ impl Transition<'_> {
             }
             self.carry_out(seq, plan);
             // If another prompt followed, or the life ended, nobody waits for context.
-            return if place == LatePosition::Last { ask((source, start), text) } else { None };
+            return if place == LatePosition::Last { ask(source, start, text) } else { None };
         }
         if let Some(seq) = self.adopt_in_order(source, event.prompt.as_ref(), &prompt) {
             self.carry_out(seq, plan);
-            return ask((source, start), text);
+            return ask(source, start, text);
         }
         if !queued {
             // Running calls were interrupted; subagents continue in the background.
@@ -265,7 +266,7 @@ impl Transition<'_> {
         let seq = self.next_seq();
         self.push_batch(source, state, prompt_id, Some(prompt));
         self.carry_out(seq, plan);
-        ask((source, start), text)
+        ask(source, start, text)
     }
 
     /// Handles a running turn that ended without an answer. The summary is requested now, in case of a crash.
@@ -422,7 +423,7 @@ impl Transition<'_> {
 }
 
 /// Returns the request for context. Only a person's prompts get context, and the text of a private one is not used.
-fn ask((source, start): (BatchSource, StartContext), text: Option<String>) -> Option<Ask> {
+fn ask(source: BatchSource, start: StartContext, text: Option<String>) -> Option<Ask> {
     let text = text.filter(|_| source.is_asked_openly());
     match start {
         StartContext::Dropped if source.is_of_person() => Some(Ask::First(text)),

@@ -53,12 +53,7 @@ impl Chain<'_> {
     ///
     /// # Errors
     /// An entry is missing, or the last hash is not `end`.
-    pub fn follow(
-        &self,
-        (seq, hash): (u64, &str),
-        records: &[Record],
-        end: &str,
-    ) -> Result<Vec<String>, Broken> {
+    pub fn follow(&self, seq: u64, hash: &str, records: &[Record], end: &str) -> Result<Vec<String>, Broken> {
         let mut hashes: Vec<String> = Vec::with_capacity(records.len());
         for (expected, record) in (seq + 1..).zip(records) {
             if record.seq != expected {
@@ -222,13 +217,13 @@ mod tests {
         let first = chain.hash(BEGINNING, &records[0]);
         let hashes = [first.clone(), chain.hash(&first, &records[1])];
         let [_, second] = &hashes;
-        assert_eq!(chain.follow((0, BEGINNING), &records[..2], second), Ok(hashes.to_vec()));
-        assert_eq!(chain.follow((1, &first), &records[1..2], second), Ok(vec![second.clone()]));
-        assert_eq!(chain.follow((2, second), &[], "any"), Ok(Vec::new()));
-        assert_eq!(chain.follow((0, BEGINNING), &records[..2], &first), Err(Broken::WrongHash { at: 2 }));
-        assert_eq!(chain.follow((1, "other"), &records[1..2], second), Err(Broken::WrongHash { at: 2 }));
+        assert_eq!(chain.follow(0, BEGINNING, &records[..2], second), Ok(hashes.to_vec()));
+        assert_eq!(chain.follow(1, &first, &records[1..2], second), Ok(vec![second.clone()]));
+        assert_eq!(chain.follow(2, second, &[], "any"), Ok(Vec::new()));
+        assert_eq!(chain.follow(0, BEGINNING, &records[..2], &first), Err(Broken::WrongHash { at: 2 }));
+        assert_eq!(chain.follow(1, "other", &records[1..2], second), Err(Broken::WrongHash { at: 2 }));
         let with_gap = [records[0].clone(), records[2].clone()];
-        assert_eq!(chain.follow((0, BEGINNING), &with_gap, ""), Err(Broken::Gap { known: 1, first: 3 }));
+        assert_eq!(chain.follow(0, BEGINNING, &with_gap, ""), Err(Broken::Gap { known: 1, first: 3 }));
     }
 
     #[test]

@@ -156,7 +156,7 @@ fn remove(db: &WriteContext<'_>, to_forget: &RowsToForget, at: Order) -> Result<
             .execute([session])?;
     }
     for (session, key) in to_forget.sessions.iter().zip(&forgotten.sessions) {
-        bury_session(db, (*session, key), at)?;
+        bury_session(db, *session, key, at)?;
         db.prepare_cached("DELETE FROM sessions WHERE id = ?1")?.execute([session])?;
     }
     // Observations that a removed row superseded or settled become active again.
@@ -201,7 +201,8 @@ fn owe_cleaning(db: &Connection, at: Timestamp) -> Result<(), StoreError> {
 /// summary, which is recomputed from the rest. Must be called before the batch's own texts are removed.
 pub(crate) fn withdraw(
     db: &WriteContext<'_>,
-    (session, batch): (SessionRow, BatchId),
+    session: SessionRow,
+    batch: BatchId,
     at: Timestamp,
 ) -> Result<(), StoreError> {
     db.prepare_cached("DELETE FROM jobs WHERE kind = 'batch' AND batch = ?1 AND status <> 'done'")?

@@ -254,7 +254,7 @@ fn a_forgotten_observation_is_known_by_its_title_or_its_evidence() {
     db.execute("UPDATE observations SET evidence = ?1", [format!("[\"{}\",\"{}\"]", event(1), event(2))])
         .unwrap();
     forget(&db, &document("1"), NOW).unwrap();
-    let known = |place, title: &str, evidence: &[u8]| {
+    let known = |session, batch, title: &str, evidence: &[u8]| {
         let draft = ObservationDraft {
             kind: ObservationType::Discovery,
             title: title.to_owned(),
@@ -268,15 +268,15 @@ fn a_forgotten_observation_is_known_by_its_title_or_its_evidence() {
             evidence: evidence.iter().map(|byte| event(*byte)).collect(),
             subject: None,
         };
-        was_forgotten(&db, place, &draft).unwrap()
+        was_forgotten(&db, SessionRow(session), BatchId(batch), &draft).unwrap()
     };
-    assert!(known((SessionRow(1), BatchId(1)), "The heron nests", &[9]));
-    assert!(known((SessionRow(1), BatchId(7)), "The heron nests", &[]));
-    assert!(known((SessionRow(1), BatchId(1)), "Said otherwise", &[2]));
-    assert!(!known((SessionRow(1), BatchId(1)), "Something else", &[2, 3]));
-    assert!(!known((SessionRow(1), BatchId(1)), "Something else", &[]));
-    assert!(!known((SessionRow(1), BatchId(7)), "Said otherwise", &[2]));
-    assert!(!known((SessionRow(2), BatchId(2)), "The heron nests", &[1]));
+    assert!(known(1, 1, "The heron nests", &[9]));
+    assert!(known(1, 7, "The heron nests", &[]));
+    assert!(known(1, 1, "Said otherwise", &[2]));
+    assert!(!known(1, 1, "Something else", &[2, 3]));
+    assert!(!known(1, 1, "Something else", &[]));
+    assert!(!known(1, 7, "Said otherwise", &[2]));
+    assert!(!known(2, 2, "The heron nests", &[1]));
 }
 
 #[test]

@@ -35,7 +35,8 @@ fn title_hash(title: &str) -> Hash {
 /// Detaches the session's events, keeps their ids, and rejects events that are still in transit.
 pub(super) fn bury_session(
     db: &Connection,
-    (session, key): (i64, &SessionKey),
+    session: i64,
+    key: &SessionKey,
     at: Order,
 ) -> Result<(), StoreError> {
     db.prepare_cached("UPDATE deliveries SET session = NULL, key = NULL WHERE session = ?1")?
@@ -104,7 +105,8 @@ pub(super) fn bury_observations(db: &Connection, to_forget: &RowsToForget) -> Re
 /// this evidence.
 pub(crate) fn was_forgotten(
     db: &Connection,
-    (session, batch): (SessionRow, BatchId),
+    session: SessionRow,
+    batch: BatchId,
     draft: &ObservationDraft,
 ) -> Result<bool, StoreError> {
     let mut find = db.prepare_cached(

@@ -119,11 +119,11 @@ fn keep(db: &WriteContext<'_>, finished: &FinishedJob, reach: DuplicateScope) ->
         (JobResult::Observations(made), Some(batch)) => {
             let created = replace_observations(db, &finished.origin, (session, batch), made, reach)?;
             tell(db, session, finished.now, created)?;
-            choice::batch_is_made(db, (session, batch), &finished.origin, finished.now)?;
+            choice::batch_is_made(db, session, batch, &finished.origin, finished.now)?;
         }
         (JobResult::Session(made), _) => {
             let mut created = match &made.choice {
-                Some(choice) => choice::keep_choice(db, session, choice, (&finished.origin, finished.now))?,
+                Some(choice) => choice::keep_choice(db, session, choice, &finished.origin, finished.now)?,
                 None => Vec::new(),
             };
             if let Some(summary) = &made.summary {

@@ -185,7 +185,8 @@ pub(crate) fn keep_choice(
     db: &WriteContext<'_>,
     session: SessionRow,
     choice: &Choice,
-    (origin, now): (&str, Timestamp),
+    origin: &str,
+    now: Timestamp,
 ) -> Result<Vec<LifecycleKind>, StoreError> {
     let mut is_current = db.prepare_cached(
         "SELECT EXISTS (SELECT 1 FROM prompt_batches
@@ -195,7 +196,7 @@ pub(crate) fn keep_choice(
     for chosen in &choice.batches {
         let made_at = chosen.of.made_at.map(|at| at.0);
         if is_current.query_row(params![chosen.of.batch.0, session, made_at], |row| row.cell(0))? {
-            batches.push((chosen, batch_scope(db, (session, chosen.of.batch))?));
+            batches.push((chosen, batch_scope(db, session, chosen.of.batch)?));
         }
     }
     if batches.len() < choice.batches.len() {
@@ -237,7 +238,7 @@ pub(crate) fn keep_choice(
                 replaced.extend(replacement(db, gone, &new)?);
             }
         }
-        pass.changed.extend(retract_missing(db, (session, batch), &kept)?);
+        pass.changed.extend(retract_missing(db, session, batch, &kept)?);
         let among = (origin == BUILT_IN).then(|| stored(choice.among, choice.extent));
         db.prepare_cached("UPDATE prompt_batches SET chosen_among = ?2 WHERE id = ?1")?
             .execute(params![batch, among])?;
@@ -297,7 +298,8 @@ fn not_to_retract(db: &Connection, batch: BatchId) -> Result<Vec<i64>, StoreErro
 /// due.
 pub(crate) fn batch_is_made(
     db: &WriteContext<'_>,
-    (session, batch): (SessionRow, BatchId),
+    session: SessionRow,
+    batch: BatchId,
     origin: &str,
     now: Timestamp,
 ) -> Result<(), StoreError> {

@@ -57,7 +57,8 @@ impl Reader<'_> {
 pub(crate) fn merge(
     db: &Connection,
     id: i64,
-    (session, batch): (SessionRow, BatchId),
+    session: SessionRow,
+    batch: BatchId,
     draft: &ObservationDraft,
 ) -> Result<i64, StoreError> {
     // Older rows do not record which batch the evidence came from.
@@ -101,7 +102,8 @@ pub(crate) fn rest_anew(db: &Connection, id: i64) -> Result<(), StoreError> {
 /// batch took over.
 pub(crate) fn retract_missing(
     db: &WriteContext<'_>,
-    (session, batch): (SessionRow, BatchId),
+    session: SessionRow,
+    batch: BatchId,
     kept: &[i64],
 ) -> Result<Vec<i64>, StoreError> {
     let mut taken_over = Vec::new();
@@ -110,7 +112,7 @@ pub(crate) fn retract_missing(
     let others =
         others.query_map(params![batch], |row| row.cell::<i64>(0))?.collect::<Result<Vec<_>, _>>()?;
     for gone in others.into_iter().filter(|id| !kept.contains(id)) {
-        taken_over.extend(leave(db, gone, (session, batch))?);
+        taken_over.extend(leave(db, gone, session, batch)?);
         log(db, DocumentKind::Observation, gone)?;
     }
     let mut said_again = db.prepare_cached("SELECT observation FROM observation_batches WHERE batch = ?1")?;
@@ -135,11 +137,7 @@ pub(crate) fn retract_missing(
 
 /// Releases an observation that its batch no longer makes. The next batch that also made it takes it over; without
 /// one, it is removed. Returns it if it was taken over.
-fn leave(
-    db: &Connection,
-    id: i64,
-    (session, batch): (SessionRow, BatchId),
-) -> Result<Option<i64>, StoreError> {
+fn leave(db: &Connection, id: i64, session: SessionRow, batch: BatchId) -> Result<Option<i64>, StoreError> {
     let mut heir = db.prepare_cached(
         "SELECT m.batch, b.session FROM observation_batches m JOIN prompt_batches b ON b.id = m.batch
          WHERE m.observation = ?1 AND m.batch <> ?2 ORDER BY m.batch LIMIT 1",

@@ -159,7 +159,8 @@ impl Reader<'_> {
 /// Records that an activity wrote a whole file of its project. Files outside the project are skipped.
 pub(crate) fn keep_rewrite(
     db: &Connection,
-    (session, activity): (SessionRow, i64),
+    session: SessionRow,
+    activity: i64,
     path: &str,
     work_trees: &'static [&'static str],
 ) -> Result<(), StoreError> {

@@ -39,7 +39,7 @@ pub(crate) fn replace_observations(
     made: &BatchResult,
     reach: DuplicateScope,
 ) -> Result<Vec<LifecycleKind>, StoreError> {
-    let (place, opened_at) = batch_scope(db, (session, batch))?;
+    let (place, opened_at) = batch_scope(db, session, batch)?;
     let project = place.project;
     let mut pass = Pass::new(origin, opened_at);
     pass.concerned.extend(subjects(db, "SELECT subject FROM observations WHERE batch = ?1", params![batch])?);
@@ -49,7 +49,7 @@ pub(crate) fn replace_observations(
     let mut kept = pass.keep(db, &place, drafts, made.source_tokens, reach)?;
     kept.extend(waiting_for_choice(db, batch, origin)?);
     kept.extend(reviewed(db, batch)?);
-    pass.changed.extend(retract_missing(db, (session, batch), &kept)?);
+    pass.changed.extend(retract_missing(db, session, batch, &kept)?);
     pass.end(db, project)
 }
 
@@ -71,7 +71,8 @@ fn reviewed(db: &Connection, batch: BatchId) -> Result<Vec<i64>, StoreError> {
 /// Returns the scope of a batch's observations, and when the batch began.
 pub(crate) fn batch_scope(
     db: &Connection,
-    (session, batch): (SessionRow, BatchId),
+    session: SessionRow,
+    batch: BatchId,
 ) -> Result<(ObservationScope, i64), StoreError> {
     let (project, opened_at, at): (ProjectRow, i64, i64) = db.one(
         "SELECT s.project, b.opened_at, ifnull(b.closed_at, b.opened_at)
@@ -116,7 +117,7 @@ impl<'a> Pass<'a> {
         let mut kept = Vec::new();
         for Aimed { draft, subject } in drafts {
             let known = known_as(db, place, draft, reach)?;
-            if known.is_none() && forgetting::was_forgotten(db, (session, batch), draft)? {
+            if known.is_none() && forgetting::was_forgotten(db, session, batch, draft)? {
                 continue;
             }
             let saved = (share - tokens_of(draft)).max(0);
@@ -129,7 +130,7 @@ impl<'a> Pass<'a> {
                 }
                 Some((id, MadeHere::Yes)) => rewrite(db, id, draft, self.origin, saved)?,
                 Some((id, MadeHere::ByHand)) => id,
-                Some((id, MadeHere::No)) => merge(db, id, (session, batch), draft)?,
+                Some((id, MadeHere::No)) => merge(db, id, session, batch, draft)?,
                 None => {
                     let id = insert(db, place, draft, self.origin, saved)?;
                     let (kind, title) = (draft.kind, draft.title.clone());
@@ -179,7 +180,8 @@ fn move_to_batch(db: &Connection, id: i64, place: &ObservationScope) -> Result<(
 /// Removes everything that was made from a batch.
 pub(crate) fn take_back(
     db: &WriteContext<'_>,
-    (session, batch): (SessionRow, BatchId),
+    session: SessionRow,
+    batch: BatchId,
 ) -> Result<(), StoreError> {
     let (project, opened_at): (ProjectRow, i64) = db.one(
         "SELECT s.project, b.opened_at FROM sessions s, prompt_batches b WHERE s.id = ?1 AND b.id = ?2",
@@ -188,7 +190,7 @@ pub(crate) fn take_back(
     let mut concerned = subjects(db, "SELECT subject FROM observations WHERE batch = ?1", params![batch])?;
     concerned.extend(keep_settlements(db, batch, &[])?);
     concerned.extend(keep_traces(db, Beginning { batch, project, opened_at }, &Traces::default())?);
-    let taken_over = retract_missing(db, (session, batch), &[])?;
+    let taken_over = retract_missing(db, session, batch, &[])?;
     // Removed items may have been older than their batch.
     settle(db, project, &concerned, Timestamp(0))?;
     rethread(db, project, &taken_over.into_iter().collect())

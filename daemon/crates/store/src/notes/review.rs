@@ -86,7 +86,8 @@ impl Reader<'_> {
     pub fn unreviewed(
         self,
         which: &Unreviewed,
-        (skip, limit): (u32, u32),
+        skip: u32,
+        limit: u32,
     ) -> Result<Vec<(ObservationId, Timestamp)>, StoreError> {
         let sql = format!(
             "SELECT id, created_at FROM {} ORDER BY created_at DESC, id DESC LIMIT ?1 OFFSET ?2",

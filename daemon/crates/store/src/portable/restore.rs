@@ -217,7 +217,7 @@ fn restore(
             },
             (Form::Session | Form::Project | Form::Batch, Value::Null) => Given::Null,
             (_, value) => {
-                let value = stated(table, column, value, (line, trust));
+                let value = stated(table, column, value, line, trust);
                 match given(*form, &value) {
                     Some(given) => given,
                     None => return Ok(Outcome::Unfit(key_of(table, column))),
@@ -244,7 +244,7 @@ fn restore(
             "summary" => sharing::claim_summary(db, session)?,
             "plan" => {
                 let text = |key: &str| line[key].as_str().unwrap_or_default();
-                sharing::claim_plan(db, session, (text("plan_kind"), text("path")))?;
+                sharing::claim_plan(db, session, text("plan_kind"), text("path"))?;
             }
             _ => {}
         }
@@ -367,7 +367,8 @@ fn stated<'a>(
     table: &Table,
     column: &str,
     value: &'a Value,
-    (line, trust): (&'a Value, Trust),
+    line: &'a Value,
+    trust: Trust,
 ) -> Cow<'a, Value> {
     let owned = |value: Value| Cow::Owned(value);
     match (table.kind, column, value) {

@@ -122,8 +122,10 @@ impl Reader<'_> {
     pub fn entries(
         self,
         browsed: &Browsed,
-        (from, until): (Timestamp, Timestamp),
-        (skip, limit): (u32, u32),
+        from: Timestamp,
+        until: Timestamp,
+        skip: u32,
+        limit: u32,
     ) -> Result<Vec<(DocumentKey, Timestamp)>, StoreError> {
         let db = self.0;
         let most = skip.saturating_add(limit);
@@ -230,13 +232,13 @@ mod tests {
         assert_eq!(started, [Quarter { number: 1, count: 1, calls: 7 }]);
 
         let named = |skip, limit| -> Vec<String> {
-            let ever = (Timestamp(i64::MIN), Timestamp(i64::MAX));
-            let found = Reader(&db).entries(&everything, ever, (skip, limit)).unwrap();
+            let (first, last) = (Timestamp(i64::MIN), Timestamp(i64::MAX));
+            let found = Reader(&db).entries(&everything, first, last, skip, limit).unwrap();
             found.into_iter().map(|(key, _)| Reader(&db).entry(key).unwrap().unwrap().title).collect()
         };
         assert_eq!(named(0, 10), ["All", "Title 3", "Title 2", "Title 1", "Why?"]);
         assert_eq!(named(1, 2), ["Title 3", "Title 2"], "a part of them");
-        let early = Reader(&db).entries(&everything, (Timestamp(0), Timestamp(1_000_000)), (0, 10)).unwrap();
+        let early = Reader(&db).entries(&everything, Timestamp(0), Timestamp(1_000_000), 0, 10).unwrap();
         assert_eq!(early, [], "the end is not part of it");
         let lines = Reader(&db).project_lines().unwrap();
         assert_eq!((lines[0].name.as_str(), lines[0].sessions, lines[0].observations), ("shop", 1, 2));

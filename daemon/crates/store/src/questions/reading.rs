@@ -208,7 +208,8 @@ impl Reader<'_> {
         self,
         project: ProjectRow,
         at: Timestamp,
-        (before, after): (u32, u32),
+        before: u32,
+        after: u32,
     ) -> Result<Vec<TimelineRow>, StoreError> {
         let db = self.0;
         let entries = |comparison: &str, order: &str| {

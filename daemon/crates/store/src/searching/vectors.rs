@@ -88,7 +88,8 @@ impl Reader<'_> {
         self,
         model: &[u8; 32],
         project: ProjectRow,
-        (after, limit): (i64, u32),
+        after: i64,
+        limit: u32,
     ) -> Result<Vec<VectorRow>, StoreError> {
         let db = self.0;
         let select = VectorRow::SELECT;
@@ -103,7 +104,9 @@ impl Reader<'_> {
         self,
         model: &[u8; 32],
         project: ProjectRow,
-        (after, newest, limit): (i64, i64, u32),
+        after: i64,
+        newest: i64,
+        limit: u32,
     ) -> Result<Vec<VectorRow>, StoreError> {
         let db = self.0;
         let select = VectorRow::SELECT;
@@ -496,7 +499,7 @@ mod tests {
         db.execute("UPDATE sessions SET last_event_at = 9", []).unwrap();
         assert_eq!(store(&db, before), VectorsStored::Yes);
         assert_eq!((waiting(), Reader(&db).count_without_vectors(&[8; 32]).unwrap()), (vec![prompt], 2));
-        let rows = |project| Reader(&db).newest_vectors(&MODEL, ProjectRow(project), (0, 9)).unwrap();
+        let rows = |project| Reader(&db).newest_vectors(&MODEL, ProjectRow(project), 0, 9).unwrap();
         assert_eq!((rows(1)[0].key, rows(1).len(), rows(2).len()), (KEY, 1, 0));
         assert_eq!(Reader(&db).projects_with_vectors(&MODEL).unwrap(), [ProjectRow(1)]);
         let first = state(&db);

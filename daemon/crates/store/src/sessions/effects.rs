@@ -56,18 +56,16 @@ pub(crate) fn apply(scene: &EffectContext<'_>, effect: &Effect) -> Result<(), St
         }
         Effect::HideCompactions => compactions::hide(scene),
         Effect::BeginSubagent { seq, prompt, subagent } => {
-            subagents::begin(scene, (*seq, prompt.as_ref()), subagent)
+            subagents::begin(scene, *seq, prompt.as_ref(), subagent)
         }
         Effect::EndSubagent { seq, prompt, subagent, message } => {
-            subagents::end(scene, (*seq, prompt.as_ref()), subagent, message.as_deref())
+            subagents::end(scene, *seq, prompt.as_ref(), subagent, message.as_deref())
         }
         Effect::LinkSubagent { subagent, call } => subagents::link(scene, subagent, call),
         Effect::KeepPlan { seq, prompt, path, text, state } => {
             plans::keep(scene, (*seq, prompt.as_ref()), path.as_deref(), text.as_deref(), *state)
         }
-        Effect::KeepTasks { seq, prompt, change } => {
-            plans::keep_tasks(scene, (*seq, prompt.as_ref()), change)
-        }
+        Effect::KeepTasks { seq, prompt, change } => plans::keep_tasks(scene, *seq, prompt.as_ref(), change),
         Effect::CarryOut { seq, plan } => plans::carry_out(scene, *seq, plan),
         Effect::BeginCall { call } => begin_call(scene, call),
         Effect::EndCalls { calls } => end_calls(scene, calls.iter()),
@@ -88,7 +86,7 @@ pub(crate) fn apply(scene: &EffectContext<'_>, effect: &Effect) -> Result<(), St
         Effect::AddActivity { seq, activity } => add_activity(scene, scene.batch_row(*seq)?, activity),
         Effect::AddRefused { seq, activities } => add_refused(scene, scene.batch_row(*seq)?, activities),
         Effect::AddAside { seq, event, prompt, call } => {
-            add_aside(scene, (*seq, prompt.as_ref()), *event, call)
+            add_aside(scene, *seq, prompt.as_ref(), *event, call)
         }
         Effect::OpenBatch { seq, number, source, state, prompt_id, prompt } => {
             let batch = (*seq, *number, *source, *state);
@@ -108,14 +106,14 @@ pub(crate) fn apply(scene: &EffectContext<'_>, effect: &Effect) -> Result<(), St
         Effect::AdoptRecovery { seq, number, source, prompt_id, prompt } => {
             let given = (*number, source.as_str(), prompt_id.as_ref(), prompt);
             late::adopt_recovery(db, session, scene.batch(*seq)?, given, at)?;
-            tell_prompt(scene, (*number, *source), Some(prompt));
+            tell_prompt(scene, *number, *source, Some(prompt));
             Ok(())
         }
         Effect::MergeRecovery { from, to } => {
             late::merge_recovery(db, scene.batch(*from)?, scene.batch(*to)?)
         }
         Effect::Renumber { seq, number } => late::renumber(db, session, scene.batch(*seq)?, *number),
-        Effect::Rearrange { periods, among, hidden } => late::rearrange(scene, periods, (among, hidden)),
+        Effect::Rearrange { periods, among, hidden } => late::rearrange(scene, periods, among, hidden),
         Effect::SetAside { seq } => late::set_aside(db, scene.batch(*seq)?),
         Effect::TakeAnswer { seq, event } => late::take_answer(db, scene.batch(*seq)?, *event),
         Effect::DropAnswer { event } => late::drop_answer(db, *event),
@@ -187,7 +185,7 @@ fn publish_message(scene: &EffectContext<'_>, content: Option<&str>, origin: Opt
     scene.say(LifecycleKind::MessageReceived { source: None, prompt_number: None, content, origin });
 }
 
-fn tell_prompt(scene: &EffectContext<'_>, (number, source): (u32, BatchSource), prompt: Option<&NewPrompt>) {
+fn tell_prompt(scene: &EffectContext<'_>, number: u32, source: BatchSource, prompt: Option<&NewPrompt>) {
     if let Some(prompt) = prompt {
         let (content, origin) = (prompt.text.clone(), prompt.origin.clone());
         let (source, prompt_number) = (Some(source), Some(number));
@@ -264,7 +262,8 @@ fn end_calls<'a>(
 
 fn add_aside(
     scene: &EffectContext<'_>,
-    (seq, prompt): (Seq, Option<&PromptId>),
+    seq: Seq,
+    prompt: Option<&PromptId>,
     event: EventId,
     call: &ToolCall,
 ) -> Result<(), StoreError> {
@@ -298,7 +297,7 @@ fn open_batch(
     if turn.is_some() {
         set_turn(scene.db, batch, turn)?;
     }
-    tell_prompt(scene, (number, source), prompt);
+    tell_prompt(scene, number, source, prompt);
     Ok(())
 }
 
@@ -448,7 +447,7 @@ fn insert_activity(
         db.run("UPDATE sessions SET activities = activities + 1 WHERE id = ?1", params![session])?;
     }
     let work_trees = scene.conventions.work_trees;
-    columns.rewrote.map_or(Ok(()), |path| file_notes::keep_rewrite(db, (session, row), path, work_trees))
+    columns.rewrote.map_or(Ok(()), |path| file_notes::keep_rewrite(db, session, row, path, work_trees))
 }
 
 /// Adds the calls of a rejected group that have no row. They never ran.

@@ -47,7 +47,8 @@ impl Reader<'_> {
     pub fn handed_over(
         self,
         project: ProjectRow,
-        (agent, to): (&AgentName, &SessionId),
+        agent: &AgentName,
+        to: &SessionId,
         now: Timestamp,
     ) -> Result<Option<SessionRow>, StoreError> {
         let db = self.0;

@@ -39,7 +39,8 @@ const MOVABLE: [(&str, &str, &str); 5] = [
 pub(crate) fn rearrange(
     scene: &EffectContext<'_>,
     periods: &[Period],
-    (among, hidden): (&[Seq], &[Seq]),
+    among: &[Seq],
+    hidden: &[Seq],
 ) -> Result<(), StoreError> {
     let db = scene.db;
     let mut rows: HashMap<Seq, BatchId> = HashMap::new();
@@ -258,7 +259,7 @@ pub(crate) fn merge_recovery(db: &Connection, from: BatchId, to: BatchId) -> Res
 /// Deletes the contents of a private batch, except those of another turn.
 fn hide(scene: &EffectContext<'_>, batch: BatchId) -> Result<(), StoreError> {
     let db = scene.db;
-    forgetting::withdraw(db, (scene.session(), batch), scene.at)?;
+    forgetting::withdraw(db, scene.session(), batch, scene.at)?;
     const OWN: &str =
         "batch = ?1 AND ifnull(prompt_id = (SELECT prompt_id FROM prompt_batches WHERE id = ?1), TRUE)";
     let mut find = db.prepare_cached(&format!("SELECT id FROM activities WHERE {OWN}"))?;

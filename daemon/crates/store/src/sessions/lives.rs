@@ -205,7 +205,7 @@ pub(crate) fn end_expired(
         let (tally, duration_ms) = life.amounts_to(life.heard);
         let totals = totals(db, session)?;
         let reason = "retention".to_owned();
-        if let Some(expired) = spans::expire(db, &life.key, (tally, life.heard, &reason))? {
+        if let Some(expired) = spans::expire(db, &life.key, tally, life.heard, &reason)? {
             db.publish_expired(expired);
         }
         let what = LifecycleKind::SessionEnd { tally, totals, duration_ms, reason };

@@ -69,24 +69,24 @@ pub(crate) fn keep(
 ) -> Result<(), StoreError> {
     let path = path.unwrap_or_default();
     let (state, text) = match state {
-        PlanState::ApprovedEarlier if row_of(scene, ("plan", path))?.is_some() => (PlanState::Approved, None),
+        PlanState::ApprovedEarlier if row_of(scene, "plan", path)?.is_some() => (PlanState::Approved, None),
         PlanState::ApprovedEarlier => (PlanState::Approved, text),
         PlanState::Draft | PlanState::Approved => (state, text),
     };
     if let Some(text) = text {
-        write(scene, seq, ("plan", path), text)?;
+        write(scene, seq, "plan", path, text)?;
     }
     if state == PlanState::Approved && path.is_empty() && text.is_none() {
         // An approval without text approves the last written text.
         let Some(plan) = last_written(scene.db, scene.session(), scene.at)? else { return Ok(()) };
         approve(scene.db, plan)?;
-        return tie(scene, (seq, prompt), plan);
+        return tie(scene, seq, prompt, plan);
     }
-    let Some(plan) = row_of(scene, ("plan", path))? else { return Ok(()) };
+    let Some(plan) = row_of(scene, "plan", path)? else { return Ok(()) };
     if state == PlanState::Approved {
         approve(scene.db, plan)?;
     }
-    tie(scene, (seq, prompt), plan)?;
+    tie(scene, seq, prompt, plan)?;
     carry_out_anew(scene)
 }
 
@@ -97,7 +97,7 @@ fn approve(db: &WriteContext<'_>, plan: i64) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn row_of(scene: &EffectContext<'_>, (kind, path): (&str, &str)) -> Result<Option<i64>, StoreError> {
+fn row_of(scene: &EffectContext<'_>, kind: &str, path: &str) -> Result<Option<i64>, StoreError> {
     scene.db.first(
         "SELECT id FROM plans WHERE session = ?1 AND kind = ?2 AND path = ?3",
         params![scene.session(), kind, path],
@@ -165,7 +165,8 @@ fn carry_out_last(
 /// Stores a change of the session's task list.
 pub(crate) fn keep_tasks(
     scene: &EffectContext<'_>,
-    (seq, prompt): (Option<Seq>, Option<&PromptId>),
+    seq: Option<Seq>,
+    prompt: Option<&PromptId>,
     change: &TaskChange,
 ) -> Result<(), StoreError> {
     let Some(at) = scene.event.map(|event| order_of(scene.db, event)).transpose()?.flatten() else {
@@ -173,12 +174,12 @@ pub(crate) fn keep_tasks(
     };
     let mut list = task_list(scene)?;
     list.take(change, at);
-    write(scene, seq, ("tasks", ""), &list.text())?;
+    write(scene, seq, "tasks", "", &list.text())?;
     scene.db.run(
         "UPDATE plans SET tasks = ?2 WHERE session = ?1 AND kind = 'tasks' AND path = ''",
         params![scene.session(), serde_json::to_string(&list)?],
     )?;
-    row_of(scene, ("tasks", ""))?.map_or(Ok(()), |row| tie(scene, (seq, prompt), row))
+    row_of(scene, "tasks", "")?.map_or(Ok(()), |row| tie(scene, seq, prompt, row))
 }
 
 fn task_list(scene: &EffectContext<'_>) -> Result<TaskList, StoreError> {
@@ -197,11 +198,12 @@ fn task_list(scene: &EffectContext<'_>) -> Result<TaskList, StoreError> {
 fn write(
     scene: &EffectContext<'_>,
     seq: Option<Seq>,
-    (kind, path): (&str, &str),
+    kind: &str,
+    path: &str,
     text: &str,
 ) -> Result<(), StoreError> {
     let title = if kind == "tasks" { "Task list".to_owned() } else { plan::title(text) };
-    sharing::claim_plan(scene.db, scene.session(), (kind, path))?;
+    sharing::claim_plan(scene.db, scene.session(), kind, path)?;
     let batch = scene.batch_row(seq)?;
     // A task change counts whenever it arrives; a whole text counts only if it is the newest.
     let row = scene
@@ -236,7 +238,8 @@ fn write(
 /// Links a batch to a plan of its session.
 fn tie(
     scene: &EffectContext<'_>,
-    (seq, prompt): (Option<Seq>, Option<&PromptId>),
+    seq: Option<Seq>,
+    prompt: Option<&PromptId>,
     plan: i64,
 ) -> Result<(), StoreError> {
     let Some(batch) = scene.batch_row(seq)? else { return Ok(()) };

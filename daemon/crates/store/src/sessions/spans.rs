@@ -183,7 +183,9 @@ impl Reader<'_> {
 pub(crate) fn expire(
     db: &Connection,
     key: &SessionKey,
-    (tally, ended, reason): (Tally, Timestamp, &str),
+    tally: Tally,
+    ended: Timestamp,
+    reason: &str,
 ) -> Result<Option<ExpiredLife>, StoreError> {
     let Some(session) = Reader(db).session_times(key)? else { return Ok(None) };
     let closed: Vec<(BatchId, u32)> = db.all(

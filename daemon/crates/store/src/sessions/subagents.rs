@@ -45,7 +45,8 @@ impl Reader<'_> {
 
 pub(crate) fn begin(
     scene: &EffectContext<'_>,
-    (seq, prompt): (Option<Seq>, Option<&PromptId>),
+    seq: Option<Seq>,
+    prompt: Option<&PromptId>,
     subagent: &Subagent,
 ) -> Result<(), StoreError> {
     /// A subagent belongs to where it was first reported. One that is reported twice has continued its work.
@@ -78,7 +79,8 @@ pub(crate) fn begin(
 /// Ends a subagent. Of two last messages, the later one counts.
 pub(crate) fn end(
     scene: &EffectContext<'_>,
-    (seq, prompt): (Option<Seq>, Option<&PromptId>),
+    seq: Option<Seq>,
+    prompt: Option<&PromptId>,
     subagent: &Subagent,
     message: Option<&str>,
 ) -> Result<(), StoreError> {

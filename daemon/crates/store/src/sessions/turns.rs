@@ -124,7 +124,8 @@ impl Reader<'_> {
         self,
         project: Option<&[ProjectRow]>,
         since: Option<Timestamp>,
-        (skip, limit): (u32, u32),
+        skip: u32,
+        limit: u32,
     ) -> Result<Vec<SessionInfo>, StoreError> {
         let db = self.0;
         let sql = format!(

@@ -69,7 +69,7 @@ impl Operation for ApplyRecords {
             return Ok(Applied::All { new: 0, touched: Vec::new() });
         };
         let chain = Chain { space: &share.space, device: &device };
-        match chain.follow((seq, &hash), &new, &end) {
+        match chain.follow(seq, &hash, &new, &end) {
             Ok(_) => {}
             Err(Broken::Gap { known, first }) => return Ok(Applied::Gap { known, first }),
             Err(Broken::WrongHash { at }) => return Ok(Applied::WrongHash { at }),

@@ -112,8 +112,8 @@ impl Operation for JudgeQuarantined {
         };
         db.run("UPDATE quarantine SET verdict = ?2, at = ?3 WHERE id = ?1", params![id, verdict, self.at])?;
         match self.verdict {
-            Verdict::Kept => self.take_in(db, &share, (&item, &mut known))?,
-            Verdict::Rejected => refuse(db, &share, (&item, &mut known))?,
+            Verdict::Kept => self.take_in(db, &share, &item, &mut known)?,
+            Verdict::Rejected => refuse(db, &share, &item, &mut known)?,
         }
         let title = text(&known.item, "title").to_owned();
         Ok(Some(Judged { id, title, document: known.row.map(|row| key_of(&item, row)) }))
@@ -125,7 +125,8 @@ impl JudgeQuarantined {
         &self,
         db: &WriteContext<'_>,
         share: &Share,
-        (item, known): (&str, &mut Known),
+        item: &str,
+        known: &mut Known,
     ) -> Result<(), StoreError> {
         let own = own_note(db, item, known)?;
         if let Some(own) = own {
@@ -146,7 +147,7 @@ impl JudgeQuarantined {
     }
 }
 
-fn refuse(db: &WriteContext<'_>, share: &Share, (item, known): (&str, &mut Known)) -> Result<(), StoreError> {
+fn refuse(db: &WriteContext<'_>, share: &Share, item: &str, known: &mut Known) -> Result<(), StoreError> {
     if let Some(row) = known.row {
         let key = key_of(item, row);
         if home(db, key)? == Some(Home::Here) {

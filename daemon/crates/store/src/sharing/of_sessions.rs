@@ -139,22 +139,21 @@ pub(super) fn insert(
 pub(super) fn update(
     db: &WriteContext<'_>,
     share: &Share,
-    (kind, row): (ItemKind, i64),
+    kind: ItemKind,
+    row: i64,
     state: &Item,
 ) -> Result<(), StoreError> {
     let key = DocumentKey { kind: kind.document(), row };
     let changed = match home(db, key)? {
-        Some(Home::Elsewhere) => {
-            write(db, (kind, row), state)? + write_author(db, share, (kind, row), state)?
-        }
-        Some(Home::Here) if share.is_personal => write(db, (kind, row), state)?,
+        Some(Home::Elsewhere) => write(db, kind, row, state)? + write_author(db, share, kind, row, state)?,
+        Some(Home::Here) if share.is_personal => write(db, kind, row, state)?,
         Some(Home::Here) | None => 0,
     };
     if changed > 0 { log(db, key.kind, row) } else { Ok(()) }
 }
 
 /// Writes the texts, into this machine's own rows only if they are older. Returns the number of changed rows.
-fn write(db: &Connection, (kind, row): (ItemKind, i64), state: &Item) -> Result<usize, StoreError> {
+fn write(db: &Connection, kind: ItemKind, row: i64, state: &Item) -> Result<usize, StoreError> {
     let said = |name: &str| state.get(name).as_str();
     let at = state.get(kind.made_at()).as_i64();
     if kind == ItemKind::Plan {
@@ -194,7 +193,8 @@ fn write(db: &Connection, (kind, row): (ItemKind, i64), state: &Item) -> Result<
 fn write_author(
     db: &Connection,
     share: &Share,
-    (kind, row): (ItemKind, i64),
+    kind: ItemKind,
+    row: i64,
     state: &Item,
 ) -> Result<usize, StoreError> {
     let (author, device) = (text(state, "author"), text(state, "device"));
@@ -242,7 +242,8 @@ pub(crate) fn claim_summary(db: &Connection, session: SessionRow) -> Result<(), 
 pub(crate) fn claim_plan(
     db: &Connection,
     session: SessionRow,
-    (kind, path): (&str, &str),
+    kind: &str,
+    path: &str,
 ) -> Result<(), StoreError> {
     if kind != DocumentKind::Plan.as_str() || !is_sharing(db)? {
         return Ok(());

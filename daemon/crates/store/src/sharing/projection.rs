@@ -55,9 +55,7 @@ pub(super) fn project(
         (None, Some(row)) => {
             match kind {
                 ItemKind::Observation => update(db, share, row, &known.item, now)?,
-                ItemKind::Summary | ItemKind::Plan => {
-                    of_sessions::update(db, share, (kind, row), &known.item)?
-                }
+                ItemKind::Summary | ItemKind::Plan => of_sessions::update(db, share, kind, row, &known.item)?,
                 ItemKind::Prompt | ItemKind::Answer => said::update(db, key_of(item, row), &known.item)?,
             }
             Ok(Vec::new())

@@ -34,7 +34,7 @@ fn undo(db: &Connection) -> String {
 fn waiting(db: &Connection) -> Vec<String> {
     let all = Unreviewed { projects: None, from: Timestamp(i64::MIN), until: Timestamp(i64::MAX) };
     let here = Unreviewed { projects: Some(vec![ProjectRow(1)]), ..all.clone() };
-    let listed = |which: &Unreviewed| Reader(db).unreviewed(which, (0, 100)).unwrap();
+    let listed = |which: &Unreviewed| Reader(db).unreviewed(which, 0, 100).unwrap();
     assert_eq!(listed(&all), listed(&here));
     assert_eq!(Reader(db).count_unreviewed(&all).unwrap(), listed(&all).len() as u64);
     assert_eq!(Reader(db).statistics().unwrap().unreviewed, listed(&all).len() as i64);

@@ -23,9 +23,9 @@ use recall_domain::observation::{Importance, Maker};
 use recall_domain::passage::{self, Passage};
 use recall_embedding::{Model, pack};
 use recall_search::meaning::{self, Meaning, Vectors};
-use recall_search::request::Part;
+use recall_search::request::SourceScore;
 use recall_search::request::Spelling;
-use recall_search::{Hit, Hits, Index, Opened, Query, Request, Scope, search};
+use recall_search::{Hit, Hits, Index, Opened, Query, Scope, SearchRequest, search};
 
 #[derive(Parser)]
 struct Arguments {
@@ -158,7 +158,7 @@ fn answer_questions(docs: &Path, folder: &Path, arguments: &Arguments) -> anyhow
     let mut out = std::io::stdout().lock();
     for line in std::io::stdin().lock().lines() {
         let question: Question = serde_json::from_str(&line?)?;
-        let mut request = Request::new(Query::plain(&question.query), Timestamp(0));
+        let mut request = SearchRequest::new(Query::plain(&question.query), Timestamp(0));
         // As a person's search.
         request.spelling = Spelling::Forgiving;
         request.scope = Scope::Project(ProjectKey(question.scope.clone()));
@@ -181,7 +181,7 @@ fn answer_questions(docs: &Path, folder: &Path, arguments: &Arguments) -> anyhow
 
 /// How a hit was ranked, for whoever learns the weights.
 fn parts(hit: &Hit) -> serde_json::Value {
-    let source = |(source, part): &(&str, Part)| serde_json::json!({"source": source, "fit": part.fit, "relevance": part.relevance, "cosine": part.cosine});
+    let source = |(source, part): &(&str, SourceScore)| serde_json::json!({"source": source, "fit": part.fit, "relevance": part.relevance, "cosine": part.cosine});
     let sources: Vec<_> = hit.sources.iter().map(source).collect();
     let factors: HashMap<&str, f32> = hit.factors.besides_fit().into_iter().collect();
     serde_json::json!({"kind": hit.key.kind.as_str(), "at": hit.at.0, "factors": factors, "sources": sources})
@@ -238,7 +238,7 @@ impl Sentences {
     }
 }
 
-fn found_for(index: &Index, sentences: Option<&Sentences>, request: &Request) -> anyhow::Result<Hits> {
+fn found_for(index: &Index, sentences: Option<&Sentences>, request: &SearchRequest) -> anyhow::Result<Hits> {
     let vectors = sentences.and_then(|it| match &request.scope {
         Scope::Project(key) => Some((it, it.scopes.get(key)?.clone())),
         Scope::Everything => None,
@@ -256,7 +256,7 @@ fn write_relevance(
     scopes: &[String],
 ) -> anyhow::Result<()> {
     for scope in scopes {
-        let mut request = Request::new(Query::plain(&question.query), Timestamp(0));
+        let mut request = SearchRequest::new(Query::plain(&question.query), Timestamp(0));
         request.scope = Scope::Project(ProjectKey(scope.clone()));
         request.kinds = vec![DocumentKind::Prompt, DocumentKind::Response];
         let best =
@@ -328,7 +328,7 @@ mod synthetic {
             for scope in [Scope::Everything, Scope::Project(ProjectKey::from("p1"))] {
                 let mut times = Vec::new();
                 for _ in 0..QUERIES {
-                    let mut request = Request::new(Query::plain(&numbers.text(words)), Timestamp(0));
+                    let mut request = SearchRequest::new(Query::plain(&numbers.text(words)), Timestamp(0));
                     request.scope = scope.clone();
                     let asked = Instant::now();
                     search(&[&index], &request)?;

@@ -15,10 +15,12 @@ use crate::cli::install::{Access, Installation, Programs, inspection};
 use crate::cli::uninstall::{Daemon, Uninstallation};
 use crate::service::commands::Processes;
 use crate::service::environment::Environment;
-use recall_agents::failure::Source;
+use recall_agents::failure::ResultSource;
 use recall_agents::format::Format;
-use recall_agents::json::Fields;
-use recall_agents::settings::{AgentVersion, Install, JsonHooks, Off, Part, Place, Setting, Switch};
+use recall_agents::json::JsonFields;
+use recall_agents::settings::{
+    AgentVersion, FilePlace, Install, InstalledPart, JsonHooks, Off, OffSwitch, SettingValue,
+};
 use recall_agents::{AGENTS, AgentSpec, Agents, Cap, EventSpec, GuardAnswers, HookOutput, Host, Unreadable};
 use recall_compression::extractive::Extractive;
 use recall_config::Config;
@@ -93,11 +95,14 @@ const SPEC: AgentSpec = AgentSpec {
     notes: None,
     guards: GuardAnswers::NONE,
     install: Install {
-        hooks: &[Part::hooks(
-            Place::own("preferences.json", &[".made-up.json"]),
+        hooks: &[InstalledPart::hooks(
+            FilePlace::own("preferences.json", &[".made-up.json"]),
             JsonHooks {
-                entry: &[("command", Setting::ShimLineWithEvent), ("patience_ms", Setting::Number(2_000))],
-                switched_off: &[Switch { at: "/quiet", off: Off::If(true), title: "quiet" }],
+                entry: &[
+                    ("command", SettingValue::ShimLineWithEvent),
+                    ("patience_ms", SettingValue::Number(2_000)),
+                ],
+                switched_off: &[OffSwitch { at: "/quiet", off: Off::If(true), title: "quiet" }],
                 ..JsonHooks::GROUPED
             },
         )],
@@ -112,7 +117,7 @@ const fn event(name: &'static str, is: EventName, wait: Wait, answer: Option<Cap
 }
 
 fn read(format: &Format, delivery: &Deliver) -> Result<HookEvent, Unreadable> {
-    let fields = Fields::read(&delivery.payload)?;
+    let fields = JsonFields::read(&delivery.payload)?;
     let session = fields.word("run").ok_or(Unreadable::NoSession)?;
     let known = format.events.iter().find(|event| event.name == delivery.event_name);
     let text = |name: &str| fields.text(name).unwrap_or_default();
@@ -127,7 +132,7 @@ fn read(format: &Format, delivery: &Deliver) -> Result<HookEvent, Unreadable> {
         }
         EventName::Tool => {
             let response = fields.raw("outcome");
-            let failure = format.failures.error_text(Source::Agent, &fields, response);
+            let failure = format.failures.error_text(ResultSource::Agent, &fields, response);
             HookEventKind::Tool(ToolCall {
                 name: text("tool"),
                 use_id: None,

@@ -297,7 +297,7 @@ function forgotten({ total, everywhere, machines, waiting }) {
 /** For a memory with nothing in it. */
 export function empty() {
   const step = (command, what) => el('li', {}, el('code', {}, command), el('span', {}, what));
-  return el('div', { class: 'empty' }, el('h1', {}, 'Nothing is remembered yet'),
+  return el('div', { class: 'empty' }, el('h1', {}, 'Nothing is stored here yet'),
     el('p', {}, 'recall remembers what you and your coding agents find out, and gives it back when it helps. It begins with your next session.'),
     el('ol', {}, step('recall install', 'Connects the agents on this machine.'),
       step('recall import', 'Reads the sessions that your agents have recorded before.'),

@@ -4,12 +4,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use recall_domain::sync::item::Change;
-use recall_domain::sync::record::{BEGINNING, Chain, MOST_BODY, Record, space_of};
+use recall_domain::sync::item::ItemChange;
+use recall_domain::sync::record::{BEGINNING, LogChain, MOST_BODY, Record, space_of};
 use recall_sync::address::Address;
 use recall_sync::device::Device;
 use recall_sync::remote::{NewEntries, Remote};
-use recall_sync::segment::{Header, MOST_RECORDS};
+use recall_sync::segment::{MOST_RECORDS, SegmentHeader};
 use recall_system::secret::KeySource;
 use recall_tests::Stage;
 use recall_tests::faults::disk::SmallDisk;
@@ -50,7 +50,7 @@ impl Hostile {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let mut left = count;
         while left > 0 {
-            let chain = Chain { space: &self.space, device: &self.device.id };
+            let chain = LogChain { space: &self.space, device: &self.device.id };
             let before = self.end.clone();
             let records: Vec<Record> = (0..left.min(MOST_RECORDS) as u64)
                 .map(|nth| Record { seq: self.seq + nth + 1, ..entry(self.seq + nth + 1) })
@@ -60,7 +60,7 @@ impl Hostile {
             }
             left -= records.len();
             self.seq += records.len() as u64;
-            let header = Header::of(&self.device, &self.space, "eve", "box");
+            let header = SegmentHeader::of(&self.device, &self.space, "eve", "box");
             let new = NewEntries { header, records, before, end: self.end.clone() };
             runtime.block_on(self.remote.append(new, &self.device)).unwrap();
         }
@@ -68,7 +68,7 @@ impl Hostile {
 }
 
 fn edit(item: u64, field: &str, value: Value) -> Record {
-    let change = Change::Set([(field.to_owned(), value)].into());
+    let change = ItemChange::Set([(field.to_owned(), value)].into());
     Record::of(1, &format!("01890a5d-ac96-474b-bcce-{item:012x}"), 7, &change, "chance")
 }
 

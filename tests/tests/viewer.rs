@@ -216,7 +216,7 @@ fn link(stage: &Stage) -> String {
 fn an_empty_memory_says_what_to_do_and_fills_by_itself() {
     let stage = Stage::new().daemon();
     let Some(mut browser) = Browser::open(&link(&stage)) else { return };
-    browser.shows("Nothing is remembered yet");
+    browser.shows("Nothing is stored here yet");
     browser.shows("recall install");
     browser.until("document.querySelector('#live.on')");
     stage.discount_session("first");
@@ -243,7 +243,7 @@ fn a_page_without_a_link_is_locked() {
     browser.until(told);
     browser.see(&format!("document.getElementById('code').value = '{key}'"));
     browser.click("#code + button");
-    browser.shows("Nothing is remembered yet");
+    browser.shows("Nothing is stored here yet");
     let first = browser.see("sessionStorage.getItem('token')");
     browser.go(&link(&stage));
     // The page shows the same before and after.
@@ -261,7 +261,7 @@ fn a_page_without_a_link_is_locked() {
 fn a_server_on_another_port_is_sent_nothing_of_the_viewer() {
     let stage = Stage::new().daemon();
     let Some(mut browser) = Browser::open(&link(&stage)) else { return };
-    browser.shows("Nothing is remembered yet");
+    browser.shows("Nothing is stored here yet");
     let token = browser.see("sessionStorage.getItem('token')").as_str().unwrap().to_owned();
     assert_eq!(token.len(), 64);
     let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -813,7 +813,7 @@ fn sessions_and_threads_go_on_as_far_as_there_are_any() {
 fn a_long_list_has_only_the_rows_in_sight() {
     let stage = Stage::new().daemon();
     let Some(mut browser) = Browser::open(&link(&stage)) else { return };
-    browser.shows("Nothing is remembered yet");
+    browser.shows("Nothing is stored here yet");
     let rows = browser.see(
         "import('/list.js').then(({ List, ready }) => {
             const place = document.getElementById('list');

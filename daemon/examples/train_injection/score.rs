@@ -1,7 +1,7 @@
 //! What would be told, with the columns of the table.
 
 use recall_domain::injection::choice::{Choice, ENOUGH_TOKENS, Words, is_statement, most, tokens_of_each};
-use recall_domain::injection::{Decision, FLOORS, Floors, asked, decide};
+use recall_domain::injection::{FLOORS, Floors, PromptDecision, asked, decide};
 use recall_domain::linear::Weights;
 use recall_domain::passage::PassageMatches;
 use recall_domain::tokens::Measure;
@@ -185,7 +185,7 @@ fn told<'a>(
     weights: &Weights,
     floors: Floors,
 ) -> Vec<(&'a ToldPassage, String)> {
-    let Decision { told, .. } = decide(&one.situation(), found, weights, floors);
+    let PromptDecision { told, .. } = decide(&one.situation(), found, weights, floors);
     if told.is_empty() {
         return Vec::new();
     }

@@ -33,7 +33,7 @@ use recall_domain::event::{EventName, StartSource};
 use recall_domain::file_memory::InjectedSet;
 use recall_domain::ids::{EventId, ProjectKey, ProjectRow, SessionId, SessionKey, Timestamp};
 use recall_domain::material::ProjectFolder;
-use recall_domain::session::Ask;
+use recall_domain::session::ContextAsk;
 use recall_repository::refs::WorkLocation;
 use recall_store::{EventOutcome, Injection, ProjectInfo, RetractInjection};
 
@@ -66,7 +66,7 @@ pub(super) enum StartDelivery {
 
 /// A request for context that an agent is waiting for.
 pub(super) struct PendingRequest {
-    pub(super) ask: Ask,
+    pub(super) ask: ContextAsk,
     /// The event that carries the request.
     pub(super) event: EventId,
     pub(super) look: LookupTime,
@@ -89,7 +89,7 @@ pub(super) enum LookupTime {
 impl PendingRequest {
     /// Returns `None` if no client waits for the answer. Then nothing is looked up, and nothing counts as injected.
     pub(super) fn of(
-        ask: Option<Ask>,
+        ask: Option<ContextAsk>,
         recipient: Recipient,
         (deliver, within): (&Deliver, Duration),
         (origin, answers): (&OriginState, &PendingAnswers),
@@ -100,15 +100,19 @@ impl PendingRequest {
         };
         let look = match (&ask, origin) {
             (
-                Ask::Prompt(_) | Ask::First(_) | Ask::File(_) | Ask::Call { .. } | Ask::Task(_),
+                ContextAsk::Prompt(_)
+                | ContextAsk::First(_)
+                | ContextAsk::File(_)
+                | ContextAsk::Call { .. }
+                | ContextAsk::Task(_),
                 OriginState::Stored(_),
             ) => LookupTime::DuringCommit,
-            (Ask::Start(..), _) | (_, OriginState::Unknown | OriginState::Found(..)) => {
+            (ContextAsk::Start(..), _) | (_, OriginState::Unknown | OriginState::Found(..)) => {
                 LookupTime::AfterCommit
             }
         };
         let waited = match &ask {
-            Ask::Start(..) => waited(deliver),
+            ContextAsk::Start(..) => waited(deliver),
             _ => None,
         };
         let times = AnswerTimes::of(within, waited.unwrap_or_default());
@@ -239,10 +243,10 @@ async fn whole_or<T, F: Future<Output = Option<T>>>(
 
 /// A conversation that still has injected context starts like a resumed one, whatever its agent reports: some agents
 /// start a session anew at each prompt, or report a start twice.
-fn meant(ask: Ask, injected: &InjectedSet) -> Ask {
+fn meant(ask: ContextAsk, injected: &InjectedSet) -> ContextAsk {
     match ask {
-        Ask::Start(StartSource::Startup, audience) if *injected != InjectedSet::default() => {
-            Ask::Start(StartSource::Resume, audience)
+        ContextAsk::Start(StartSource::Startup, audience) if *injected != InjectedSet::default() => {
+            ContextAsk::Start(StartSource::Resume, audience)
         }
         ask => ask,
     }
@@ -275,7 +279,7 @@ impl PendingReply {
                 let (found, result) = beside(self.look_up(request), stored.as_mut(), until).await;
                 (Some(found), result)
             }
-            Some(request) if matches!(request.ask, Ask::Start(..)) => {
+            Some(request) if matches!(request.ask, ContextAsk::Start(..)) => {
                 self.look_up_start(request, stored.as_mut()).await
             }
             _ => (None, None),
@@ -424,10 +428,10 @@ impl PendingReply {
             None => ContextReply::default(),
             Some(_) if self.was_given(injected) => ContextReply::default(),
             Some(project) => match meant(asked.ask.clone(), injected) {
-                Ask::File(path) => self.file_context(&path, project.row, injected).await,
-                ask @ Ask::Call { .. } => self.command_context(&ask, project, injected).await,
+                ContextAsk::File(path) => self.file_context(&path, project.row, injected).await,
+                ask @ ContextAsk::Call { .. } => self.command_context(&ask, project, injected).await,
                 // A subagent does not see its caller's context. The caller's findings are in the task.
-                ask @ Ask::Task(_) => {
+                ask @ ContextAsk::Task(_) => {
                     self.project_context(ask, project, Some(self.key.id.clone()), InjectedSet::default())
                         .await
                 }
@@ -448,10 +452,12 @@ impl PendingReply {
             let items = context_reply.block.items.iter().map(|item| (item.kind, item.id, item.extent));
             let given = InjectedSet::of_items(items, context_reply.file.clone());
             let news = match asked.ask {
-                Ask::Task(_) => InjectedSet::default(),
-                Ask::Start(..) | Ask::Prompt(_) | Ask::First(_) | Ask::File(_) | Ask::Call { .. } => {
-                    injected.add(given)
-                }
+                ContextAsk::Task(_) => InjectedSet::default(),
+                ContextAsk::Start(..)
+                | ContextAsk::Prompt(_)
+                | ContextAsk::First(_)
+                | ContextAsk::File(_)
+                | ContextAsk::Call { .. } => injected.add(given),
             };
             RecordedInjection { news, recorded }
         });
@@ -496,7 +502,12 @@ impl PendingReply {
         self.context.context_lookup.about_file(context_request, injected).await
     }
 
-    async fn command_context(&self, ask: &Ask, project: ProjectInfo, injected: &InjectedSet) -> ContextReply {
+    async fn command_context(
+        &self,
+        ask: &ContextAsk,
+        project: ProjectInfo,
+        injected: &InjectedSet,
+    ) -> ContextReply {
         let spec = self.spec();
         let Some(subject) = Subject::of(spec, ask) else { return ContextReply::default() };
         let (session, place) = (self.key.id.clone(), self.place.clone());
@@ -506,7 +517,7 @@ impl PendingReply {
 
     async fn project_context(
         &self,
-        ask: Ask,
+        ask: ContextAsk,
         project: ProjectInfo,
         session: Option<SessionId>,
         injected: InjectedSet,

@@ -35,7 +35,7 @@ use recall_domain::linked_folder::LinkedFolder;
 use recall_domain::order::Order;
 use recall_domain::plan::PlanChange;
 use recall_domain::project::identifying_folder;
-use recall_domain::session::{Ask, Decision, Effect, Seq, Session, Watch};
+use recall_domain::session::{ContextAsk, Decision, Effect, Seq, Session, Watch};
 use recall_repository::refs::WorkLocation;
 use recall_store::{Delivery, IdleEffects, Precedence, ProjectInfo, SessionOrigin, StoreError, Transaction};
 use recall_system::faults::{self, Fault, Point, planted};
@@ -330,8 +330,8 @@ impl SessionState {
         // Some agents report a call's start only for guards.
         let takes_context = spec.takes_context_at(event.what.name());
         let ask = ask.filter(|ask| match ask {
-            Ask::File(_) => takes_context,
-            Ask::Call { .. } => takes_context && Subject::of(spec, ask).is_some(),
+            ContextAsk::File(_) => takes_context,
+            ContextAsk::Call { .. } => takes_context && Subject::of(spec, ask).is_some(),
             _ => true,
         });
         effects.splice(..0, recovered);
@@ -340,7 +340,7 @@ impl SessionState {
         loaded.keys.extend(key);
         let start = loaded.start(&event.what);
         if start == StartDelivery::First
-            && matches!(ask, Some(Ask::Start(StartSource::Compact, _) | Ask::First(_)))
+            && matches!(ask, Some(ContextAsk::Start(StartSource::Compact, _) | ContextAsk::First(_)))
         {
             // The conversation was emptied and the injected context with it, or the agent dropped everything injected
             // before the conversation began. Injections in flight belong to the old conversation.

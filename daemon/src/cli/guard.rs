@@ -28,7 +28,7 @@ use recall_app::guards::{GuardFinding, changed, judge};
 use recall_app::settings::guards_of;
 use recall_config::keys::as_toml;
 use recall_config::{Config, Loaded};
-use recall_domain::guard::{Access, GuardPolicy, Rule, Verdict};
+use recall_domain::guard::{Access, GuardPolicy, Rule, Violation};
 
 /// A longer payload does not come from a hook.
 const MOST_BYTES: u64 = 16 << 20;
@@ -257,7 +257,7 @@ struct Said {
 impl Said {
     const NOTHING: Self = Self { decision: "pass", rule: None, reason: None, stdout: None };
 
-    fn refusal(verdict: &Verdict) -> Self {
+    fn refusal(verdict: &Violation) -> Self {
         Self {
             decision: verdict.decision.name(),
             rule: Some(verdict.rule.name()),

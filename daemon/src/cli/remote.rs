@@ -15,11 +15,11 @@ use super::install::settings_file::SettingsFile;
 use super::terminal::{BOLD, GOOD, WARNING};
 use recall_config::Config;
 use recall_config::change::ChangeError;
-use recall_config::sharing::{Remote, Sharing};
+use recall_config::sharing::{RemoteSettings, Sharing};
 use recall_config::sharing_change::{add_remote, remove_remote};
 use recall_sync::address::{Address, DatabaseAddress, RemoteKind};
 use recall_sync::postgres::DatabaseError;
-use recall_sync::postgres::setup::{self, Outcome, SetupError};
+use recall_sync::postgres::setup::{self, SetupError, SetupOutcome};
 
 /// Characters that must be encoded in an address.
 const NOT_IN_ADDRESS: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'#').add(b'?');
@@ -84,8 +84,8 @@ struct PasswordArgs {
 }
 
 impl PasswordArgs {
-    fn remote(&self, name: &str, url: String) -> anyhow::Result<Remote> {
-        Ok(Remote {
+    fn remote(&self, name: &str, url: String) -> anyhow::Result<RemoteSettings> {
+        Ok(RemoteSettings {
             name: name.to_owned(),
             url,
             password_env: self.password_env.clone(),
@@ -131,7 +131,7 @@ fn add(args: &AddArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         }
         _ => args.url.clone(),
     };
-    let remote = Remote { plaintext: args.plaintext, ..args.password.remote(&args.name, url)? };
+    let remote = RemoteSettings { plaintext: args.plaintext, ..args.password.remote(&args.name, url)? };
     change(|text| add_remote(text, &remote))?;
     writeln!(out, "{GOOD}Added{GOOD:#} {} at {}.", remote.name, remote.url)?;
     if remote.plaintext {
@@ -169,18 +169,18 @@ fn init(args: &InitArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let server = address.server();
     if args.json {
         let outcome = match outcome {
-            Outcome::Made => "made",
-            Outcome::Updated { .. } => "updated",
-            Outcome::Current => "current",
+            SetupOutcome::Made => "made",
+            SetupOutcome::Updated { .. } => "updated",
+            SetupOutcome::Current => "current",
         };
         return Ok(writeln!(out, "{}", json!({"database": database, "server": server, "outcome": outcome}))?);
     }
     match outcome {
-        Outcome::Made => writeln!(out, "{GOOD}Set up{GOOD:#} the database {database} on {server}.")?,
-        Outcome::Updated { .. } => {
+        SetupOutcome::Made => writeln!(out, "{GOOD}Set up{GOOD:#} the database {database} on {server}.")?,
+        SetupOutcome::Updated { .. } => {
             writeln!(out, "{GOOD}Updated{GOOD:#}: the database {database} on {server}.")?;
         }
-        Outcome::Current => writeln!(out, "The database {database} on {server} is up to date.")?,
+        SetupOutcome::Current => writeln!(out, "The database {database} on {server} is up to date.")?,
     }
     writeln!(
         out,
@@ -212,7 +212,7 @@ fn list(args: &ListArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             "No remotes. Name a folder or a database that several machines can access: `recall remote add NAME FOLDER`."
         )?);
     }
-    for Remote { name, url, plaintext, .. } in remotes {
+    for RemoteSettings { name, url, plaintext, .. } in remotes {
         let projects = shares.iter().filter(|share| share.remote == name).count();
         let shared = super::terminal::counted(projects, "project", "projects");
         let open = if plaintext { "  not encrypted" } else { "" };

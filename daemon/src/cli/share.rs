@@ -18,7 +18,7 @@ use super::sync::tell;
 use super::terminal::{self, BOLD, DIM, GOOD, WARNING, counted};
 use recall_app::answers::sharing::PreviewAnswer;
 use recall_app::capture_rules::project_files;
-use recall_config::sharing::{Remote, SharedProject};
+use recall_config::sharing::{RemoteSettings, SharedProject};
 use recall_config::sharing_change::{add_share, remove_share};
 use recall_repository::project_file::Proposal;
 use recall_sync::address::RemoteKind;
@@ -199,7 +199,7 @@ fn named(project: Option<&str>) -> String {
     }
 }
 
-fn show(preview: &PreviewAnswer, remote: &Remote, out: &mut dyn Write) -> std::io::Result<()> {
+fn show(preview: &PreviewAnswer, remote: &RemoteSettings, out: &mut dyn Write) -> std::io::Result<()> {
     let PreviewAnswer {
         project,
         identity,

@@ -14,7 +14,9 @@ use super::terminal::{BOLD, DIM, GOOD, WARNING};
 use recall_app::sharing::names::names;
 use recall_domain::sync::DeviceId;
 use recall_domain::sync::record::space_of;
-use recall_sync::team::{Code, Entry, Member, Role, Standing, Statement, Team, TeamError, Upto};
+use recall_sync::team::{
+    EntryWords, InvitationCode, Member, MemberState, Team, TeamError, TeamRole, TeamStatement, Upto,
+};
 
 #[derive(Debug, Subcommand)]
 pub enum TeamCommand {
@@ -127,7 +129,7 @@ fn invite(args: &InviteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     if !team.owns(&place.device.id) {
         return Err(not_owner());
     }
-    let code = Code::random()?;
+    let code = InvitationCode::random()?;
     writeln!(out, "Tell these words to the machine's owner, and leave this command running:")?;
     writeln!(out, "  {BOLD}{}{BOLD:#}", code.words())?;
     writeln!(out, "On that machine, run `recall team join {}`.", place.name)?;
@@ -172,8 +174,8 @@ fn join(args: &RemoteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     // They are not arguments, because every user of the machine can see those.
     let mut words = String::new();
     input.read_line(&mut words)?;
-    let team = match Entry::read(&words).map_err(|error| refused(&error))? {
-        Entry::Recovery(key) if known.is_some() => {
+    let team = match EntryWords::read(&words).map_err(|error| refused(&error))? {
+        EntryWords::Recovery(key) if known.is_some() => {
             let project = restricted::enter(&place, &key)?;
             if args.json {
                 return Ok(writeln!(out, "{}", json!({"joined": true, "project": project}))?);
@@ -181,13 +183,13 @@ fn join(args: &RemoteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             let of = project.as_deref().unwrap_or("a project that is not shared here yet");
             return Ok(writeln!(out, "{GOOD}Joined{GOOD:#} those who read {of}.")?);
         }
-        Entry::Code(_) if known.is_some() => return Err(in_it_already()),
-        Entry::Recovery(key) => {
+        EntryWords::Code(_) if known.is_some() => return Err(in_it_already()),
+        EntryWords::Recovery(key) => {
             Team::recovered(&place.id, &key, &place.statements()?).map_err(|error| refused(&error))?
         }
-        Entry::Code(code) => {
+        EntryWords::Code(code) => {
             let (author, name) = names(&place.sharing);
-            let asking = Statement::asking(&place.id, &place.device, &code, &author, &name)?;
+            let asking = TeamStatement::asking(&place.id, &place.device, &code, &author, &name)?;
             place.state(&asking)?;
             if !args.json {
                 writeln!(out, "Both sides must show: {BOLD}{}{BOLD:#}", code.compared(&asking))?;
@@ -209,16 +211,16 @@ fn members(args: &RemoteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let place = Place::open(&args.remote)?;
     let members =
         place.team()?.members(&place.device, &place.statements()?).map_err(|error| refused(&error))?;
-    let standing = |standing: Standing| match standing {
-        Standing::Member => "member",
-        Standing::Behind => "behind",
-        Standing::Removed => "removed",
+    let standing = |standing: MemberState| match standing {
+        MemberState::Member => "member",
+        MemberState::Behind => "behind",
+        MemberState::Removed => "removed",
     };
     if args.json {
         let one = |member: &Member| {
             let this = member.device == place.device.id;
             json!({"device": member.device.0, "author": member.author, "name": member.name,
-                   "standing": standing(member.standing), "owner": member.role == Role::Owner, "this": this})
+                   "standing": standing(member.standing), "owner": member.role == TeamRole::Owner, "this": this})
         };
         let restricted: Vec<_> = restricted::of_team(&place)?
             .iter()
@@ -230,14 +232,14 @@ fn members(args: &RemoteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     for Member { device, author, name, standing: is, role } in &members {
         let this = if *device == place.device.id { ", this machine" } else { "" };
         let told = match is {
-            Standing::Member => "",
-            Standing::Behind => ", has not fetched the newest key yet",
-            Standing::Removed => ", removed",
+            MemberState::Member => "",
+            MemberState::Behind => ", has not fetched the newest key yet",
+            MemberState::Removed => ", removed",
         };
-        let owns = if *role == Role::Owner { ", owner" } else { "" };
+        let owns = if *role == TeamRole::Owner { ", owner" } else { "" };
         writeln!(out, "{BOLD}{author}{BOLD:#}, {name} {DIM}({}){DIM:#}{owns}{told}{this}", device.short())?;
     }
-    let owning = |member: &&Member| member.role == Role::Owner && member.standing != Standing::Removed;
+    let owning = |member: &&Member| member.role == TeamRole::Owner && member.standing != MemberState::Removed;
     if members.len() > 1 && members.iter().filter(owning).count() < 2 {
         writeln!(
             out,
@@ -252,11 +254,11 @@ fn members(args: &RemoteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 }
 
 /// Finds the only other member of this name.
-fn member(place: &Place, statements: &[Statement], named: &str) -> anyhow::Result<Member> {
+fn member(place: &Place, statements: &[TeamStatement], named: &str) -> anyhow::Result<Member> {
     let mut found = place.team()?.members(&place.device, statements).map_err(|error| refused(&error))?;
     let is_meant = |member: &Member| {
         member.device != place.device.id
-            && member.standing != Standing::Removed
+            && member.standing != MemberState::Removed
             && (member.author == named || member.name == named || member.device.0.starts_with(named))
     };
     found.retain(is_meant);

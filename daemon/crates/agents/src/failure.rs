@@ -5,21 +5,21 @@
 //! command's output is no reliable sign of how the command ended. So only its last lines are searched, for the line
 //! that the agent's program adds.
 
-use super::json::{self, Fields, objects};
+use super::json::{self, JsonFields, objects};
 
 /// Flags that mean failure if true.
 const FAILED: [&str; 2] = ["is_error", "isError"];
 /// Flags that mean failure if false.
 const SUCCEEDED: [&str; 2] = ["success", "ok"];
-/// Fields with an error message. An empty one is not an error.
+/// JsonFields with an error message. An empty one is not an error.
 const ERRORS: [&str; 3] = ["error", "error_message", "tool_error"];
-/// Fields with the status of the call; [`FAILURES`] are the values that mean failure.
+/// JsonFields with the status of the call; [`FAILURES`] are the values that mean failure.
 const STATUSES: [&str; 3] = ["status", "result_type", "resultType"];
 const FAILURES: [&str; 9] =
     ["error", "errored", "fail", "failed", "failure", "denied", "rejected", "timeout", "timed_out"];
 const EXIT_CODES: [&str; 7] =
     ["exit_code", "exitCode", "return_code", "returnCode", "returncode", "exit_status", "exitStatus"];
-/// Fields with the program's output, or with the part of it that the model got.
+/// JsonFields with the program's output, or with the part of it that the model got.
 const OUTPUTS: [&str; 8] = [
     "stdout",
     "stderr",
@@ -47,12 +47,12 @@ pub struct FailureRules {
 /// Whose result this is. A server's tool may return any data, such as `{"status": "failed"}` about somebody's build,
 /// so only the protocol's own flag counts there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum ResultSource {
     Agent,
     Server,
 }
 
-impl Source {
+impl ResultSource {
     pub fn of(tool: &str) -> Self {
         if ["mcp_", "MCP:"].iter().any(|start| tool.starts_with(start)) { Self::Server } else { Self::Agent }
     }
@@ -64,11 +64,16 @@ impl FailureRules {
 
     /// The agent's text about a failure. `None` if no failure is reported. `payload` is the hook's JSON, `response` the
     /// JSON of the call's result.
-    pub fn error_text(&self, source: Source, payload: &Fields, response: Option<&str>) -> Option<String> {
+    pub fn error_text(
+        &self,
+        source: ResultSource,
+        payload: &JsonFields,
+        response: Option<&str>,
+    ) -> Option<String> {
         let result = response.map(|response| Reading::from(source, response)).unwrap_or_default();
         let in_result = match source {
-            Source::Agent => result.objects.iter().find_map(|object| self.status(object)),
-            Source::Server => result.protocol_status(),
+            ResultSource::Agent => result.objects.iter().find_map(|object| self.status(object)),
+            ResultSource::Server => result.protocol_status(),
         };
         let failed = match (self.status(payload), in_result) {
             (Some(Status::Failed), _) | (_, Some(Status::Failed)) => true,
@@ -76,7 +81,7 @@ impl FailureRules {
             (None, None) => {
                 let in_line = || self.last_line(&result, response).or_else(|| self.first_line(response));
                 let in_result = || self.exit_code_in(&result).or_else(in_line);
-                let in_result = (source == Source::Agent).then(in_result).flatten();
+                let in_result = (source == ResultSource::Agent).then(in_result).flatten();
                 self.exit_code(payload).or(in_result).is_some_and(|code| code != 0)
             }
         };
@@ -84,11 +89,11 @@ impl FailureRules {
     }
 
     /// The text about a call that is known to have failed.
-    pub(crate) fn failure_text(&self, payload: &Fields, response: Option<&str>) -> String {
+    pub(crate) fn failure_text(&self, payload: &JsonFields, response: Option<&str>) -> String {
         self.text_of(payload, response, &response.map(Reading::of).unwrap_or_default())
     }
 
-    fn text_of(&self, payload: &Fields, response: Option<&str>, result: &Reading) -> String {
+    fn text_of(&self, payload: &JsonFields, response: Option<&str>, result: &Reading) -> String {
         let mut said: Vec<String> = error(payload).into_iter().collect();
         if said.is_empty() {
             let code = self.exit_code(payload).or_else(|| self.exit_code_in(result));
@@ -101,7 +106,7 @@ impl FailureRules {
         if said.is_empty() { response.unwrap_or_default().to_owned() } else { said.join("\n") }
     }
 
-    fn status(&self, object: &Fields) -> Option<Status> {
+    fn status(&self, object: &JsonFields) -> Option<Status> {
         let says = |names: &[&str], value: &str| names.iter().any(|name| says(object, name, value));
         let status = STATUSES.iter().filter_map(|field| object.word(field));
         let mut status = status.map(|word| word.to_ascii_lowercase());
@@ -139,15 +144,15 @@ impl FailureRules {
         text.lines().next()?.strip_prefix(before)?.trim().parse().ok()
     }
 
-    fn exit_code(&self, object: &Fields) -> Option<i64> {
-        let code = |object: &Fields, names: &[&str]| {
+    fn exit_code(&self, object: &JsonFields) -> Option<i64> {
+        let code = |object: &JsonFields, names: &[&str]| {
             let quoted = |name: &str| unquoted(object.raw(name)?).parse().ok();
             names.iter().find_map(|name| object.number(name).or_else(|| quoted(name)))
         };
         code(object, &EXIT_CODES).or_else(|| {
             let (outer, field) = self.inner_exit_code?;
             let inner = object.raw(outer).filter(|raw| raw.starts_with('{'))?;
-            code(&Fields::read(inner.as_bytes()).ok()?, &[field])
+            code(&JsonFields::read(inner.as_bytes()).ok()?, &[field])
         })
     }
 }
@@ -161,13 +166,13 @@ enum Status {
 /// The parts of a result that say how the call ended: one object, or the flagged blocks of a message.
 #[derive(Default)]
 struct Reading {
-    objects: Vec<Fields>,
+    objects: Vec<JsonFields>,
 }
 
 impl Reading {
     /// Parses a result. Some hosts pass on a server's result as a string with JSON inside.
-    fn from(source: Source, response: &str) -> Self {
-        let inner = (source == Source::Server).then(|| json::string(response)).flatten();
+    fn from(source: ResultSource, response: &str) -> Self {
+        let inner = (source == ResultSource::Server).then(|| json::string(response)).flatten();
         match inner.filter(|inner| inner.trim_start().starts_with('{')) {
             Some(inner) => Self::of(inner.trim_start()),
             None => Self::of(response),
@@ -176,7 +181,7 @@ impl Reading {
 
     fn of(response: &str) -> Self {
         let objects = match response.as_bytes().first() {
-            Some(b'{') => Fields::read(response.as_bytes()).into_iter().collect(),
+            Some(b'{') => JsonFields::read(response.as_bytes()).into_iter().collect(),
             // Most messages are long and have no flag.
             Some(b'[') if FAILED.iter().any(|flag| response.contains(flag)) => {
                 objects(response).into_iter().filter(is_flagged).collect()
@@ -199,12 +204,12 @@ impl Reading {
     }
 }
 
-fn is_flagged(object: &Fields) -> bool {
+fn is_flagged(object: &JsonFields) -> bool {
     FAILED.iter().any(|flag| says(object, flag, "true"))
 }
 
 /// Whether a flag has this value. Some hosts put the value in quotes.
-fn says(object: &Fields, flag: &str, value: &str) -> bool {
+fn says(object: &JsonFields, flag: &str, value: &str) -> bool {
     object.raw(flag).is_some_and(|raw| unquoted(raw).eq_ignore_ascii_case(value))
 }
 
@@ -213,13 +218,13 @@ fn unquoted(raw: &str) -> &str {
 }
 
 /// A non-empty error.
-fn error(object: &Fields) -> Option<String> {
+fn error(object: &JsonFields) -> Option<String> {
     ERRORS.iter().find_map(|field| {
         let raw = object.raw(field)?;
         match raw.as_bytes().first()? {
             b'"' => json::string(raw).filter(|text| !text.trim().is_empty()),
             b'{' => {
-                let error = Fields::read(raw.as_bytes()).ok().filter(|error| !error.is_empty())?;
+                let error = JsonFields::read(raw.as_bytes()).ok().filter(|error| !error.is_empty())?;
                 error.word("message").or_else(|| Some(raw.to_owned()))
             }
             b't' => Some(String::from("error")),
@@ -256,9 +261,12 @@ mod tests {
 
     #[track_caller]
     fn check(tool: &str, payload: &str, response: &str, expected: Option<&str>) {
-        let payload = Fields::read(payload.as_bytes()).unwrap();
-        let found =
-            RULES.error_text(Source::of(tool), &payload, Some(response).filter(|text| !text.is_empty()));
+        let payload = JsonFields::read(payload.as_bytes()).unwrap();
+        let found = RULES.error_text(
+            ResultSource::of(tool),
+            &payload,
+            Some(response).filter(|text| !text.is_empty()),
+        );
         assert_eq!(found.as_deref(), expected, "{response}");
     }
 

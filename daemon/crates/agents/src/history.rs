@@ -40,8 +40,8 @@ const IMPORT_BOOT: [u8; 16] = *b"recall import   ";
 
 /// Where an agent keeps its sessions, and how to read them.
 #[derive(Clone, Copy, Debug)]
-pub struct History {
-    pub place: Place,
+pub struct RecordedHistory {
+    pub place: HistoryFolder,
     /// Further folders.
     pub also: &'static [&'static str],
     /// Whether a file in those folders contains sessions.
@@ -74,7 +74,7 @@ pub(crate) type ReadTail = fn(&mut dyn BufRead, &str) -> io::Result<RecordedSess
 
 /// The folder that contains the files.
 #[derive(Clone, Copy, Debug)]
-pub enum Place {
+pub enum HistoryFolder {
     /// In each of the agent's own folders.
     Agent(&'static str),
     /// In the folder of the user's data, by default `~/.local/share`.
@@ -391,8 +391,8 @@ fn skip_line(reader: &mut impl BufRead) -> io::Result<()> {
 }
 
 /// The folders that may contain the record that an event names.
-pub(super) fn tail_folders(spec: &AgentSpec, place: &Place, request: &ReplyRequest) -> Vec<PathBuf> {
-    let Place::Agent(folder) = place else { return Vec::new() };
+pub(super) fn tail_folders(spec: &AgentSpec, place: &HistoryFolder, request: &ReplyRequest) -> Vec<PathBuf> {
+    let HistoryFolder::Agent(folder) = place else { return Vec::new() };
     let own = spec.host.folders(&request.home, request.config_dir.as_deref());
     own.into_iter().map(|own| own.join(folder)).collect()
 }

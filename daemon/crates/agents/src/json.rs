@@ -9,9 +9,9 @@ use serde_json::value::RawValue;
 use super::Unreadable;
 
 /// The fields of a JSON object as raw JSON.
-pub struct Fields(BTreeMap<String, Box<RawValue>>);
+pub struct JsonFields(BTreeMap<String, Box<RawValue>>);
 
-impl Fields {
+impl JsonFields {
     /// # Errors
     /// The bytes are not UTF-8 or not one JSON object.
     pub fn read(bytes: &[u8]) -> Result<Self, Unreadable> {
@@ -66,9 +66,9 @@ pub(crate) fn without_inner(raw: &str, object: &str, fields: &[&str]) -> Option<
 }
 
 /// The objects of a JSON array. Other elements are skipped; a value that is not an array has none.
-pub fn objects(raw: &str) -> Vec<Fields> {
+pub fn objects(raw: &str) -> Vec<JsonFields> {
     let values: Vec<Box<RawValue>> = serde_json::from_str(raw).unwrap_or_default();
-    values.iter().filter_map(|value| Fields::read(value.get().as_bytes()).ok()).collect()
+    values.iter().filter_map(|value| JsonFields::read(value.get().as_bytes()).ok()).collect()
 }
 
 /// Decodes a JSON string. `None` if the value is not a string.
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn the_last_of_equal_keys_wins_and_null_is_absent() {
-        let fields = Fields::read(br#"{"a": 1, "a": "two", "b": null, "n": 2.0}"#).unwrap();
+        let fields = JsonFields::read(br#"{"a": 1, "a": "two", "b": null, "n": 2.0}"#).unwrap();
         assert_eq!(fields.text("a").as_deref(), Some("two"));
         assert_eq!(fields.raw("b"), None);
         assert_eq!(fields.number("n"), Some(2));
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn what_is_no_object_is_an_error() {
         for bad in [&b"[]"[..], b"", b"{", b"{\"a\":", b"\xff", b"nonsense", b"{} {}"] {
-            assert!(Fields::read(bad).is_err(), "{bad:?}");
+            assert!(JsonFields::read(bad).is_err(), "{bad:?}");
         }
     }
 }

@@ -57,9 +57,9 @@ use recall_protocol::wire::Deliver;
 // Many agents copied this one's format.
 use self::claude_code as copied_format;
 use self::format::Format;
-use self::history::History;
+use self::history::RecordedHistory;
 use self::memories::Memories;
-use self::named_file::Refused;
+use self::named_file::RefusedFile;
 use self::settings::{AgentVersion, Install};
 use recall_domain::conventions::Conventions;
 use recall_domain::event::{EventName, HookEvent, HookEventKind, PromptText};
@@ -117,9 +117,9 @@ pub struct AgentSpec {
     /// Whether the error text of a failed call says that the user rejected it.
     pub rejected: fn(error: &str) -> Option<Rejected>,
     /// Reads a turn's answer from the transcript. Blocks.
-    pub reply: fn(&ReplyRequest) -> Result<Option<RecordedReply>, Refused>,
+    pub reply: fn(&ReplyRequest) -> Result<Option<RecordedReply>, RefusedFile>,
     /// Reads a plan's file if a call named only its path. Blocks.
-    pub plan_file: fn(&PlanRequest) -> Result<Option<String>, Refused>,
+    pub plan_file: fn(&PlanRequest) -> Result<Option<String>, RefusedFile>,
     /// The texts that open and close a block that the program adds to an answer for the model.
     pub injected_block: Option<(&'static str, &'static str)>,
     pub conventions: Conventions,
@@ -130,7 +130,7 @@ pub struct AgentSpec {
     pub guards: GuardAnswers,
     pub install: Install,
     /// The location of its earlier sessions. `None` if they cannot be imported.
-    pub history: Option<History>,
+    pub history: Option<RecordedHistory>,
     /// The location of its own memory. `None` if that cannot be imported.
     pub memories: Option<Memories>,
     /// Its program as a writer of notes. `None` if it is not used for that.

@@ -67,7 +67,7 @@ pub struct KeptNote {
 
 /// What an agent's own memory says about a project.
 #[derive(Clone, Debug, Default)]
-pub struct Kept {
+pub struct KeptMemories {
     pub notes: Vec<KeptNote>,
     pub files: usize,
     /// Files that could not be read, and why.
@@ -75,8 +75,8 @@ pub struct Kept {
 }
 
 /// Reads what an agent keeps about the project in this folder. `moved` is where the user moved the agent's folder. Blocks.
-pub fn kept(spec: &AgentSpec, project: &Path, home: &Path, moved: Option<&str>) -> Kept {
-    let mut kept = Kept::default();
+pub fn kept(spec: &AgentSpec, project: &Path, home: &Path, moved: Option<&str>) -> KeptMemories {
+    let mut kept = KeptMemories::default();
     let Some(memories) = spec.memories else { return kept };
     let mut files: Vec<PathBuf> =
         memories.of_project.iter().flat_map(|pattern| matching(&project.join(pattern))).collect();
@@ -111,7 +111,7 @@ pub fn kept(spec: &AgentSpec, project: &Path, home: &Path, moved: Option<&str>) 
     kept
 }
 
-impl Kept {
+impl KeptMemories {
     fn read(&mut self, file: &Path, cut: impl FnOnce(&str) -> Vec<(String, String)>) {
         let text = match trusted_file::read_text(file, Links::OfOurs, LARGEST) {
             Ok(text) => text,

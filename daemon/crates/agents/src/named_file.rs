@@ -18,7 +18,7 @@ use recall_system::trusted_file::{FILE, FOLDER, step};
 
 /// Why a file is not read.
 #[derive(Debug, thiserror::Error)]
-pub enum Refused {
+pub enum RefusedFile {
     #[error("it is outside the agent's folders")]
     Elsewhere,
     #[error("its name does not end in .{0}")]
@@ -35,22 +35,22 @@ pub enum Refused {
 ///
 /// # Errors
 /// The path or the file breaks one of the module's rules.
-pub fn open(folders: &[PathBuf], path: &Path, extension: &'static str) -> Result<File, Refused> {
+pub fn open(folders: &[PathBuf], path: &Path, extension: &'static str) -> Result<File, RefusedFile> {
     if path.extension() != Some(OsStr::new(extension)) {
-        return Err(Refused::Extension(extension));
+        return Err(RefusedFile::Extension(extension));
     }
     let (folder, rest) = folders
         .iter()
         .find_map(|folder| Some((folder, path.strip_prefix(folder).ok()?)))
-        .ok_or(Refused::Elsewhere)?;
+        .ok_or(RefusedFile::Elsewhere)?;
     let mut names = Vec::new();
     for component in rest.components() {
         match component {
             Component::Normal(name) => names.push(name),
-            _ => return Err(Refused::Elsewhere),
+            _ => return Err(RefusedFile::Elsewhere),
         }
     }
-    let last = names.pop().ok_or(Refused::Elsewhere)?;
+    let last = names.pop().ok_or(RefusedFile::Elsewhere)?;
     let mut at = rustix::fs::open(folder, FOLDER, Mode::empty()).map_err(io::Error::from)?;
     for name in names {
         at = step(&at, name, FOLDER)?;
@@ -58,10 +58,10 @@ pub fn open(folders: &[PathBuf], path: &Path, extension: &'static str) -> Result
     let file = File::from(step(&at, last, FILE)?);
     let found = file.metadata()?;
     if !found.is_file() {
-        return Err(Refused::NotAFile);
+        return Err(RefusedFile::NotAFile);
     }
     if found.uid() != rustix::process::geteuid().as_raw() {
-        return Err(Refused::Foreign(found.uid()));
+        return Err(RefusedFile::Foreign(found.uid()));
     }
     Ok(file)
 }
@@ -100,7 +100,7 @@ mod tests {
             self.folder.path().join(name)
         }
 
-        fn open(&self, path: &Path) -> Result<File, Refused> {
+        fn open(&self, path: &Path) -> Result<File, RefusedFile> {
             open(&[self.path("agent/projects")], path, "jsonl")
         }
 

@@ -8,9 +8,9 @@ use serde_json::{Map, Value};
 #[derive(Clone, Copy, Debug)]
 pub struct Install {
     /// The parts that make the agent run the hook client.
-    pub hooks: &'static [Part],
+    pub hooks: &'static [InstalledPart],
     /// The parts that let its model query the memory: an MCP server's entry, a skill.
-    pub server: &'static [Part],
+    pub server: &'static [InstalledPart],
     /// A step that the user must do once, beyond starting a new session.
     pub then: Option<&'static str>,
 }
@@ -21,33 +21,33 @@ impl Install {
 
 /// One file, and recall's part of it.
 #[derive(Clone, Copy, Debug)]
-pub struct Part {
-    pub place: Place,
-    pub content: Content,
+pub struct InstalledPart {
+    pub place: FilePlace,
+    pub content: PartContent,
 }
 
-impl Part {
-    pub const fn hooks(place: Place, hooks: JsonHooks) -> Self {
-        Self { place, content: Content::JsonHooks(hooks) }
+impl InstalledPart {
+    pub const fn hooks(place: FilePlace, hooks: JsonHooks) -> Self {
+        Self { place, content: PartContent::JsonHooks(hooks) }
     }
 
     /// The most common form of the MCP server's entry.
-    pub const fn server(place: Place, syntax: Syntax) -> Self {
-        Self::values(place, JsonValues::new(syntax, &[(&["mcpServers", "recall"], Setting::SERVER)]))
+    pub const fn server(place: FilePlace, syntax: Syntax) -> Self {
+        Self::values(place, JsonValues::new(syntax, &[(&["mcpServers", "recall"], SettingValue::SERVER)]))
     }
 
-    pub const fn values(place: Place, values: JsonValues) -> Self {
-        Self { place, content: Content::JsonValues(values) }
+    pub const fn values(place: FilePlace, values: JsonValues) -> Self {
+        Self { place, content: PartContent::JsonValues(values) }
     }
 
-    pub const fn own_file(place: Place, file: OwnFile) -> Self {
-        Self { place, content: Content::OwnFile(file) }
+    pub const fn own_file(place: FilePlace, file: OwnFile) -> Self {
+        Self { place, content: PartContent::OwnFile(file) }
     }
 }
 
 /// A value in an agent's settings.
 #[derive(Clone, Copy, Debug)]
-pub enum Setting {
+pub enum SettingValue {
     Text(&'static str),
     Texts(&'static [&'static str]),
     Number(u32),
@@ -73,9 +73,9 @@ pub enum Setting {
 }
 
 /// A key and its value.
-pub type Field = (&'static str, Setting);
+pub type Field = (&'static str, SettingValue);
 
-impl Setting {
+impl SettingValue {
     /// The most common form of the MCP server's entry.
     pub(crate) const SERVER: Self = Self::Fields(Self::SERVER_FIELDS);
     /// The same, with the field that names its kind.
@@ -126,7 +126,7 @@ pub struct Filling<'a> {
 
 /// A setting that turns recall's part off.
 #[derive(Clone, Copy, Debug)]
-pub struct Switch {
+pub struct OffSwitch {
     /// Its location, as a JSON pointer.
     pub at: &'static str,
     pub off: Off,
@@ -141,7 +141,7 @@ pub enum Off {
     Listed,
 }
 
-impl Switch {
+impl OffSwitch {
     /// Returns its title if these settings turn recall off.
     pub fn is_off(&self, settings: &Value) -> Option<&'static str> {
         let value = settings.pointer(self.at)?;
@@ -155,7 +155,7 @@ impl Switch {
 
 /// The location of a file.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct FilePlace {
     pub base: Base,
     /// The user's file; empty if only projects have one. `*.json` means each such file in an existing folder.
     pub user: &'static str,
@@ -175,7 +175,7 @@ pub enum Base {
     HomeUnlessMoved,
 }
 
-impl Place {
+impl FilePlace {
     /// A file in the agent's folder.
     pub const fn own(user: &'static str, project: &'static [&'static str]) -> Self {
         Self { base: Base::Folder, user, project }
@@ -189,7 +189,7 @@ impl Place {
 
 /// Recall's part of a file, with a variant for each kind of settings that an agent uses.
 #[derive(Clone, Copy, Debug)]
-pub enum Content {
+pub enum PartContent {
     /// Entries in an object of a JSON file, beside the user's other settings.
     JsonHooks(JsonHooks),
     /// Values in a JSON file, each with its path of keys.
@@ -227,7 +227,7 @@ pub struct JsonHooks {
     /// The entry for versions before this one.
     pub older_entry: Option<(AgentVersion, &'static [Field])>,
     /// The settings that turn all hooks off.
-    pub switched_off: &'static [Switch],
+    pub switched_off: &'static [OffSwitch],
     /// The key of an object with plugins; one may also contain recall's hooks.
     pub plugins: Option<&'static str>,
 }
@@ -246,9 +246,9 @@ impl JsonHooks {
         or_toml: None,
         owner: None,
         entry: &[
-            ("type", Setting::Text("command")),
-            ("command", Setting::ShimLine),
-            ("timeout", Setting::Number(10)),
+            ("type", SettingValue::Text("command")),
+            ("command", SettingValue::ShimLine),
+            ("timeout", SettingValue::Number(10)),
         ],
         older_entry: None,
         switched_off: &[],
@@ -283,9 +283,9 @@ impl JsonHooks {
 /// Hooks as `[[hooks.<Event>]]`.
 #[derive(Clone, Copy, Debug)]
 pub struct TomlHooks {
-    pub place: Place,
+    pub place: FilePlace,
     /// The setting there that turns all hooks off.
-    pub switched_off: Switch,
+    pub switched_off: OffSwitch,
 }
 
 /// Syntax that the agent's parser accepts beyond JSON.
@@ -310,9 +310,9 @@ pub enum Groups {
 pub struct JsonValues {
     pub syntax: Syntax,
     /// The values with their paths of keys. A value that is an object is merged, so the user's keys stay.
-    pub values: &'static [(KeyPath, Setting)],
+    pub values: &'static [(KeyPath, SettingValue)],
     /// A setting that would make the agent ignore the values.
-    pub refused: Option<Switch>,
+    pub refused: Option<OffSwitch>,
     /// A list that must contain recall's name if it exists.
     pub allowed: Option<KeyPath>,
 }
@@ -324,7 +324,7 @@ pub type KeyPath = &'static [&'static str];
 pub type PlacedValue = (KeyPath, Value);
 
 impl JsonValues {
-    pub const fn new(syntax: Syntax, values: &'static [(KeyPath, Setting)]) -> Self {
+    pub const fn new(syntax: Syntax, values: &'static [(KeyPath, SettingValue)]) -> Self {
         Self { syntax, values, refused: None, allowed: None }
     }
 
@@ -341,7 +341,8 @@ pub struct TomlTable {
 
 impl TomlTable {
     /// The most common form of the MCP server's entry.
-    pub(crate) const SERVER: Self = Self { path: &["mcp_servers", "recall"], values: Setting::SERVER_FIELDS };
+    pub(crate) const SERVER: Self =
+        Self { path: &["mcp_servers", "recall"], values: SettingValue::SERVER_FIELDS };
 }
 
 /// Hooks as `[[hooks]]`, each with the name of its event.

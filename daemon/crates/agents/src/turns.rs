@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use recall_protocol::privacy::strip_text;
 
 use super::history::{ReadTail, RecordedSession, tail_folders};
-use super::named_file::{self, Refused};
+use super::named_file::{self, RefusedFile};
 use super::{AgentSpec, RecordedReply, ReplyRequest};
 use recall_domain::event::{HookEventKind, PromptText};
 use recall_domain::redaction::MARK;
@@ -102,7 +102,7 @@ impl RecordedSession {
 ///
 /// # Errors
 /// The file is not trusted.
-pub fn recorded_turns(spec: &AgentSpec, request: &ReplyRequest) -> Result<Vec<RecordedTurn>, Refused> {
+pub fn recorded_turns(spec: &AgentSpec, request: &ReplyRequest) -> Result<Vec<RecordedTurn>, RefusedFile> {
     let Some(read) = spec.history.and_then(|history| history.tail) else { return Ok(Vec::new()) };
     Ok(read_end(spec, request, read)?.map(|session| session.turns(spec)).unwrap_or_default())
 }
@@ -111,7 +111,10 @@ pub fn recorded_turns(spec: &AgentSpec, request: &ReplyRequest) -> Result<Vec<Re
 ///
 /// # Errors
 /// The file is not trusted.
-pub fn recorded_end(spec: &AgentSpec, request: &ReplyRequest) -> Result<Option<RecordedSession>, Refused> {
+pub fn recorded_end(
+    spec: &AgentSpec,
+    request: &ReplyRequest,
+) -> Result<Option<RecordedSession>, RefusedFile> {
     let read = spec.history.and_then(|history| history.prompts.or(history.tail));
     read.map_or(Ok(None), |read| read_end(spec, request, read))
 }
@@ -120,7 +123,7 @@ fn read_end(
     spec: &AgentSpec,
     request: &ReplyRequest,
     read: ReadTail,
-) -> Result<Option<RecordedSession>, Refused> {
+) -> Result<Option<RecordedSession>, RefusedFile> {
     let Some(history) = spec.history else { return Ok(None) };
     let folders = tail_folders(spec, &history.place, request);
     let named = Path::new(&request.transcript);

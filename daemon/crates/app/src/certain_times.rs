@@ -65,7 +65,7 @@ pub struct NotedHook<'a> {
 
 /// Which spans to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extent {
+pub enum SpanExtent {
     /// Only those within turns, because hooks may still be in transit.
     Turns,
     All,
@@ -106,7 +106,7 @@ impl CertainTimes {
     }
 
     /// Returns the certain spans. `None` if nothing is certain or no record is known.
-    pub fn of(&self, key: &SessionKey, extent: Extent) -> Option<Certain> {
+    pub fn of(&self, key: &SessionKey, extent: SpanExtent) -> Option<Certain> {
         let courses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         courses.get(key)?.certain(extent)
     }
@@ -159,8 +159,8 @@ impl Course {
         }
     }
 
-    fn certain(&self, extent: Extent) -> Option<Certain> {
-        let takes_all = extent == Extent::All && !self.has_reported_prompts;
+    fn certain(&self, extent: SpanExtent) -> Option<Certain> {
+        let takes_all = extent == SpanExtent::All && !self.has_reported_prompts;
         let between = if takes_all { self.between.clone() } else { Vec::new() };
         let in_turns = self.in_turns.clone();
         let (context, transcript) = (self.context.clone(), self.transcript.clone()?);
@@ -255,7 +255,7 @@ mod tests {
     /// The begin and end of spans, in milliseconds.
     type Pairs = Vec<(i64, i64)>;
 
-    fn spans(times: &CertainTimes, extent: Extent) -> (Pairs, Pairs) {
+    fn spans(times: &CertainTimes, extent: SpanExtent) -> (Pairs, Pairs) {
         let pairs = |spans: Vec<Span>| spans.iter().map(|span| (span.since_ms, span.until_ms)).collect();
         times
             .of(&key(), extent)
@@ -278,17 +278,17 @@ mod tests {
             ("SessionEnd", 130),
             ("PostToolUse", 150),
         ]);
-        assert_eq!(spans(&times, Extent::All), (vec![(20, 40)], vec![]));
+        assert_eq!(spans(&times, SpanExtent::All), (vec![(20, 40)], vec![]));
     }
 
     #[test]
     fn a_session_whose_prompts_no_hook_reports_is_certain_between_its_hooks() {
         let events = [("SessionStart", 10), ("PostToolUse", 30), ("Stop", 40), ("PostToolUse", 70)];
         let times = played(&events);
-        assert_eq!(spans(&times, Extent::All), (vec![], vec![(10, 30), (30, 40), (40, 70)]));
-        assert_eq!(spans(&times, Extent::Turns), (vec![], vec![]));
+        assert_eq!(spans(&times, SpanExtent::All), (vec![], vec![(10, 30), (30, 40), (40, 70)]));
+        assert_eq!(spans(&times, SpanExtent::Turns), (vec![], vec![]));
         times.note(&key(), &told(&event("UserPromptSubmit"), at(80), 0), &ShimContext::default());
-        assert_eq!(spans(&times, Extent::All), (vec![], vec![]));
+        assert_eq!(spans(&times, SpanExtent::All), (vec![], vec![]));
     }
 
     #[test]
@@ -300,7 +300,7 @@ mod tests {
             times.note(&key(), &hook, &ShimContext::default());
         };
         note(at(70_000));
-        assert_eq!(spans(&times, Extent::All), (vec![], vec![(10_000, 70_000)]));
+        assert_eq!(spans(&times, SpanExtent::All), (vec![], vec![(10_000, 70_000)]));
     }
 
     #[test]
@@ -314,7 +314,7 @@ mod tests {
         ] {
             let times = played(&[("UserPromptSubmit", 10)]);
             times.note(&key(), &told(&event("Stop"), next, rules), &context);
-            assert_eq!(spans(&times, Extent::All), (vec![], vec![]), "{next:?}");
+            assert_eq!(spans(&times, SpanExtent::All), (vec![], vec![]), "{next:?}");
         }
     }
 

@@ -10,7 +10,7 @@ use super::documents;
 use super::told_by_hand::touch;
 use recall_agents::{AgentSpec, Cap};
 use recall_domain::command_form::CommandForm;
-use recall_domain::context::{Limits, Material, Moment, Note, assemble};
+use recall_domain::context::{BlockLimits, InjectionMoment, Material, Note, assemble};
 use recall_domain::document::{DocumentKey, DocumentKind, Status};
 use recall_domain::file_memory::{FileNote, InjectedSet};
 use recall_domain::ids::{ObservationId, SessionId};
@@ -20,7 +20,7 @@ use recall_domain::material::Action;
 use recall_domain::observation::{Maker, ObservationType};
 use recall_domain::passage::PassageMatches;
 use recall_domain::review::Tellable;
-use recall_domain::session::Ask;
+use recall_domain::session::ContextAsk;
 use recall_domain::used::{Disfavour, Occasion};
 use recall_repository::refs::WorkLocation;
 use recall_search::index::Index;
@@ -67,8 +67,8 @@ pub enum Subject {
 
 impl Subject {
     /// Returns the subject. `None` if the call is not a shell command, or nothing can be known about it.
-    pub fn of(spec: &AgentSpec, ask: &Ask) -> Option<Self> {
-        let Ask::Call { tool, input, failure } = ask else { return None };
+    pub fn of(spec: &AgentSpec, ask: &ContextAsk) -> Option<Self> {
+        let ContextAsk::Call { tool, input, failure } = ask else { return None };
         let Action::Command { command, .. } = spec.action(tool, input, None) else { return None };
         match failure {
             Some(output) => known_error::error_line(output).map(Self::Error),
@@ -79,10 +79,10 @@ impl Subject {
         }
     }
 
-    fn moment(&self) -> Moment {
+    fn moment(&self) -> InjectionMoment {
         match self {
-            Self::Command(_) => Moment::Command,
-            Self::Error(_) => Moment::Failure,
+            Self::Command(_) => InjectionMoment::Command,
+            Self::Error(_) => InjectionMoment::Failure,
         }
     }
 
@@ -169,7 +169,7 @@ impl ContextLookup {
         mut context_request: CommandContextRequest,
         injected: &InjectedSet,
     ) -> ContextReply {
-        let budget = Moment::Command.budget(&self.settings.context().budgets);
+        let budget = InjectionMoment::Command.budget(&self.settings.context().budgets);
         let Some(subject) = context_request.subject.clone().new_to(injected).filter(|_| budget > 0) else {
             return ContextReply::default();
         };
@@ -203,7 +203,7 @@ impl ContextLookup {
             return Ok(ContextReply::default());
         };
         let key = subject.clone().with_named_first(&format!("{} {}", first.title, first.narrative)).key();
-        let limits = Limits {
+        let limits = BlockLimits {
             tokens: moment.budget(&self.settings.context().budgets),
             utf16_units: context_request.cap.utf16_units,
         };

@@ -16,17 +16,19 @@ use super::welcome::Welcome;
 use recall_agents::{Agents, Cap};
 use recall_compression::alone;
 use recall_config::{Ambient, Code, Notice};
-use recall_domain::context::{BLANK, Block, Limits, Material, Moment, Note, Place, SummaryNote, assemble};
+use recall_domain::context::{
+    BLANK, Block, BlockLimits, Declaration, InjectionMoment, Material, Note, SummaryNote, assemble,
+};
 use recall_domain::document::DocumentKind;
 use recall_domain::event::{Audience, StartSource};
 use recall_domain::file_memory::{InjectedSet, LEAST_IMPORTANCE};
 use recall_domain::ids::{AgentName, ObservationId, ProjectRow, SessionId, Timestamp};
 use recall_domain::injection::prompt::Author;
-use recall_domain::injection::{Decision, asked};
+use recall_domain::injection::{PromptDecision, asked};
 use recall_domain::observation::{Maker, ObservationType, SHARED, Voice};
 use recall_domain::plain::{plain, visible};
 use recall_domain::review::Tellable;
-use recall_domain::session::Ask;
+use recall_domain::session::ContextAsk;
 use recall_domain::text::shortened_line;
 use recall_domain::tokens::Measure;
 use recall_domain::used::Occasion;
@@ -115,19 +117,19 @@ pub struct ContextRequest {
 pub struct ContextReply {
     pub block: Block,
     /// `None` if no context was requested.
-    pub moment: Option<Moment>,
+    pub moment: Option<InjectionMoment>,
     /// One line for the user.
     pub notice: Option<String>,
     /// The file that the context is about, relative to the project's folder.
     pub file: Option<String>,
     /// The decision whether to inject at a prompt or a task, with its reasons.
-    pub decision: Option<Decision>,
+    pub decision: Option<PromptDecision>,
 }
 
 impl ContextLookup {
     /// Returns the context for an agent. Empty after an error or a timeout, because no context is better than late or
     /// wrong context.
-    pub async fn answer(&self, ask: Ask, context_request: ContextRequest) -> ContextReply {
+    pub async fn answer(&self, ask: ContextAsk, context_request: ContextRequest) -> ContextReply {
         let this = self.clone();
         self.in_time(move || this.look_up(&ask, &context_request)).await
     }
@@ -156,13 +158,19 @@ impl ContextLookup {
     }
 
     /// Looks up the context. Blocks, so it must run on a thread that may.
-    pub fn look_up(&self, ask: &Ask, context_request: &ContextRequest) -> Result<ContextReply, StoreError> {
+    pub fn look_up(
+        &self,
+        ask: &ContextAsk,
+        context_request: &ContextRequest,
+    ) -> Result<ContextReply, StoreError> {
         faults::reach(Point::Recall);
         match ask {
-            Ask::First(prompt) => self.look_up_first(prompt.as_ref(), context_request),
-            Ask::Start(..) | Ask::Prompt(_) | Ask::File(_) | Ask::Call { .. } | Ask::Task(_) => {
-                self.look_up_to(Depth::Whole, ask, context_request)
-            }
+            ContextAsk::First(prompt) => self.look_up_first(prompt.as_ref(), context_request),
+            ContextAsk::Start(..)
+            | ContextAsk::Prompt(_)
+            | ContextAsk::File(_)
+            | ContextAsk::Call { .. }
+            | ContextAsk::Task(_) => self.look_up_to(Depth::Whole, ask, context_request),
         }
     }
 
@@ -178,7 +186,7 @@ impl ContextLookup {
         let whole = context_request.cap.utf16_units;
         let cap = Cap { utf16_units: whole - whole / FIRST_PROMPT };
         let request = ContextRequest { cap, ..context_request.clone() };
-        let start = Ask::Start(StartSource::Startup, Audience::Nobody);
+        let start = ContextAsk::Start(StartSource::Startup, Audience::Nobody);
         let start = this.look_up_to(Depth::Whole, &start, &request)?.block;
         let answer = match prompt {
             None => ContextReply::default(),
@@ -189,17 +197,17 @@ impl ContextLookup {
                 let taken = Measure::of(&start.text).and(Measure::of(BLANK)).utf16_units();
                 let cap = Cap { utf16_units: whole.saturating_sub(taken) };
                 let request = ContextRequest { cap, injected, ..context_request.clone() };
-                this.look_up_to(Depth::Whole, &Ask::Prompt(prompt.clone()), &request)?
+                this.look_up_to(Depth::Whole, &ContextAsk::Prompt(prompt.clone()), &request)?
             }
         };
         let block = start.followed_by(answer.block);
-        Ok(ContextReply { block, moment: Some(Moment::Prompt), ..answer })
+        Ok(ContextReply { block, moment: Some(InjectionMoment::Prompt), ..answer })
     }
 
     /// Returns the context of a start without waiting. Blocks only for a few reads of the store.
     pub fn look_up_titles(
         &self,
-        ask: &Ask,
+        ask: &ContextAsk,
         context_request: &ContextRequest,
     ) -> Result<ContextReply, StoreError> {
         self.look_up_to(Depth::Titles, ask, context_request)
@@ -208,17 +216,19 @@ impl ContextLookup {
     fn look_up_to(
         &self,
         depth: Depth,
-        ask: &Ask,
+        ask: &ContextAsk,
         context_request: &ContextRequest,
     ) -> Result<ContextReply, StoreError> {
         let moment = match ask {
-            Ask::Start(StartSource::Startup | StartSource::Clear, _) => Moment::Start,
-            Ask::Start(StartSource::Resume | StartSource::Fork, _) => Moment::Resume,
-            Ask::Start(StartSource::Compact, _) => Moment::Compact,
-            Ask::Prompt(_) => Moment::Prompt,
-            Ask::Task(_) => Moment::Subagent,
+            ContextAsk::Start(StartSource::Startup | StartSource::Clear, _) => InjectionMoment::Start,
+            ContextAsk::Start(StartSource::Resume | StartSource::Fork, _) => InjectionMoment::Resume,
+            ContextAsk::Start(StartSource::Compact, _) => InjectionMoment::Compact,
+            ContextAsk::Prompt(_) => InjectionMoment::Prompt,
+            ContextAsk::Task(_) => InjectionMoment::Subagent,
             // `about_file`, `about_command` and `look_up_first` answer these.
-            Ask::File(_) | Ask::Call { .. } | Ask::First(_) => return Ok(ContextReply::default()),
+            ContextAsk::File(_) | ContextAsk::Call { .. } | ContextAsk::First(_) => {
+                return Ok(ContextReply::default());
+            }
         };
         let budget = moment.budget(&self.settings.context().budgets);
         if budget == 0 {
@@ -227,7 +237,7 @@ impl ContextLookup {
         let now = clock::now();
         let beside = self.beside((ask, moment, depth), budget, context_request, now);
         let handed = match (moment, depth) {
-            (Moment::Start, Depth::Whole) => self.handed_over(context_request, now)?,
+            (InjectionMoment::Start, Depth::Whole) => self.handed_over(context_request, now)?,
             _ => Block::default(),
         };
         let measure = |text: &str| match text.is_empty() {
@@ -235,18 +245,22 @@ impl ContextLookup {
             false => Measure::of(text).and(Measure::of(BLANK)),
         };
         let (measure, apart) = (measure(&beside), measure(&handed.text));
-        let limits = Limits {
+        let limits = BlockLimits {
             tokens: budget.saturating_sub(measure.spent()),
             utf16_units: (context_request.cap.utf16_units)
                 .saturating_sub(measure.utf16_units() + apart.utf16_units()),
         };
         let (material, decision) = self.readers.read(|db| match ask {
-            Ask::Start(..) => {
+            ContextAsk::Start(..) => {
                 let state = self.besides_handed_over(db, moment, depth, context_request, &handed)?;
                 Ok((state, None))
             }
-            Ask::Prompt(text) | Ask::Task(text) => self.what_bears_on(db, ask, text, context_request),
-            Ask::File(_) | Ask::Call { .. } | Ask::First(_) => Ok((Material::default(), None)),
+            ContextAsk::Prompt(text) | ContextAsk::Task(text) => {
+                self.what_bears_on(db, ask, text, context_request)
+            }
+            ContextAsk::File(_) | ContextAsk::Call { .. } | ContextAsk::First(_) => {
+                Ok((Material::default(), None))
+            }
         })?;
         let mut block = assemble(moment, &material, limits, now);
         if planted(Fault::NoEscaping) {
@@ -257,7 +271,8 @@ impl ContextLookup {
             block = block.followed_by(beside);
         }
         let block = handed.followed_by(block);
-        let is_read = matches!(ask, Ask::Start(_, Audience::Person)) && moment == Moment::Start;
+        let is_read =
+            matches!(ask, ContextAsk::Start(_, Audience::Person)) && moment == InjectionMoment::Start;
         let notice = match is_read && self.settings.context().notice == Notice::Shown {
             true => self.notices(&block, context_request, now)?,
             false => None,
@@ -269,7 +284,7 @@ impl ContextLookup {
     fn besides_handed_over(
         &self,
         db: Reader<'_>,
-        moment: Moment,
+        moment: InjectionMoment,
         depth: Depth,
         context_request: &ContextRequest,
         handed: &Block,
@@ -300,14 +315,14 @@ impl ContextLookup {
     fn what_bears_on(
         &self,
         db: Reader<'_>,
-        ask: &Ask,
+        ask: &ContextAsk,
         text: &str,
         context_request: &ContextRequest,
-    ) -> Result<(Material, Option<Decision>), StoreError> {
+    ) -> Result<(Material, Option<PromptDecision>), StoreError> {
         let (author, turns) = match (ask, &context_request.session) {
-            (Ask::Prompt(_), Some(session)) => (Author::Person, db.turns_before(session, text)?),
+            (ContextAsk::Prompt(_), Some(session)) => (Author::Person, db.turns_before(session, text)?),
             // A subagent begins its own conversation.
-            (Ask::Task(_), _) => (Author::Agent, Turns::default()),
+            (ContextAsk::Task(_), _) => (Author::Agent, Turns::default()),
             _ => (Author::Person, Turns::default()),
         };
         let (mut material, decision) = match self.settings.context().tellable {
@@ -327,7 +342,7 @@ impl ContextLookup {
     }
 
     /// Returns the declarations that a prompt or a task is about, if the user enabled this.
-    fn code(&self, db: Reader<'_>, text: &str, context_request: &ContextRequest) -> Vec<Place> {
+    fn code(&self, db: Reader<'_>, text: &str, context_request: &ContextRequest) -> Vec<Declaration> {
         if self.settings.context().code == Code::Off {
             self.outlines.clear();
             return Vec::new();
@@ -366,20 +381,20 @@ impl ContextLookup {
     /// Returns the user's hints for a prompt, or the ambient line of a start. They may use up the budget.
     fn beside(
         &self,
-        (ask, moment, depth): (&Ask, Moment, Depth),
+        (ask, moment, depth): (&ContextAsk, InjectionMoment, Depth),
         budget: u32,
         context_request: &ContextRequest,
         now: Timestamp,
     ) -> String {
         let text = match (ask, moment) {
-            (Ask::Prompt(prompt), _) => match self.settings.hints().for_prompt(prompt, budget) {
+            (ContextAsk::Prompt(prompt), _) => match self.settings.hints().for_prompt(prompt, budget) {
                 Some(given) => {
                     tracing::info!(hints = given.hints, "injected hints at a prompt");
                     given.text
                 }
                 None => return String::new(),
             },
-            (Ask::Start(..), _) if self.settings.context().ambient == Ambient::Told => {
+            (ContextAsk::Start(..), _) if self.settings.context().ambient == Ambient::Told => {
                 ambient_line(depth, context_request, now)
             }
             _ => return String::new(),
@@ -420,14 +435,16 @@ fn ambient_line(depth: Depth, context_request: &ContextRequest, now: Timestamp) 
 fn project_state(
     db: Reader<'_>,
     (agents, answer_within): (Agents, Duration),
-    (moment, depth, tellable): (Moment, Depth, Tellable),
+    (moment, depth, tellable): (InjectionMoment, Depth, Tellable),
     context_request: &ContextRequest,
     branch_context: &BranchContext,
 ) -> Result<Material, StoreError> {
     let project = context_request.project.row;
     let mut rows = db.candidates(project, CANDIDATES, tellable)?;
     let warnings = match (moment, depth) {
-        (Moment::Start, Depth::Whole) => warnings_of_branch(db, project, tellable, &rows, branch_context)?,
+        (InjectionMoment::Start, Depth::Whole) => {
+            warnings_of_branch(db, project, tellable, &rows, branch_context)?
+        }
         _ => BTreeMap::new(),
     };
     let missing: Vec<_> =
@@ -442,18 +459,22 @@ fn project_state(
     let own =
         |row: &ObservationRow| context_request.session.is_some() && row.session == context_request.session;
     let observations = rows.into_iter().filter(|row| match moment {
-        Moment::Resume => {
+        InjectionMoment::Resume => {
             !own(row)
                 && !context_request.injected.observations.contains(&row.id)
                 && row.created_at > context_request.last_event
         }
         // The conversation was emptied, including everything that was injected and found.
-        Moment::Start | Moment::Compact | Moment::Prompt | Moment::File | Moment::Subagent => true,
-        Moment::Command | Moment::Failure => true,
+        InjectionMoment::Start
+        | InjectionMoment::Compact
+        | InjectionMoment::Prompt
+        | InjectionMoment::File
+        | InjectionMoment::Subagent => true,
+        InjectionMoment::Command | InjectionMoment::Failure => true,
     });
     let (summary, stands) = match (moment, &context_request.session) {
-        (Moment::Resume, _) => (None, None),
-        (Moment::Compact, Some(session)) => own_state(db, session)?,
+        (InjectionMoment::Resume, _) => (None, None),
+        (InjectionMoment::Compact, Some(session)) => own_state(db, session)?,
         (_, session) => {
             let summary = db.latest_summary(project, session.as_ref())?;
             let last = summary.as_ref().and_then(|summary| summary.session_row);
@@ -463,7 +484,7 @@ fn project_state(
         }
     };
     let others = match moment {
-        Moment::Start => {
+        InjectionMoment::Start => {
             db.latest_summary_of_others(project, Timestamp(clock::now().0 - OTHERS_SESSION_MS))?
         }
         _ => None,
@@ -626,13 +647,13 @@ fn trouble_notice(trouble: &CompressionTrouble) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use recall_domain::context::{Extent, Item};
+    use recall_domain::context::{BlockItem, Extent};
 
     #[test]
     fn what_the_user_reads_cannot_steer_a_terminal() {
         let hostile = "sh\u{1b}[2Jo\u{202e}p\u{200b}\nrecall: all is well";
         let (title, reason) = (String::new(), String::new());
-        let item = Item { kind: "observation", id: 1, extent: Extent::Whole, title, reason };
+        let item = BlockItem { kind: "observation", id: 1, extent: Extent::Whole, title, reason };
         let notice = notice(&Block { items: vec![item], ..Block::default() }, hostile).unwrap();
         let trouble = CompressionTrouble { since: Timestamp(0), jobs: 1, error: hostile.to_owned() };
         for line in [notice, trouble_notice(&trouble)] {

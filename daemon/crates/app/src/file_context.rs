@@ -4,7 +4,7 @@
 use super::clock;
 use super::context_lookup::{ContextLookup, ContextReply, note};
 use recall_agents::Cap;
-use recall_domain::context::{Limits, Material, Moment, assemble};
+use recall_domain::context::{BlockLimits, InjectionMoment, Material, assemble};
 use recall_domain::file_memory::{FileNote, INJECTED_FOR_FILE, InjectedSet, LEAST_IMPORTANCE};
 use recall_domain::ids::{ProjectRow, SessionId};
 use recall_domain::used::{Disfavour, Occasion};
@@ -33,7 +33,7 @@ impl ContextLookup {
         context_request: FileContextRequest,
         injected: &InjectedSet,
     ) -> ContextReply {
-        if Moment::File.budget(&self.settings.context().budgets) == 0
+        if InjectionMoment::File.budget(&self.settings.context().budgets) == 0
             || injected.files.contains(&context_request.file)
         {
             return ContextReply::default();
@@ -69,14 +69,14 @@ impl ContextLookup {
             let observations = rows.into_iter().map(|row| note(row, &branch_context)).collect();
             Ok(Material { observations, file: context_request.file, ..Material::default() })
         })?;
-        let limits = Limits {
-            tokens: Moment::File.budget(&self.settings.context().budgets),
+        let limits = BlockLimits {
+            tokens: InjectionMoment::File.budget(&self.settings.context().budgets),
             utf16_units: context_request.cap.utf16_units,
         };
-        let block = assemble(Moment::File, &material, limits, clock::now());
+        let block = assemble(InjectionMoment::File, &material, limits, clock::now());
         Ok(ContextReply {
             block,
-            moment: Some(Moment::File),
+            moment: Some(InjectionMoment::File),
             file: Some(material.file),
             ..ContextReply::default()
         })

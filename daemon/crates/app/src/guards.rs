@@ -4,7 +4,7 @@ use super::changed_files;
 use recall_agents::format::tools::is_of_server;
 use recall_agents::{Advised, AgentSpec, Asking};
 use recall_domain::event::{HookEvent, HookEventKind, ToolCall, ToolResult, ToolStart};
-use recall_domain::guard::{Decision, GuardedCall, Guards, Rule, Verdict, Warning, fetches};
+use recall_domain::guard::{GuardDecision, GuardedCall, Guards, Rule, Violation, Warning, fetches};
 use recall_domain::material::Action;
 use serde_json::{Map, Value};
 
@@ -12,9 +12,9 @@ use serde_json::{Map, Value};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GuardFinding {
     /// A refusal, with the decision that the agent enforces.
-    Refusal(Verdict),
+    Refusal(Violation),
     /// The call proceeds, and the model or the user is notified.
-    Advice(Verdict),
+    Advice(Violation),
     Warning(Warning),
 }
 
@@ -30,7 +30,7 @@ impl GuardAnswer {
     /// Returns the rule that stops the call. `None` if the user is asked, or if the call may run.
     pub fn refused_by(&self) -> Option<Rule> {
         match &self.finding {
-            GuardFinding::Refusal(Verdict { rule, decision: Decision::Deny, .. }) => Some(*rule),
+            GuardFinding::Refusal(Violation { rule, decision: GuardDecision::Deny, .. }) => Some(*rule),
             GuardFinding::Refusal(_) | GuardFinding::Advice(_) | GuardFinding::Warning(_) => None,
         }
     }
@@ -89,9 +89,9 @@ pub fn judge(guards: &Guards, spec: &AgentSpec, event: &HookEvent, cwd: &str) ->
             let stdout = refuse(refusal, &verdict.reason());
             let decision = match spec.guards.asking {
                 Asking::Asks => verdict.decision,
-                Asking::Refuses => Decision::Deny,
+                Asking::Refuses => GuardDecision::Deny,
             };
-            Some(GuardAnswer { finding: GuardFinding::Refusal(Verdict { decision, ..verdict }), stdout })
+            Some(GuardAnswer { finding: GuardFinding::Refusal(Violation { decision, ..verdict }), stdout })
         }
         HookEventKind::Tool(call) if guards.warn_of_outside() => {
             let warn = spec.guards.warning?;
@@ -104,7 +104,7 @@ pub fn judge(guards: &Guards, spec: &AgentSpec, event: &HookEvent, cwd: &str) ->
 }
 
 /// Returns the notice. `None` if the agent passes on no text before a call.
-fn advice(spec: &AgentSpec, verdict: Verdict) -> Option<GuardAnswer> {
+fn advice(spec: &AgentSpec, verdict: Violation) -> Option<GuardAnswer> {
     let advice = spec.guards.advice?;
     let text = match advice.to {
         Advised::Model => verdict.reason(),
@@ -113,7 +113,7 @@ fn advice(spec: &AgentSpec, verdict: Verdict) -> Option<GuardAnswer> {
     Some(GuardAnswer { finding: GuardFinding::Advice(verdict), stdout: (advice.answer)(&text) })
 }
 
-fn verdict(guards: &Guards, spec: &AgentSpec, start: &ToolStart, cwd: &str) -> Option<Verdict> {
+fn verdict(guards: &Guards, spec: &AgentSpec, start: &ToolStart, cwd: &str) -> Option<Violation> {
     let writes = changed_files::of_call(spec, &start.name, &start.input);
     guards.verdict(GuardedCall { input: &start.input, writes: &writes, cwd })
 }

@@ -13,7 +13,7 @@ use recall_domain::passage::{PassageMatches, PassageTerm};
 use recall_search::fresh::{Current, Fresh};
 use recall_search::index::Index;
 use recall_search::meaning::Meaning;
-use recall_search::request::{Hits, Request, Scope};
+use recall_search::request::{Hits, Scope, SearchRequest};
 use recall_search::source::CandidateSource;
 use recall_search::{FreshDocument, FreshPassages, IndexError, PassageRequest};
 use recall_store::{Readers, StoreError};
@@ -100,7 +100,7 @@ impl IndexHandle {
 
     /// Searches all sources of candidates. Finds everything committed before, even if the index does not contain it
     /// yet; only the oldest of very many new documents may be missed. `None` if a source failed, which was reported.
-    pub fn search(&self, index: &Index, request: &Request, patience: Patience) -> Option<Hits> {
+    pub fn search(&self, index: &Index, request: &SearchRequest, patience: Patience) -> Option<Hits> {
         let is_wanted = |key: DocumentKey| request.kinds.is_empty() || request.kinds.contains(&key.kind);
         let fresh = known(self.store.after(index.high_water(), is_wanted));
         let current = Current { index, fresh: &fresh };

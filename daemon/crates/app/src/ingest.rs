@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 use tracing::Instrument;
 
 use super::capture_rules::{CaptureRules, EventRules, whole};
-use super::certain_times::{CertainTimes, Extent, NotedHook, PromptSource};
+use super::certain_times::{CertainTimes, NotedHook, PromptSource, SpanExtent};
 use super::clock;
 use super::crashes::Crashes;
 use super::event_trace::EventTrace;
@@ -31,7 +31,7 @@ use super::settings::{CurrentRedactor, Settings};
 use super::unreported::unreported;
 use recall_agents::{AgentSpec, Agents, HookOutput, Unreadable};
 use recall_config::Deleted;
-use recall_domain::event::{Audience, EventName, HookEvent, HookEventKind, Place, is_too_long};
+use recall_domain::event::{Audience, ConversationPlace, EventName, HookEvent, HookEventKind, is_too_long};
 use recall_domain::guard::Guards;
 use recall_domain::ids::{AgentName, CallId, SessionId, SessionKey, Timestamp};
 use recall_domain::order::Order;
@@ -363,10 +363,10 @@ impl<P: Ports> Ingest<P> {
         match event.what {
             // No hook that would report a prompt is in transit.
             HookEventKind::Stop { .. } if prompts == PromptSource::Record => {
-                self.take_unreported(key, Extent::All).await;
+                self.take_unreported(key, SpanExtent::All).await;
             }
-            HookEventKind::Stop { .. } => self.take_unreported(key, Extent::Turns).await,
-            HookEventKind::SessionEnd { .. } => self.take_unreported(key, Extent::All).await,
+            HookEventKind::Stop { .. } => self.take_unreported(key, SpanExtent::Turns).await,
+            HookEventKind::SessionEnd { .. } => self.take_unreported(key, SpanExtent::All).await,
             _ => {}
         }
     }
@@ -374,11 +374,11 @@ impl<P: Ports> Ingest<P> {
     /// Takes over unreported prompts of sessions that have been silent for this long.
     pub async fn take_unreported_of_silent(&self, now: Timestamp, for_ms: i64) {
         for key in self.certain_times.silent(now, for_ms) {
-            self.take_unreported(&key, Extent::All).await;
+            self.take_unreported(&key, SpanExtent::All).await;
         }
     }
 
-    async fn take_unreported(&self, key: &SessionKey, extent: Extent) {
+    async fn take_unreported(&self, key: &SessionKey, extent: SpanExtent) {
         let home = std::env::home_dir().filter(|home| home.is_absolute());
         let (Some(certain), Some(home)) = (self.certain_times.of(key, extent), home) else { return };
         let spec = self.agents.spec(key.agent.as_str());
@@ -397,7 +397,7 @@ impl<P: Ports> Ingest<P> {
 
     /// Returns the session of an event that names only a place.
     async fn session_in_place(&self, event: &HookEvent, deliver: &Deliver) -> Option<SessionId> {
-        let place = Place::from(event.origin.as_deref()?);
+        let place = ConversationPlace::from(event.origin.as_deref()?);
         let (readers, agent) = (self.readers.clone(), AgentName(deliver.agent.clone()));
         let find = move || readers.read(|db| db.session_in_place(&agent, &place));
         tokio::task::spawn_blocking(find).await.ok()?.ok()?

@@ -17,8 +17,8 @@ use recall_domain::material::{BatchMaterial, Extent, SessionMaterial};
 use recall_domain::observation::{ObservationDraft, SummaryDraft};
 use recall_providers::ledger::Ledger;
 use recall_store::{
-    BatchResult, Capture, Choice, ChosenBatch, DueBatch, DueChoice, FirstResult, JobKind, JobResult,
-    LeasedJob, Lives, Next, Reader, Readers, SessionResult, StoreError, ToldUse,
+    BatchResult, Capture, ChosenBatch, DueBatch, DueChoice, FirstResult, JobKind, JobResult, LeasedJob,
+    Lives, Next, Reader, Readers, SessionChoice, SessionResult, StoreError, ToldUse,
 };
 
 /// Everything that a job needs.
@@ -207,7 +207,11 @@ impl JobRunner {
 
     /// Selects among the observations of a session's due batches. The summary covers the session if these are all of
     /// its batches.
-    fn choose(&self, material: &SessionMaterial, due: &DueChoice) -> (Choice, Option<Option<SummaryDraft>>) {
+    fn choose(
+        &self,
+        material: &SessionMaterial,
+        due: &DueChoice,
+    ) -> (SessionChoice, Option<Option<SummaryDraft>>) {
         let among = material.batches.get(..due.among).unwrap_or(&material.batches);
         let SessionDraft { summary, batches: mut drafts } =
             Extractive.draft_session_beside(among, due.extent, &self.announced);
@@ -218,7 +222,7 @@ impl JobRunner {
             lineage::link_to_failed_check(batch, &mut drafts);
             Some(ChosenBatch { of: of.clone(), drafts, source_tokens: source_tokens(batch) })
         });
-        let choice = Choice { among: due.among, extent: due.extent, batches: chosen.collect() };
+        let choice = SessionChoice { among: due.among, extent: due.extent, batches: chosen.collect() };
         (choice, summary)
     }
 
@@ -249,7 +253,7 @@ fn of_notes(material: &NotesMaterial, due: &[DueBatch], notes: SessionNotes) -> 
     });
     let chosen: Vec<ChosenBatch> = chosen.collect();
     let next = if chosen.len() < due.len() { Next::Notes } else { Next::Nothing };
-    let choice = Choice { among: batches.len(), extent: Extent::Whole, batches: chosen };
+    let choice = SessionChoice { among: batches.len(), extent: Extent::Whole, batches: chosen };
     JobResult::Session(SessionResult {
         summary: notes.summary,
         choice: Some(choice),

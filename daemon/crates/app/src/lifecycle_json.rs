@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use recall_domain::event::Place;
+use recall_domain::event::ConversationPlace;
 use recall_domain::lifecycle::LifecycleEvent;
 
 /// Builds an object with `event`, `session_id`, `agent`, `session_key` (the agent's own, or else both in one),
@@ -19,7 +19,7 @@ pub fn to_json(event: &LifecycleEvent) -> Value {
     object.insert("session_key".to_owned(), event.place.session_key.clone().or_else(both).into());
     object.insert("workspace".to_owned(), event.workspace.as_deref().into());
     object.insert("at".to_owned(), at.to_string().into());
-    let Place { session_key: _, channel_id, account_id, conversation_id, sender } = &*event.place;
+    let ConversationPlace { session_key: _, channel_id, account_id, conversation_id, sender } = &*event.place;
     for (name, id) in [
         ("channel_id", channel_id),
         ("account_id", account_id),

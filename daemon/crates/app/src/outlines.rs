@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::capture_rules::rules_in;
-use recall_domain::context::Place;
+use recall_domain::context::Declaration;
 use recall_domain::ids::SessionId;
 use recall_outline::{Asked, Outline, read};
 use recall_repository::project_file::ProjectRules;
@@ -115,10 +115,10 @@ impl Outlines {
         prompt: &str,
         session: Option<&SessionId>,
         seen: impl FnOnce() -> Vec<String>,
-    ) -> Vec<Place> {
+    ) -> Vec<Declaration> {
         let Some(outline) = self.of(folder) else { return Vec::new() };
         let mut places = outline.related(prompt, Asked::Unasked, CONSIDERED);
-        let key = |place: &Place| (place.file.clone(), place.symbol());
+        let key = |place: &Declaration| (place.file.clone(), place.symbol());
         if let Some(told) = session.and_then(|session| self.known().told.get(session).cloned()) {
             places.retain(|place| !told.contains(&key(place)));
         }

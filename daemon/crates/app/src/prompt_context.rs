@@ -4,13 +4,13 @@ use super::context_lookup::{ContextLookup, ContextRequest};
 use super::documents::passages;
 use super::freshness::{Dated, Freshness, Since};
 use recall_domain::changed::Statements;
-use recall_domain::context::{Extent, Material, Statement};
+use recall_domain::context::{Extent, Material, PassageNote};
 use recall_domain::document::DocumentKey;
 use recall_domain::ids::{BatchId, Timestamp};
 use recall_domain::injection::choice::{self, Choice, Words};
 use recall_domain::injection::prompt::{Author, Situation};
 use recall_domain::injection::spoken::Spoken;
-use recall_domain::injection::{self, Decision, FLOORS, Judged, asked, reason};
+use recall_domain::injection::{self, FLOORS, JudgedPassage, PromptDecision, asked, reason};
 use recall_domain::passage::{Passage, PassageKey, PassageMatches};
 use recall_domain::used::Occasion;
 use recall_repository::work_tree::WorkTree;
@@ -30,7 +30,7 @@ impl ContextLookup {
         author: Author,
         turns: &Turns,
         context_request: &ContextRequest,
-    ) -> Result<(Material, Decision), StoreError> {
+    ) -> Result<(Material, PromptDecision), StoreError> {
         let Some(index) = self.index.index() else { return Ok(Default::default()) };
         let spoken = Spoken::of(turns.said.iter().map(String::as_str));
         let situation = Situation {
@@ -69,9 +69,9 @@ impl ContextLookup {
         &self,
         db: Reader<'_>,
         (situation, turns): (&Situation<'_>, &Turns),
-        (decision, found): (&Decision, &PassageMatches),
+        (decision, found): (&PromptDecision, &PassageMatches),
         context_request: &ContextRequest,
-    ) -> Result<Vec<Statement>, StoreError> {
+    ) -> Result<Vec<PassageNote>, StoreError> {
         if decision.told.is_empty() {
             return Ok(Vec::new());
         }
@@ -135,8 +135,8 @@ impl ContextLookup {
     fn found_rows(
         &self,
         db: Reader<'_>,
-        decision: &Decision,
-    ) -> Result<Vec<(Judged, DocumentRow, Passage)>, StoreError> {
+        decision: &PromptDecision,
+    ) -> Result<Vec<(JudgedPassage, DocumentRow, Passage)>, StoreError> {
         let mut rows = Vec::new();
         for judged in decision.told.iter().take(READ) {
             let Some(row) = db.load_document(judged.key.document)? else { continue };
@@ -196,13 +196,13 @@ struct Read {
 }
 
 fn statement(
-    judged: Judged,
+    judged: JudgedPassage,
     passage: Passage,
     row: &DocumentRow,
-    decision: &Decision,
+    decision: &PromptDecision,
     why: &str,
-) -> Statement {
-    Statement {
+) -> PassageNote {
+    PassageNote {
         key: judged.key,
         label: label(row),
         heading: passage.heading,
@@ -221,7 +221,7 @@ fn statement(
 }
 
 /// Describes the probabilities that decided.
-fn decided(decision: &Decision) -> String {
+fn decided(decision: &PromptDecision) -> String {
     match &decision.need {
         Some(need) if need.probability >= FLOORS.need => {
             format!("{:.0} % worth saying here", need.probability * 100.0)
@@ -239,7 +239,7 @@ fn since(
     freshness: &mut Freshness<'_>,
     row: &DocumentRow,
     document: DocumentKey,
-    statement: &Statement,
+    statement: &PassageNote,
 ) -> Result<Since, StoreError> {
     let (modified, work) = match row {
         DocumentRow::Observation { row, .. } => {

@@ -7,7 +7,7 @@ use recall_protocol::privacy::strip_text;
 
 use super::pause::PauseSwitch;
 use super::settings::CurrentRedactor;
-use recall_agents::named_file::Refused;
+use recall_agents::named_file::RefusedFile;
 use recall_agents::{AgentSpec, Agents, PlanRequest, RecordedReply, ReplyRequest, turns};
 use recall_domain::ids::{AgentName, PromptId, SessionKey, Timestamp};
 use recall_domain::order::Order;
@@ -91,7 +91,7 @@ impl TranscriptReplies {
     async fn cleaned<T: Send + 'static>(
         &self,
         what: &'static str,
-        read: impl FnOnce() -> Result<Vec<(T, String)>, Refused> + Send + 'static,
+        read: impl FnOnce() -> Result<Vec<(T, String)>, RefusedFile> + Send + 'static,
     ) -> Vec<(T, String)> {
         let redactor = self.redactor.get();
         let clean = move |text: &str| redactor.redact_text(&strip_text(text).text).into_owned();
@@ -102,7 +102,7 @@ impl TranscriptReplies {
         match found.await {
             Ok(Ok(texts)) => texts,
             Ok(Err(refused)) => {
-                let refused: Refused = refused;
+                let refused: RefusedFile = refused;
                 tracing::debug!(%refused, what, "a file was skipped");
                 Vec::new()
             }
@@ -121,7 +121,7 @@ fn recorded_answers(
     wanted: &[(Seq, Option<PromptId>)],
     readers: &Readers,
     session: &SessionKey,
-) -> Result<Vec<(Seq, RecordedReply)>, Refused> {
+) -> Result<Vec<(Seq, RecordedReply)>, RefusedFile> {
     let mut recorded = turns::recorded_turns(spec, request)?;
     let stored = readers.read(|db| db.stored_prompts(session)).map_err(std::io::Error::other)?;
     let (seqs, stored): (Vec<_>, Vec<_>) = stored.into_iter().map(|prompt| (prompt.seq, prompt.turn)).unzip();

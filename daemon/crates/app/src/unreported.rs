@@ -11,7 +11,7 @@ use recall_protocol::wire::{Deliver, ShimContext};
 use super::certain_times::{Certain, Span};
 use super::pause::PauseSwitch;
 use recall_agents::history::RecordIds;
-use recall_agents::named_file::Refused;
+use recall_agents::named_file::RefusedFile;
 use recall_agents::turns::{self, RecordedTurn, StoredTurn};
 use recall_agents::{AgentSpec, ReplyRequest};
 use recall_domain::ids::{SessionKey, Timestamp};
@@ -31,7 +31,7 @@ pub(super) fn unreported(
     certain: Certain,
     (readers, pauses): (&Readers, &PauseSwitch),
     home: PathBuf,
-) -> Result<Vec<Deliver>, Refused> {
+) -> Result<Vec<Deliver>, RefusedFile> {
     let Certain { transcript, context, in_turns, between } = certain;
     let request = ReplyRequest { transcript, prompt: None, home, config_dir: context.config_dir.clone() };
     let Some(mut session) = turns::recorded_end(spec, &request)? else { return Ok(Vec::new()) };

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::answer::{self, MOST_OBSERVATIONS, Unusable};
+use super::answer::{self, MOST_OBSERVATIONS, UnusableAnswer};
 use super::condense;
 use super::extractive::Extractive;
 use super::notes::{NotesMaterial, SessionNotes};
@@ -203,7 +203,7 @@ impl ModelCompressor {
         &self,
         request: &ChatRequest,
         job: &Job<'_>,
-        read: impl Fn(&str) -> Result<T, Unusable>,
+        read: impl Fn(&str) -> Result<T, UnusableAnswer>,
     ) -> Result<T, Failure> {
         self.may_ask(job)?;
         let (first, problem) = match self.answer(request, job, &read)? {
@@ -226,12 +226,12 @@ impl ModelCompressor {
         &self,
         request: &ChatRequest,
         job: &Job<'_>,
-        read: impl Fn(&str) -> Result<T, Unusable>,
+        read: impl Fn(&str) -> Result<T, UnusableAnswer>,
     ) -> Result<Reading<T>, Failure> {
         let (text, problem) = match self.call(request, job) {
             Ok(reply) => match read(&reply.text) {
                 Ok(result) => return Ok(Reading::Read(result)),
-                Err(Unusable(problem)) => (Some(reply.text), problem),
+                Err(UnusableAnswer(problem)) => (Some(reply.text), problem),
             },
             Err(Failure::Unreadable(problem)) => (None, problem),
             Err(other) => return Err(other),

@@ -1,6 +1,6 @@
 //! A small session that tests whether a model fulfils the contract before the user relies on it.
 
-use super::answer::{self, Unusable};
+use super::answer::{self, UnusableAnswer};
 use super::notes::NotesMaterial;
 use super::policy::Unit;
 use super::{condense, prompt};
@@ -64,7 +64,7 @@ pub fn request(unit: Unit) -> ChatRequest {
 ///
 /// # Errors
 /// The answer could not be used after a real session either.
-pub fn judge(unit: Unit, answer: &str) -> Result<usize, Unusable> {
+pub fn judge(unit: Unit, answer: &str) -> Result<usize, UnusableAnswer> {
     match unit {
         Unit::Session => answer::notes(answer, &notes())
             .map(|found| found.turns.iter().map(|(_, drafts)| drafts.len()).sum()),

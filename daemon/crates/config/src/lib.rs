@@ -35,7 +35,7 @@ use recall_domain::session::{CapturePolicy, IdlePolicy, Load};
 use recall_repository::project_file::ExcludedNames;
 use recall_store::Durability;
 use recall_system::trusted_file::{self, Links, Refused};
-use sharing::{Remote, SharedProject, Sharing};
+use sharing::{RemoteSettings, SharedProject, Sharing};
 use table::Table;
 
 /// The size limit of the file, which is usually a few kilobytes.
@@ -354,7 +354,7 @@ struct Written {
     sync: tables::Sync,
     hint: Vec<Hint>,
     subscribe: Vec<Subscription>,
-    remote: Vec<Remote>,
+    remote: Vec<RemoteSettings>,
     share: Vec<SharedProject>,
 }
 

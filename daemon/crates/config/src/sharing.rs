@@ -12,7 +12,7 @@ use recall_system::secret::KeySource;
 /// A folder or database through which machines exchange notes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Remote {
+pub struct RemoteSettings {
     pub name: String,
     pub url: String,
     /// Where a database's password is, unless it is in a password file of `psql`.
@@ -27,7 +27,7 @@ pub struct Remote {
     pub plaintext: bool,
 }
 
-impl Remote {
+impl RemoteSettings {
     pub fn address(&self) -> Result<Address, AddressError> {
         Address::parse(&self.url)
     }
@@ -96,7 +96,7 @@ pub struct SharedProject {
 /// The shares and remotes, and the names under which this machine shares.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sharing {
-    pub remotes: Vec<Remote>,
+    pub remotes: Vec<RemoteSettings>,
     pub shares: Vec<SharedProject>,
     /// The author's name. `None` means the user's login name.
     pub author: Option<String>,
@@ -105,14 +105,14 @@ pub struct Sharing {
 }
 
 impl Sharing {
-    pub fn remote(&self, name: &str) -> Option<&Remote> {
+    pub fn remote(&self, name: &str) -> Option<&RemoteSettings> {
         self.remotes.iter().find(|known| known.name == name)
     }
 }
 
 /// Describes the errors of single entries. Each begins with its key.
-pub(super) fn problems(remotes: &[Remote], shares: &[SharedProject]) -> Vec<String> {
-    let mut problems: Vec<String> = remotes.iter().flat_map(Remote::problems).collect();
+pub(super) fn problems(remotes: &[RemoteSettings], shares: &[SharedProject]) -> Vec<String> {
+    let mut problems: Vec<String> = remotes.iter().flat_map(RemoteSettings::problems).collect();
     for SharedProject { project, .. } in shares {
         if !["git:", "root:"].iter().any(|kind| project.starts_with(kind)) {
             problems.push(format!("share.project: {project:?} is not an identity that other machines know"));
@@ -122,10 +122,10 @@ pub(super) fn problems(remotes: &[Remote], shares: &[SharedProject]) -> Vec<Stri
 }
 
 /// Removes entries that contradict others, and describes them.
-pub(super) fn settle(remotes: &mut Vec<Remote>, shares: &mut Vec<SharedProject>) -> Vec<String> {
+pub(super) fn settle(remotes: &mut Vec<RemoteSettings>, shares: &mut Vec<SharedProject>) -> Vec<String> {
     let mut problems = Vec::new();
     let mut names = BTreeSet::new();
-    remotes.retain(|Remote { name, .. }| {
+    remotes.retain(|RemoteSettings { name, .. }| {
         let is_new = names.insert(name.clone());
         problems.extend((!is_new).then(|| format!("remote.name: there are two remotes {name:?}")));
         is_new

@@ -3,10 +3,10 @@
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table};
 
 use super::change::{ChangeError, checked, document};
-use super::sharing::{Remote, SharedProject};
+use super::sharing::{RemoteSettings, SharedProject};
 
 /// Returns the text with this remote added.
-pub fn add_remote(text: &str, remote: &Remote) -> Result<String, ChangeError> {
+pub fn add_remote(text: &str, remote: &RemoteSettings) -> Result<String, ChangeError> {
     let mut added = Table::new();
     added.insert("name", toml_edit::value(&remote.name));
     added.insert("url", toml_edit::value(&remote.url));
@@ -81,8 +81,8 @@ fn changed(text: &str, name: &str, change: impl FnOnce(&mut ArrayOfTables)) -> R
 mod tests {
     use super::*;
 
-    fn remote(name: &str, url: &str) -> Remote {
-        Remote { name: name.to_owned(), url: url.to_owned(), ..Remote::default() }
+    fn remote(name: &str, url: &str) -> RemoteSettings {
+        RemoteSettings { name: name.to_owned(), url: url.to_owned(), ..RemoteSettings::default() }
     }
 
     fn share(project: &str, remote: &str) -> SharedProject {
@@ -122,13 +122,19 @@ mod tests {
         let error = add_remote("", &remote("team", url)).unwrap_err().to_string();
         assert!(error.contains("contains a password") && !error.contains("swordfish"), "{error}");
         let database = remote("team", "postgres://mia@db/recall");
-        let of_file = Remote { password_file: Some("/p".into()), ..database.clone() };
+        let of_file = RemoteSettings { password_file: Some("/p".into()), ..database.clone() };
         let text = add_remote("", &of_file).unwrap();
         assert!(text.contains("password_file = \"/p\""), "{text}");
         let keyring = Some("mia".to_owned());
-        refused(add_remote("", &Remote { password_keyring: keyring, ..of_file }), "several passwords");
-        refused(add_remote("", &Remote { password_file: Some("p".into()), ..database }), "absolute path");
-        let folder = Remote { password_env: Some("P".to_owned()), ..remote("team", "file:///a") };
+        refused(
+            add_remote("", &RemoteSettings { password_keyring: keyring, ..of_file }),
+            "several passwords",
+        );
+        refused(
+            add_remote("", &RemoteSettings { password_file: Some("p".into()), ..database }),
+            "absolute path",
+        );
+        let folder = RemoteSettings { password_env: Some("P".to_owned()), ..remote("team", "file:///a") };
         refused(add_remote("", &folder), "needs no password");
         refused(add_share("", &share("git:host/a", "team")), "there is no remote \"team\"");
         let text = add_remote("", &remote("team", "file:///a")).unwrap();

@@ -35,7 +35,7 @@ pub struct Budgets {
 
 /// The occasion on which context is injected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment {
+pub enum InjectionMoment {
     Start,
     Resume,
     Compact,
@@ -50,7 +50,7 @@ pub enum Moment {
     Failure,
 }
 
-impl Moment {
+impl InjectionMoment {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -92,9 +92,9 @@ pub struct Material {
     /// Notes that a person wrote or pinned and that concern the prompt, best first.
     pub by_hand: Vec<Note>,
     /// Passages that answer the prompt, best first.
-    pub statements: Vec<Statement>,
+    pub statements: Vec<PassageNote>,
     /// Declarations that the prompt is about, best first.
-    pub places: Vec<Place>,
+    pub places: Vec<Declaration>,
     /// The file about to be opened, relative to the project's folder; or the command, or the error. Empty at other
     /// moments.
     pub file: String,
@@ -109,7 +109,7 @@ impl Material {
 
 /// Where a name is declared.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Declaration {
     /// Relative to the repository's folder.
     pub file: String,
     /// Counted from 1.
@@ -121,7 +121,7 @@ pub struct Place {
     pub name: String,
 }
 
-impl Place {
+impl Declaration {
     /// The name, qualified with its enclosing item.
     pub fn symbol(&self) -> String {
         match self.within.as_str() {
@@ -156,7 +156,7 @@ impl SummaryNote {
 
 /// A passage that answers the prompt.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Statement {
+pub struct PassageNote {
     pub key: PassageKey,
     /// The kind of its source: the type of an observation, `answer`, `plan`.
     pub label: &'static str,
@@ -219,7 +219,7 @@ pub struct Block {
     /// Empty if there is nothing to inject.
     pub text: String,
     pub tokens: u32,
-    pub items: Vec<Item>,
+    pub items: Vec<BlockItem>,
 }
 
 /// The separator between two blocks of one answer.
@@ -253,7 +253,7 @@ pub enum Extent {
 
 /// One item of a block, with the reason why it was chosen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Item {
+pub struct BlockItem {
     /// `session` for a session's state, else the kind of the document.
     pub kind: &'static str,
     pub id: i64,
@@ -264,7 +264,7 @@ pub struct Item {
 
 /// The maximum length of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct BlockLimits {
     pub tokens: u32,
     /// The maximum length that the agent passes on unshortened.
     pub utf16_units: u64,
@@ -296,24 +296,24 @@ const HALF_LIFE_DAYS: f64 = 21.0;
 const OPEN_END_HALF_LIFE_DAYS: f64 = 7.0;
 
 /// Selects and renders the block of a moment. The block is empty if nothing is worth injecting.
-pub fn assemble(moment: Moment, material: &Material, limits: Limits, now: Timestamp) -> Block {
+pub fn assemble(moment: InjectionMoment, material: &Material, limits: BlockLimits, now: Timestamp) -> Block {
     match moment {
-        Moment::Start | Moment::Compact => survey(moment, material, limits, now),
-        Moment::Resume => news(material, limits, now),
-        Moment::Prompt => answer("prompt", material, limits, now),
-        Moment::Subagent => answer("task", material, limits, now),
-        Moment::File => about_file(material, limits, now),
-        Moment::Command => {
+        InjectionMoment::Start | InjectionMoment::Compact => survey(moment, material, limits, now),
+        InjectionMoment::Resume => news(material, limits, now),
+        InjectionMoment::Prompt => answer("prompt", material, limits, now),
+        InjectionMoment::Subagent => answer("task", material, limits, now),
+        InjectionMoment::File => about_file(material, limits, now),
+        InjectionMoment::Command => {
             about_command("known of this command here", "about this command", material, limits, now)
         }
-        Moment::Failure => {
+        InjectionMoment::Failure => {
             about_command("this error was met before", "about this error", material, limits, now)
         }
     }
 }
 
 /// Builds the block of a start or a compaction: notes by hand, the current state, and an index of notes.
-fn survey(moment: Moment, material: &Material, limits: Limits, now: Timestamp) -> Block {
+fn survey(moment: InjectionMoment, material: &Material, limits: BlockLimits, now: Timestamp) -> Block {
     let mut page = Page::open(limits, &format!("recall: memory of {}", plain(&material.project)));
     let notes = by_weight(&material.observations, now);
     let (by_hand, mut others): (Vec<&Note>, Vec<&Note>) =
@@ -321,7 +321,7 @@ fn survey(moment: Moment, material: &Material, limits: Limits, now: Timestamp) -
     others.sort_by(|a, b| points(b, now).total_cmp(&points(a, now)));
     let (by_hand, others) = (that_hold(by_hand), that_hold(others));
     let left = page.by_hand(&by_hand, now, BY_HAND_SHARE);
-    if moment == Moment::Compact
+    if moment == InjectionMoment::Compact
         && let Some(state) = &material.continuity
     {
         page.state(state, material.summary.as_ref());
@@ -331,12 +331,12 @@ fn survey(moment: Moment, material: &Material, limits: Limits, now: Timestamp) -
             page.continuity(state, Reader::Successor, START_STATE_SHARE);
         }
     }
-    if let (Moment::Start, Some(summary)) = (moment, &material.others) {
+    if let (InjectionMoment::Start, Some(summary)) = (moment, &material.others) {
         page.summary_of_others(summary, now, OTHERS_SHARE);
     }
     let notes: Vec<&Note> = left.into_iter().chain(others).collect();
     let most = match moment {
-        Moment::Start => MOST_AT_START,
+        InjectionMoment::Start => MOST_AT_START,
         _ => usize::MAX,
     };
     page.index(&notes, most, now);
@@ -344,7 +344,7 @@ fn survey(moment: Moment, material: &Material, limits: Limits, now: Timestamp) -
 }
 
 /// Builds the block of a resumed session. The session still has its conversation, so only newer notes are listed.
-fn news(material: &Material, limits: Limits, now: Timestamp) -> Block {
+fn news(material: &Material, limits: BlockLimits, now: Timestamp) -> Block {
     let mut page =
         Page::open(limits, &format!("recall: new in {} since this session paused", plain(&material.project)));
     let mut notes: Vec<&Note> = material.observations.iter().collect();
@@ -357,7 +357,7 @@ fn news(material: &Material, limits: Limits, now: Timestamp) -> Block {
 
 /// Builds the block of a prompt or a subagent's task: notes by hand about it, then the passages that answer it, newest
 /// first.
-fn answer(asked: &str, material: &Material, limits: Limits, now: Timestamp) -> Block {
+fn answer(asked: &str, material: &Material, limits: BlockLimits, now: Timestamp) -> Block {
     let title = format!("recall: may bear on this {asked}");
     let mut page = match material.by_hand.len() + material.statements.len() {
         0 if !material.places.is_empty() => Page::open_for_code(limits, asked),
@@ -369,7 +369,7 @@ fn answer(asked: &str, material: &Material, limits: Limits, now: Timestamp) -> B
     }
     // Leaves out the least probable statements if not all fit.
     let mut trial = page.measure;
-    let mut told: Vec<(&Statement, String)> = Vec::new();
+    let mut told: Vec<(&PassageNote, String)> = Vec::new();
     for statement in &material.statements {
         if trial.spent() >= page.measure.spent() + ENOUGH_TOKENS {
             break;
@@ -392,7 +392,7 @@ fn answer(asked: &str, material: &Material, limits: Limits, now: Timestamp) -> B
 }
 
 /// Builds the block of a file: the most important notes about it in full.
-fn about_file(material: &Material, limits: Limits, now: Timestamp) -> Block {
+fn about_file(material: &Material, limits: BlockLimits, now: Timestamp) -> Block {
     let file = plain(&material.file);
     let mut page = Page::open(limits, &format!("recall: known of {file}"));
     for note in by_weight(&material.observations, now).into_iter().take(MOST_FOR_FILE) {
@@ -404,7 +404,13 @@ fn about_file(material: &Material, limits: Limits, now: Timestamp) -> Block {
 
 /// Builds the block of a command: the notes by hand about it or, without any, the best other note. A note that does
 /// not fit in full is reduced to its title.
-fn about_command(heading: &str, about: &str, material: &Material, limits: Limits, now: Timestamp) -> Block {
+fn about_command(
+    heading: &str,
+    about: &str,
+    material: &Material,
+    limits: BlockLimits,
+    now: Timestamp,
+) -> Block {
     let mut page = Page::open_brief(limits, &format!("recall: {heading}"));
     for note in &material.by_hand {
         page.entry_or_title(note, now, &format!("{}, and {about}", note.accepted()));
@@ -506,8 +512,8 @@ mod tests {
 
     use super::*;
 
-    fn within(tokens: u32) -> Limits {
-        Limits { tokens, utf16_units: 10_000 }
+    fn within(tokens: u32) -> BlockLimits {
+        BlockLimits { tokens, utf16_units: 10_000 }
     }
 
     const DAY: i64 = 86_400_000;
@@ -566,8 +572,8 @@ mod tests {
         }
     }
 
-    fn statement(row: i64, part: u32, days_ago: i64, heading: &str, text: &str) -> Statement {
-        Statement {
+    fn statement(row: i64, part: u32, days_ago: i64, heading: &str, text: &str) -> PassageNote {
+        PassageNote {
             changed: Vec::new(),
             key: PassageKey { document: DocumentKey { kind: DocumentKind::Response, row }, part },
             label: "answer",
@@ -599,7 +605,7 @@ mod tests {
         let own = || own.iter().zip(11..).map(|(title, id)| note(id, 5, 0, title));
         let told = |notes: Vec<Note>| -> Vec<i64> {
             let material = Material { summary: None, observations: notes, ..shop() };
-            let block = assemble(Moment::Start, &material, within(900), NOW);
+            let block = assemble(InjectionMoment::Start, &material, within(900), NOW);
             block.items.iter().map(|item| item.id).collect()
         };
         let ids = told(others().chain(own()).collect());
@@ -620,14 +626,14 @@ mod tests {
             ..SummaryNote::default()
         };
         let material = Material { others: Some(others), ..shop() };
-        let told = assemble(Moment::Start, &material, within(600), NOW).text;
+        let told = assemble(InjectionMoment::Start, &material, within(600), NOW).text;
         let own = told.find("## Last session (s3)").unwrap();
         let others = told
             .find("## Last session of mia (s9), 1 d ago: Invoices in two currencies\nDone: Exchange rates");
         assert!(others.is_some_and(|others| others > own), "{told}");
-        assert!(!assemble(Moment::Compact, &material, within(600), NOW).text.contains("mia"));
+        assert!(!assemble(InjectionMoment::Compact, &material, within(600), NOW).text.contains("mia"));
         // It takes little of a small budget, and nothing from the own session.
-        let told = assemble(Moment::Start, &material, within(150), NOW).text;
+        let told = assemble(InjectionMoment::Start, &material, within(150), NOW).text;
         assert!(told.contains("Open: Show the discount") && !told.contains("holiday"), "{told}");
     }
 
@@ -641,14 +647,14 @@ mod tests {
         let mut last = note(70, 4, 900, "Ask Hedwig");
         (last.maker, last.is_pinned) = (Maker::Person, true);
         material.observations.push(last);
-        let text = assemble(Moment::Start, &material, within(900), NOW).text;
+        let text = assemble(InjectionMoment::Start, &material, within(900), NOW).text;
         let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
         assert!(at("#70 ") < at("#59 ") && at("#59 ") < at("## Last session"), "{text}");
         assert!(at("\nOpen: Show the discount") < at("## Known"), "{text}");
         let own = Measure::of(&text[..at("\n## Last session")]).spent();
         assert!((300..=450).contains(&own), "{own} tokens: {text}");
         assert_eq!(text.matches("#59 ").count(), 1, "nothing is told twice: {text}");
-        let compacted = assemble(Moment::Compact, &material, within(900), NOW).text;
+        let compacted = assemble(InjectionMoment::Compact, &material, within(900), NOW).text;
         assert!(compacted.contains("Ask Hedwig"), "{compacted}");
     }
 
@@ -660,16 +666,16 @@ mod tests {
         summary.learned = (0..60).map(|n| format!("Rule {n} is `rule_{n}` of the cart. ")).collect();
         summary.next_steps =
             "Show the discount on the receipt. The receipt is to show the discount.".to_owned();
-        let block = assemble(Moment::Start, &material, within(400), NOW);
+        let block = assemble(InjectionMoment::Start, &material, within(400), NOW);
         assert!(block.text.contains("\nOpen: Show the discount on the receipt.\n"), "{}", block.text);
         assert!(block.text.contains("\nDone: `total()` takes discountPercent.\n"), "{}", block.text);
         material.continuity = Some(Continuity {
             changed_files: vec!["src/a-long-name.rs".repeat(8); 9],
             ..Continuity::default()
         });
-        let block = assemble(Moment::Start, &material, within(400), NOW);
+        let block = assemble(InjectionMoment::Start, &material, within(400), NOW);
         assert!(block.text.contains("integer cents"), "{}", block.text);
-        let block = assemble(Moment::Start, &material, within(60), NOW);
+        let block = assemble(InjectionMoment::Start, &material, within(60), NOW);
         assert!(!block.text.contains("## Known"), "a heading alone says nothing: {}", block.text);
     }
 
@@ -689,13 +695,14 @@ mod tests {
             work(8, 0, "Shelves are counted at night"),
             work(9, -1, "In the panel it now has its own colour"),
         ];
-        let block = assemble(Moment::Start, &material, within(2000), NOW);
+        let block = assemble(InjectionMoment::Start, &material, within(2000), NOW);
         let known = |block: &Block| -> Vec<i64> {
             block.items.iter().filter(|item| item.kind == "observation").map(|item| item.id).collect()
         };
         // 2 is the title of the last session, and 4 and 5 say the same: such notes stand last.
         assert_eq!(known(&block), [6, 3, 5, 8, 7], "{}", block.text);
-        let compacted = assemble(Moment::Compact, &Material { summary: None, ..material }, within(2000), NOW);
+        let compacted =
+            assemble(InjectionMoment::Compact, &Material { summary: None, ..material }, within(2000), NOW);
         assert_eq!(known(&compacted).len(), 10, "{}", compacted.text);
     }
 
@@ -709,7 +716,7 @@ mod tests {
         };
         material.observations =
             vec![bare(1, ""), bare(2, "Discounts for the cart."), bare(3, "Refunds have none.")];
-        let block = assemble(Moment::Start, &material, within(2000), NOW);
+        let block = assemble(InjectionMoment::Start, &material, within(2000), NOW);
         let known: Vec<i64> =
             block.items.iter().filter(|item| item.kind == "observation").map(|item| item.id).collect();
         // The third says something beside its title.
@@ -722,7 +729,7 @@ mod tests {
         let newer = note(2, 5, 1, "Receipts are sorted");
         let first = |observations: Vec<Note>| {
             let material = Material { observations, ..Material::default() };
-            assemble(Moment::Start, &material, within(2000), NOW).items.remove(0)
+            assemble(InjectionMoment::Start, &material, within(2000), NOW).items.remove(0)
         };
         assert_eq!(first(vec![old.clone(), newer.clone()]).id, 2);
         let told = first(vec![Note { warns_of: Some("src/parser.rs".to_owned()), ..old }, newer]);
@@ -740,7 +747,7 @@ mod tests {
             // The old one weighs more.
             let observations = vec![note(1, 9, 3, old), note(2, 5, 1, new)];
             let material = Material { observations, ..Material::default() };
-            let block = assemble(Moment::Start, &material, within(2000), NOW);
+            let block = assemble(InjectionMoment::Start, &material, within(2000), NOW);
             assert!(block.text.contains(new) && !block.text.contains(old), "{}", block.text);
         }
         for (old, new) in [
@@ -750,7 +757,7 @@ mod tests {
         ] {
             let observations = vec![note(1, 9, 3, old), note(2, 5, 1, new)];
             let material = Material { observations, ..Material::default() };
-            let block = assemble(Moment::Start, &material, within(2000), NOW);
+            let block = assemble(InjectionMoment::Start, &material, within(2000), NOW);
             let at = |what: &str| block.text.find(what).unwrap_or_else(|| panic!("{what}: {}", block.text));
             assert!(at(new) < at(old), "{}", block.text);
         }
@@ -758,7 +765,7 @@ mod tests {
 
     #[test]
     fn a_start_tells_the_open_ends_and_an_index() {
-        insta::assert_snapshot!("started", assemble(Moment::Start, &shop(), within(2000), NOW).text);
+        insta::assert_snapshot!("started", assemble(InjectionMoment::Start, &shop(), within(2000), NOW).text);
     }
 
     #[test]
@@ -805,25 +812,37 @@ mod tests {
             decided: vec!["Rounding happens once".to_owned()],
             ..Continuity::default()
         });
-        insta::assert_snapshot!("compacted", assemble(Moment::Compact, &material, within(1500), NOW).text);
-        insta::assert_snapshot!("started_fresh", assemble(Moment::Start, &material, within(2000), NOW).text);
+        insta::assert_snapshot!(
+            "compacted",
+            assemble(InjectionMoment::Compact, &material, within(1500), NOW).text
+        );
+        insta::assert_snapshot!(
+            "started_fresh",
+            assemble(InjectionMoment::Start, &material, within(2000), NOW).text
+        );
     }
 
     #[test]
     fn a_prompt_gets_what_bears_on_it_and_a_resume_the_news() {
         let material = shop();
-        insta::assert_snapshot!("prompted", assemble(Moment::Prompt, &material, within(120), NOW).text);
-        let small = assemble(Moment::Prompt, &material, within(70), NOW);
+        insta::assert_snapshot!(
+            "prompted",
+            assemble(InjectionMoment::Prompt, &material, within(120), NOW).text
+        );
+        let small = assemble(InjectionMoment::Prompt, &material, within(70), NOW);
         assert_eq!(
             small.items.iter().map(|item| (item.id, item.extent)).collect::<Vec<_>>(),
             [(7, Extent::Passage(0))]
         );
-        insta::assert_snapshot!("resumed", assemble(Moment::Resume, &material, within(300), NOW).text);
+        insta::assert_snapshot!(
+            "resumed",
+            assemble(InjectionMoment::Resume, &material, within(300), NOW).text
+        );
     }
 
     #[test]
     fn a_file_gets_what_must_be_known_of_it() {
-        let block = assemble(Moment::File, &shop(), within(300), NOW);
+        let block = assemble(InjectionMoment::File, &shop(), within(300), NOW);
         insta::assert_snapshot!("file", block.text);
         assert_eq!(block.items[0].reason, "decision about src/cart.rs, which was about to be opened");
     }
@@ -831,13 +850,13 @@ mod tests {
     #[test]
     fn nothing_to_say_says_nothing() {
         for moment in [
-            Moment::Start,
-            Moment::Resume,
-            Moment::Compact,
-            Moment::Prompt,
-            Moment::File,
-            Moment::Subagent,
-            Moment::Command,
+            InjectionMoment::Start,
+            InjectionMoment::Resume,
+            InjectionMoment::Compact,
+            InjectionMoment::Prompt,
+            InjectionMoment::File,
+            InjectionMoment::Subagent,
+            InjectionMoment::Command,
         ] {
             assert_eq!(assemble(moment, &Material::default(), within(2000), NOW), Block::default());
             assert_eq!(assemble(moment, &shop(), within(0), NOW), Block::default());
@@ -850,7 +869,7 @@ mod tests {
         material.summary = None;
         material.observations =
             (0..200).map(|id| note(id, 1 + id % 10, 5, &format!("Fact number {id}"))).collect();
-        let block = assemble(Moment::Start, &material, within(400), NOW);
+        let block = assemble(InjectionMoment::Start, &material, within(400), NOW);
         assert!(block.tokens <= 400 && block.tokens > 200, "{}", block.tokens);
         assert_eq!(block.items.len(), MOST_AT_START);
         assert!(block.items.iter().all(|item| item.reason.starts_with("importance 10")));
@@ -875,7 +894,7 @@ mod tests {
             material.summary.as_mut().unwrap().next_steps.clone_from(&title);
             material.continuity =
                 Some(Continuity { goal: narrative.clone(), open_tasks: vec![title.clone()], ..Continuity::default() });
-            for moment in [Moment::Start, Moment::Resume, Moment::Compact, Moment::Prompt, Moment::File, Moment::Subagent, Moment::Command] {
+            for moment in [InjectionMoment::Start, InjectionMoment::Resume, InjectionMoment::Compact, InjectionMoment::Prompt, InjectionMoment::File, InjectionMoment::Subagent, InjectionMoment::Command] {
                 let block = assemble(moment, &material, within(budget), NOW);
                 prop_assert!(block.tokens <= budget);
                 prop_assert!(block.text.chars().count() <= budget as usize * 4);

@@ -61,7 +61,7 @@ pub struct MessageOrigin {
 
 /// The host's ids of the place where the conversation takes place, as far as the agent reports them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct ConversationPlace {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_key: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,7 +75,7 @@ pub struct Place {
     pub sender: Option<String>,
 }
 
-impl From<&MessageOrigin> for Place {
+impl From<&MessageOrigin> for ConversationPlace {
     fn from(origin: &MessageOrigin) -> Self {
         Self {
             session_key: origin.session_key.clone(),

@@ -37,7 +37,7 @@ pub fn traces(batch: &BatchMaterial) -> Traces {
 
 /// The time during which the work of a batch was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct BatchSpan {
     pub batch: BatchId,
     pub session: SessionRow,
     /// The batch's index in its session.
@@ -47,7 +47,7 @@ pub struct Span {
     pub closed: Option<Timestamp>,
 }
 
-impl Span {
+impl BatchSpan {
     /// The batch's time: its end, or its beginning while it is open.
     pub fn end(&self) -> Timestamp {
         self.closed.unwrap_or(self.opened)
@@ -64,23 +64,23 @@ impl Span {
 
 /// A batch that ended with the check failing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failing {
-    pub by: Span,
+pub struct FailingCheck {
+    pub by: BatchSpan,
     pub step: u32,
 }
 
 /// A file that a batch changed, and the last step that changed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
-    pub by: Span,
+pub struct FileChange {
+    pub by: BatchSpan,
     pub step: u32,
     /// Normalised, so that equal files have equal names.
     pub file: String,
     pub event: String,
 }
 
-impl Change {
-    fn follows(&self, failing: &Failing) -> bool {
+impl FileChange {
+    fn follows(&self, failing: &FailingCheck) -> bool {
         match self.by.batch == failing.by.batch {
             true => self.step > failing.step,
             false => failing.by.precedes(&self.by),
@@ -91,21 +91,27 @@ impl Change {
 /// The history of a pass: where the check failed, and what other batches changed, earliest first.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Trail<'a> {
-    pub failings: &'a [Failing],
-    pub changes: &'a [Change],
+    pub failings: &'a [FailingCheck],
+    pub changes: &'a [FileChange],
 }
 
 impl<'a> Trail<'a> {
     /// Changes by earlier batches since a claim was made, in this batch and at this time.
-    pub(super) fn since(&self, batch: Option<BatchId>, at: Timestamp, pass: &Span) -> Vec<&'a Change> {
+    pub(super) fn since(
+        &self,
+        batch: Option<BatchId>,
+        at: Timestamp,
+        pass: &BatchSpan,
+    ) -> Vec<&'a FileChange> {
         let last_failure = self.failings.iter().find(|failing| batch == Some(failing.by.batch));
-        let is_since =
-            |change: &&Change| last_failure.map_or(change.by.opened >= at, |failing| change.follows(failing));
+        let is_since = |change: &&FileChange| {
+            last_failure.map_or(change.by.opened >= at, |failing| change.follows(failing))
+        };
         self.changes.iter().filter(|change| change.by.precedes(pass)).filter(is_since).collect()
     }
 
     /// Whether any of these changes was made after the check last failed.
-    pub(super) fn explains(&self, changes: &[&Change], pass: &Span) -> bool {
+    pub(super) fn explains(&self, changes: &[&FileChange], pass: &BatchSpan) -> bool {
         let earlier = self.failings.iter().filter(|failing| failing.by.precedes(pass));
         let last = earlier.max_by_key(|failing| (failing.by.opened, failing.by.place));
         changes.iter().any(|change| last.is_none_or(|failing| change.follows(failing)))

@@ -8,7 +8,7 @@
 use serde_json::{Value, json};
 
 use super::document::{DocumentKey, DocumentKind};
-use super::event::{MessageOrigin, Notification, Place, StartSource};
+use super::event::{ConversationPlace, MessageOrigin, Notification, StartSource};
 use super::ids::{JobId, ObservationId, SessionId, SessionKey, SummaryId, Timestamp};
 use super::material::BatchSource;
 use super::observation::ObservationType;
@@ -21,7 +21,7 @@ pub struct LifecycleEvent {
     /// The project's folder, if known.
     pub workspace: Option<String>,
     /// The place of the conversation, as far as the agent reports it.
-    pub place: Box<Place>,
+    pub place: Box<ConversationPlace>,
     pub at: Timestamp,
     pub what: LifecycleKind,
 }

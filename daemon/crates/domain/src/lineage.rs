@@ -4,7 +4,7 @@
 //! recomputed when one of them is deleted.
 
 use super::check::{CheckStatus, Checked, checked};
-use super::fixes::{Span, Trail};
+use super::fixes::{BatchSpan, Trail};
 use super::ids::{BatchId, EventId, ObservationId, SessionRow, Timestamp};
 use super::material::BatchMaterial;
 use super::observation::ObservationDraft;
@@ -70,7 +70,7 @@ pub struct Settled {
 /// A [`Settled`] as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settlement {
-    pub by: Span,
+    pub by: BatchSpan,
     /// Normalised like those of a [`Claim`].
     pub files: Vec<String>,
     pub evidence: Vec<String>,

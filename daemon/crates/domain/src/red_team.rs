@@ -8,7 +8,9 @@ use std::sync::LazyLock;
 use proptest::prelude::*;
 
 use super::checkout::{Containment, Elsewhere, Here, History, MadeOn, Tip, elsewhere};
-use super::context::{Limits, Material, Moment, Note, Place, Statement, SummaryNote, assemble};
+use super::context::{
+    BlockLimits, Declaration, InjectionMoment, Material, Note, PassageNote, SummaryNote, assemble,
+};
 use super::continuity::{Continuity, PlanNote};
 use super::document::{DocumentKey, DocumentKind};
 use super::ids::{BranchName, CommitId, ObservationId, Timestamp};
@@ -60,7 +62,7 @@ fn material(text: &str) -> Material {
         elsewhere: on_branch(text),
         changed: vec![text.to_owned()],
     };
-    let statement = |row| Statement {
+    let statement = |row| PassageNote {
         changed: Vec::new(),
         key: PassageKey { document: DocumentKey { kind: DocumentKind::Response, row }, part: 0 },
         label: "answer",
@@ -73,7 +75,7 @@ fn material(text: &str) -> Material {
         elsewhere: on_branch(text),
     };
     Material {
-        places: vec![Place {
+        places: vec![Declaration {
             file: text.to_owned(),
             line: 1,
             kind: "fn",
@@ -151,9 +153,9 @@ fn tags(block: &str) -> Vec<String> {
 }
 
 /// `None` if it stayed text.
-fn breaks_out(text: &str, moment: Moment) -> Option<String> {
+fn breaks_out(text: &str, moment: InjectionMoment) -> Option<String> {
     // The same block with harmless text.
-    const LIMITS: Limits = Limits { tokens: 9_000, utf16_units: 10_000 };
+    const LIMITS: BlockLimits = BlockLimits { tokens: 9_000, utf16_units: 10_000 };
     let harmless = assemble(moment, &material("harmless"), LIMITS, NOW).text;
     let block = assemble(moment, &material(text), LIMITS, NOW).text;
     let known = beginnings(&harmless);
@@ -172,14 +174,14 @@ fn breaks_out(text: &str, moment: Moment) -> Option<String> {
     block.chars().find(|c| unseen(*c)).map(|c| format!("{c:?} is in it"))
 }
 
-const MOMENTS: [Moment; 7] = [
-    Moment::Start,
-    Moment::Resume,
-    Moment::Compact,
-    Moment::Prompt,
-    Moment::File,
-    Moment::Subagent,
-    Moment::Command,
+const MOMENTS: [InjectionMoment; 7] = [
+    InjectionMoment::Start,
+    InjectionMoment::Resume,
+    InjectionMoment::Compact,
+    InjectionMoment::Prompt,
+    InjectionMoment::File,
+    InjectionMoment::Subagent,
+    InjectionMoment::Command,
 ];
 
 /// The documents state this figure: how many of the texts break out.

@@ -10,7 +10,7 @@ use super::observation::ObservationType;
 
 /// The compared parts of an observation.
 #[derive(Clone, Copy, Debug)]
-pub struct Statement<'a> {
+pub struct ComparedNote<'a> {
     pub kind: ObservationType,
     pub title: &'a str,
     /// Narrative and facts.
@@ -28,7 +28,7 @@ const NEGATIONS: [&str; 12] =
     ["no", "not", "never", "none", "without", "nor", "cannot", "kein", "keine", "nicht", "nie", "ohne"];
 
 /// Whether the two are duplicates, so one can be dropped and its evidence added to the other's.
-pub fn is_duplicate(one: Statement<'_>, other: Statement<'_>) -> bool {
+pub fn is_duplicate(one: ComparedNote<'_>, other: ComparedNote<'_>) -> bool {
     if one.kind != other.kind {
         return false;
     }
@@ -94,7 +94,7 @@ mod tests {
     #[track_caller]
     fn check(one: &str, other: &str, expected: bool) {
         let body = "Rounding each line lost up to a cent per line, so the total is rounded once.";
-        let statement = |title| Statement { kind: ObservationType::Gotcha, title, body };
+        let statement = |title| ComparedNote { kind: ObservationType::Gotcha, title, body };
         assert_eq!(is_duplicate(statement(one), statement(other)), expected, "{one:?} {other:?}");
         assert_eq!(is_duplicate(statement(other), statement(one)), expected, "both ways");
     }
@@ -150,9 +150,9 @@ mod tests {
     #[test]
     fn another_type_or_another_reason_is_another_observation() {
         let title = "The cart total is rounded once after summing";
-        let one = Statement { kind: ObservationType::Gotcha, title, body: "Lines lost cents." };
-        let decision = Statement { kind: ObservationType::Decision, ..one };
-        let reason = Statement { body: "The tax office demands it since this year.", ..one };
+        let one = ComparedNote { kind: ObservationType::Gotcha, title, body: "Lines lost cents." };
+        let decision = ComparedNote { kind: ObservationType::Decision, ..one };
+        let reason = ComparedNote { body: "The tax office demands it since this year.", ..one };
         assert!(is_duplicate(one, one));
         assert!(!is_duplicate(one, decision));
         assert!(!is_duplicate(one, reason));

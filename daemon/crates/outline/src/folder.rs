@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
-use recall_domain::context::Place;
+use recall_domain::context::Declaration;
 use recall_domain::redaction::is_secret_file;
 use recall_system::trusted_file::{Folder, Refused};
 
@@ -177,13 +177,13 @@ fn outlined(file: File, path: &str, language: Language, before: Option<&FileOutl
 impl Outline {
     /// The places as they are now: a file that has changed is read again, within a small limit. A name that is gone, or whose
     /// file cannot be read in time, is left out.
-    pub fn as_now(&self, root: &Path, places: Vec<Place>) -> Vec<Place> {
+    pub fn as_now(&self, root: &Path, places: Vec<Declaration>) -> Vec<Declaration> {
         let Ok(top) = Folder::open(root) else { return Vec::new() };
         let mut left = MOST_FRESH;
         places.into_iter().filter_map(|told| self.place_now(&top, told, &mut left)).collect()
     }
 
-    fn place_now(&self, top: &Folder, told: Place, left: &mut u64) -> Option<Place> {
+    fn place_now(&self, top: &Folder, told: Declaration, left: &mut u64) -> Option<Declaration> {
         let before = self.file(&told.file)?;
         let file = top.file(Path::new(&told.file)).ok()?;
         let stamp = stamp(&file)?;

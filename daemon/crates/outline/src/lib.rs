@@ -20,7 +20,7 @@ pub use folder::{MOST_BYTES, MOST_FILES, read};
 pub use language::Language;
 pub use related::Asked;
 
-use recall_domain::context::Place;
+use recall_domain::context::Declaration;
 
 /// A name that a file declares.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,7 +128,7 @@ impl Outline {
     }
 
     /// What a file declares, in its order. The path is relative to the repository's folder, or the end of one.
-    pub fn of_file(&self, path: &str) -> Vec<Place> {
+    pub fn of_file(&self, path: &str) -> Vec<Declaration> {
         let path = path.trim_start_matches("./");
         let is_it = |file: &&FileOutline| Path::new(&*file.path).ends_with(path);
         let exact = self.files.iter().find(|file| &*file.path == path);
@@ -146,8 +146,8 @@ impl Outline {
     }
 }
 
-fn place(file: &FileOutline, declared: &Declared) -> Place {
-    Place {
+fn place(file: &FileOutline, declared: &Declared) -> Declaration {
+    Declaration {
         file: file.path.to_string(),
         line: declared.line,
         kind: declared.kind,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use recall_domain::context::Place;
+use recall_domain::context::Declaration;
 
 use super::{Outline, Spot, place};
 
@@ -43,7 +43,7 @@ enum Form {
 
 impl Outline {
     /// The places that a text is about, the best first.
-    pub fn related(&self, text: &str, asked: Asked, most: usize) -> Vec<Place> {
+    pub fn related(&self, text: &str, asked: Asked, most: usize) -> Vec<Declaration> {
         let tokens = tokens(text);
         let mut scores: HashMap<Spot, f64> = HashMap::new();
         for token in tokens.iter().filter(|token| token.form == Form::Code || asked == Asked::Searching) {
@@ -56,7 +56,7 @@ impl Outline {
             scores.entry(spot).or_insert(score);
         }
         let says_test = tokens.iter().any(|token| token.text.to_lowercase().starts_with("test"));
-        let mut found: Vec<(f64, Place)> = scores
+        let mut found: Vec<(f64, Declaration)> = scores
             .into_iter()
             .filter_map(|(spot, score)| {
                 let (file, declared) = self.at(spot)?;

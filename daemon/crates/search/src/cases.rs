@@ -8,7 +8,7 @@ use super::fusion::search;
 use super::index::{Index, Opened};
 use super::query::parse;
 use super::request::Spelling;
-use super::request::{Hits, Request, Scope};
+use super::request::{Hits, Scope, SearchRequest};
 
 const NOW: Timestamp = Timestamp(1_795_262_400_000);
 const DAY: i64 = 86_400_000;
@@ -113,7 +113,8 @@ impl Memory {
     }
 
     fn search(&self, text: &str, scope: Scope) -> Hits {
-        let request = Request { scope, spelling: Spelling::Forgiving, ..Request::new(parse(text), NOW) };
+        let request =
+            SearchRequest { scope, spelling: Spelling::Forgiving, ..SearchRequest::new(parse(text), NOW) };
         search(&[&self.index], &request).unwrap()
     }
 
@@ -236,7 +237,7 @@ fn a_word_that_was_read_as_another_is_named() {
     assert!(hits.read_as.iter().any(|word| word.typed == "hue" && word.read.starts_with("colo")), "{hits:?}");
     // A word that occurs is never replaced, and words of other projects are not used as replacements.
     assert!(memory.search("tokens", Scope::Everything).read_as.is_empty());
-    let request = Request::new(parse("atribution"), NOW);
+    let request = SearchRequest::new(parse("atribution"), NOW);
     assert_eq!(search(&[&memory.index], &request).unwrap(), Hits::default());
 }
 

@@ -18,7 +18,7 @@ use recall_domain::ranking::{
 
 use super::proximity::{Weighted, closeness};
 use super::request::Spelling;
-use super::request::{Part, Request};
+use super::request::{SearchRequest, SourceScore};
 use super::schema::Fields;
 use super::segment::Segment;
 use super::segment_cache::SegmentCache;
@@ -35,7 +35,7 @@ pub(super) fn evaluate(
     searcher: &Searcher,
     fields: &Fields,
     cache: &SegmentCache,
-    request: &Request,
+    request: &SearchRequest,
 ) -> tantivy::Result<Candidates> {
     let wanted = terms::query_terms(&request.query);
     if wanted.is_empty() && !(request.query.words.is_empty() && request.query.phrases.is_empty()) {
@@ -75,8 +75,8 @@ fn open_texts(fields: &Fields, segments: &[Segment<'_>]) -> tantivy::Result<Vec<
 pub(super) fn admitted(
     searcher: &Searcher,
     (fields, cache): (&Fields, &SegmentCache),
-    request: &Request,
-    documents: impl Iterator<Item = (DocumentKey, Part)>,
+    request: &SearchRequest,
+    documents: impl Iterator<Item = (DocumentKey, SourceScore)>,
     most: usize,
 ) -> tantivy::Result<Vec<Candidate>> {
     let segments = Segment::open_all(searcher, fields, cache, request)?;
@@ -178,9 +178,15 @@ impl<'a> Terms<'a> {
         TextMatch { evidence, answered: evidence / (evidence + missed), ..text }
     }
 
-    fn part(&self, matched: u32, text: TextMatch) -> Part {
+    fn part(&self, matched: u32, text: TextMatch) -> SourceScore {
         let words = text_factors(text);
-        Part { fit: words.fit(), relevance: relevance(text), words: Some(words), cosine: None, matched }
+        SourceScore {
+            fit: words.fit(),
+            relevance: relevance(text),
+            words: Some(words),
+            cosine: None,
+            matched,
+        }
     }
 }
 
@@ -222,9 +228,9 @@ fn best_documents(
     segments: &[Segment<'_>],
     texts: &[Texts],
     terms: &Terms<'_>,
-    request: &Request,
+    request: &SearchRequest,
 ) -> tantivy::Result<(Vec<Ranked>, usize)> {
-    let most = request.limit.clamp(CANDIDATES, Request::MOST_HITS);
+    let most = request.limit.clamp(CANDIDATES, SearchRequest::MOST_HITS);
     // A phrase may consist only of function words, which are not looked up. The conditions select its documents.
     let any_text = terms.all.is_empty() || !request.query.phrases.is_empty();
     let told = if any_text { Passed::All } else { Passed::WithATerm };
@@ -337,7 +343,7 @@ fn judged(
     segments: &[Segment<'_>],
     terms: &Terms<'_>,
     mut best: Vec<Ranked>,
-    request: &Request,
+    request: &SearchRequest,
 ) -> tantivy::Result<Vec<Candidate>> {
     best.sort_unstable_by_key(|ranked| (ranked.segment, ranked.doc));
     let mut candidates: Vec<Candidate> = Vec::with_capacity(best.len());

@@ -15,7 +15,7 @@ use recall_domain::observation::Maker;
 
 use super::columns::Columns;
 use super::query::Filter;
-use super::request::{Request, Scope};
+use super::request::{Scope, SearchRequest};
 use super::schema::{self, Fields, PackedTraits};
 use super::tokenizer::{CodeTokenizer, Form};
 
@@ -73,7 +73,7 @@ impl Conditions {
 pub(crate) struct ConditionBuilder<'a> {
     pub searcher: &'a Searcher,
     pub fields: &'a Fields,
-    pub request: &'a Request,
+    pub request: &'a SearchRequest,
 }
 
 impl ConditionBuilder<'_> {

@@ -9,7 +9,7 @@ use recall_domain::document::{Document, DocumentKey};
 
 use super::error::IndexError;
 use super::index::Index;
-use super::request::{Request, Spelling};
+use super::request::{SearchRequest, Spelling};
 use super::source::{Candidate, CandidateSource, Candidates};
 
 /// The documents written after the index's high-water mark.
@@ -46,7 +46,7 @@ impl CandidateSource for Current<'_> {
         self.index.name()
     }
 
-    fn candidates(&self, request: &Request) -> Result<Candidates, IndexError> {
+    fn candidates(&self, request: &SearchRequest) -> Result<Candidates, IndexError> {
         let mut found = self.index.candidates(request)?;
         if self.fresh.keys.is_empty() {
             return Ok(found);
@@ -68,9 +68,13 @@ impl CandidateSource for Current<'_> {
 
 impl Current<'_> {
     /// Whether the new documents contain a word that the index lacks and therefore replaced by another.
-    fn has_what_was_corrected(&self, found: &Candidates, request: &Request) -> Result<bool, IndexError> {
+    fn has_what_was_corrected(
+        &self,
+        found: &Candidates,
+        request: &SearchRequest,
+    ) -> Result<bool, IndexError> {
         let Some(index) = &self.fresh.index else { return Ok(false) };
-        let fresh = index.candidates(&Request { spelling: Spelling::AsWritten, ..request.clone() })?;
+        let fresh = index.candidates(&SearchRequest { spelling: Spelling::AsWritten, ..request.clone() })?;
         let matched = fresh.candidates.iter().fold(0, |all, candidate| all | candidate.part.matched);
         let mut terms = fresh.terms.iter().enumerate();
         Ok(terms.any(|(at, term)| matched >> at & 1 != 0 && !found.terms.contains(term)))
@@ -93,7 +97,7 @@ impl Candidates {
             bits.fold(0, |set, (_, to)| set | 1_u32.checked_shl(*to).unwrap_or(0))
         };
         self.candidates.extend(other.candidates.into_iter().map(|candidate| Candidate {
-            part: super::request::Part { matched: moved(candidate.part.matched), ..candidate.part },
+            part: super::request::SourceScore { matched: moved(candidate.part.matched), ..candidate.part },
             ..candidate
         }));
         self.total += other.total;
@@ -145,8 +149,10 @@ mod tests {
         let fresh = Fresh::new(HashSet::from([newest.key]), std::slice::from_ref(&newest)).unwrap();
         let current = Current { index: &index, fresh: &fresh };
         let ask = |text: &str| {
-            let request =
-                Request { spelling: Spelling::Forgiving, ..Request::new(parse(text), Timestamp(9)) };
+            let request = SearchRequest {
+                spelling: Spelling::Forgiving,
+                ..SearchRequest::new(parse(text), Timestamp(9))
+            };
             search(&[&current], &request).unwrap()
         };
         let hits = ask("heros");
@@ -170,8 +176,11 @@ mod tests {
         let fresh = Fresh::new(keys, &written).unwrap();
         let found = |query: &str, scope: Scope| {
             let source = Current { index: &index, fresh: &fresh };
-            let hits =
-                search(&[&source], &Request { scope, ..Request::new(parse(query), Timestamp(9)) }).unwrap();
+            let hits = search(
+                &[&source],
+                &SearchRequest { scope, ..SearchRequest::new(parse(query), Timestamp(9)) },
+            )
+            .unwrap();
             assert_eq!(hits.total, hits.hits.len(), "{query}");
             let mut rows: Vec<i64> = hits.hits.iter().map(|hit| hit.key.row).collect();
             rows.sort_unstable();
@@ -195,7 +204,7 @@ mod tests {
         let Opened { index, mut writer } = Index::open(folder.path()).unwrap();
         writer.put(&observation(1, "login cookie")).unwrap();
         writer.commit(LogSeq(1)).unwrap();
-        let more = index.candidates(&Request::new(parse("cookie login"), Timestamp(0))).unwrap();
+        let more = index.candidates(&SearchRequest::new(parse("cookie login"), Timestamp(0))).unwrap();
         let mut found = named(&["login", "page"]);
         found.append(more);
         assert_eq!(found.terms, ["login", "page", "cooki"]);

@@ -15,7 +15,7 @@ use super::error::IndexError;
 use super::fresh_passages::FreshPassages;
 use super::index::Index;
 use super::passages::PassageRequest;
-use super::request::{Hit, Hits, Part, Request};
+use super::request::{Hit, Hits, SearchRequest, SourceScore};
 use super::source::{Candidate, CandidateSource, Candidates};
 use super::weights::factors;
 
@@ -42,7 +42,7 @@ pub fn search_passages(
 ///
 /// # Errors
 /// When a source cannot be read.
-pub fn search(sources: &[&dyn CandidateSource], request: &Request) -> Result<Hits, IndexError> {
+pub fn search(sources: &[&dyn CandidateSource], request: &SearchRequest) -> Result<Hits, IndexError> {
     let mut found: Vec<Candidates> = Vec::with_capacity(sources.len());
     for source in sources {
         found.push(source.candidates(request)?);
@@ -64,7 +64,7 @@ pub fn search(sources: &[&dyn CandidateSource], request: &Request) -> Result<Hit
             .then_with(|| b.candidate.at.cmp(&a.candidate.at))
             .then_with(|| a.candidate.key.cmp(&b.candidate.key))
     });
-    scored.truncate(request.limit.min(Request::MOST_HITS));
+    scored.truncate(request.limit.min(SearchRequest::MOST_HITS));
     let hits: Vec<Hit> = scored.into_iter().map(|(score, one)| one.hit(score, sources, &found)).collect();
     let total = found.iter().map(|each| each.total).max().unwrap_or_default().max(hits.len());
     let read_as = found.into_iter().flat_map(|each| each.read_as).collect();
@@ -75,7 +75,7 @@ pub fn search(sources: &[&dyn CandidateSource], request: &Request) -> Result<Hit
 struct Fused {
     candidate: Candidate,
     /// The part of each source, with the source's index.
-    parts: Vec<(usize, Part)>,
+    parts: Vec<(usize, SourceScore)>,
     factors: Factors,
 }
 
@@ -102,7 +102,7 @@ fn fuse(found: &[Candidates]) -> Vec<Fused> {
 
 impl Fused {
     /// Adds the part of another source.
-    fn blend(&mut self, source: usize, part: Part) {
+    fn blend(&mut self, source: usize, part: SourceScore) {
         self.parts.push((source, part));
         let fit = self.parts.iter().map(|(_, part)| part.fit).sum();
         self.factors = factors(fit, self.candidate.traits);
@@ -110,7 +110,7 @@ impl Fused {
 
     fn hit(self, score: f32, sources: &[&dyn CandidateSource], found: &[Candidates]) -> Hit {
         let parts = || self.parts.iter().copied();
-        let named = |(source, part): (usize, Part)| Some((sources.get(source)?.name(), part));
+        let named = |(source, part): (usize, SourceScore)| Some((sources.get(source)?.name(), part));
         let matched = parts().filter_map(|(source, part)| Some(found.get(source)?.matched(part))).flatten();
         let matched: Vec<String> = matched.cloned().collect();
         // A source that did not find the document contributes no terms.
@@ -163,7 +163,7 @@ mod tests {
             self.0
         }
 
-        fn candidates(&self, request: &Request) -> Result<Candidates, IndexError> {
+        fn candidates(&self, request: &SearchRequest) -> Result<Candidates, IndexError> {
             let candidates = self.1.iter().map(|(row, fit, relevance)| Candidate {
                 key: DocumentKey { kind: DocumentKind::Observation, row: *row },
                 at: NOW,
@@ -175,7 +175,7 @@ mod tests {
                     maker: Maker::Machine,
                     age: request.now.since(NOW),
                 },
-                part: Part { fit: *fit, relevance: *relevance, words: None, cosine: None, matched: 1 },
+                part: SourceScore { fit: *fit, relevance: *relevance, words: None, cosine: None, matched: 1 },
             });
             Ok(Candidates {
                 candidates: candidates.collect(),
@@ -194,7 +194,7 @@ mod tests {
             "named"
         }
 
-        fn candidates(&self, _request: &Request) -> Result<Candidates, IndexError> {
+        fn candidates(&self, _request: &SearchRequest) -> Result<Candidates, IndexError> {
             Ok(Candidates::default())
         }
 
@@ -244,7 +244,7 @@ mod tests {
     }
 
     fn searched(sources: &[&dyn CandidateSource]) -> Hits {
-        search(sources, &Request::new(Query::plain("login"), NOW)).unwrap()
+        search(sources, &SearchRequest::new(Query::plain("login"), NOW)).unwrap()
     }
 
     #[test]

@@ -33,7 +33,7 @@ use super::evaluate::{admitted, evaluate};
 use super::fresh_passages::FreshPassages;
 use super::merging::Merges;
 use super::passages::{self, PassageRequest};
-use super::request::{Part, Request, Scope};
+use super::request::{Scope, SearchRequest, SourceScore};
 use super::schema::{self, Fields, SCHEMA_VERSION};
 use super::segment_cache::{Population, SegmentCache};
 use super::source::{Candidate, CandidateSource, Candidates};
@@ -108,9 +108,9 @@ impl Unexamined {
         };
         let why = match examined {
             Ok(Ok(damaged)) if damaged.is_empty() => return Ok(Opened { index, writer }),
-            Ok(Ok(damaged)) => Unusable::Damaged(damaged),
-            Ok(Err(error)) => Unusable::Unreadable(error),
-            Err(_) => Unusable::Panicked,
+            Ok(Ok(damaged)) => UnusableIndex::Damaged(damaged),
+            Ok(Err(error)) => UnusableIndex::Unreadable(error),
+            Err(_) => UnusableIndex::Panicked,
         };
         Err(OpenIndexError::Unusable { path: folder, why })
     }
@@ -138,12 +138,12 @@ pub enum OpenIndexError {
     },
     /// The files are damaged, incomplete or of another version. The caller must rebuild the index.
     #[error("index {} must be rebuilt: {why}", path.display())]
-    Unusable { path: PathBuf, why: Unusable },
+    Unusable { path: PathBuf, why: UnusableIndex },
 }
 
 /// Why an index must be rebuilt.
 #[derive(Debug, thiserror::Error)]
-pub enum Unusable {
+pub enum UnusableIndex {
     #[error("it has schema version {found:?}, this program writes {SCHEMA_VERSION}")]
     OtherVersion { found: Option<u32> },
     #[error("damaged files: {}", .0.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", "))]
@@ -179,14 +179,14 @@ impl Index {
     pub fn open_unexamined(folder: &Path) -> Result<Unexamined, OpenIndexError> {
         // Index files must stay in recall's own folder. Recreating the index removes the symlink.
         if folder.is_symlink() {
-            let why = Unusable::Damaged(vec![folder.to_owned()]);
+            let why = UnusableIndex::Damaged(vec![folder.to_owned()]);
             return Err(OpenIndexError::Unusable { path: folder.to_owned(), why });
         }
         let failed = |source| OpenIndexError::Folder { path: folder.to_owned(), source };
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
         // Damaged files can make the engine panic.
         catch_unwind(AssertUnwindSafe(|| open_unguarded(folder))).unwrap_or_else(|_| {
-            Err(OpenIndexError::Unusable { path: folder.to_owned(), why: Unusable::Panicked })
+            Err(OpenIndexError::Unusable { path: folder.to_owned(), why: UnusableIndex::Panicked })
         })
     }
 
@@ -236,8 +236,8 @@ impl Index {
     /// When the index cannot be read.
     pub(super) fn admitted(
         &self,
-        request: &Request,
-        documents: impl Iterator<Item = (DocumentKey, Part)>,
+        request: &SearchRequest,
+        documents: impl Iterator<Item = (DocumentKey, SourceScore)>,
         most: usize,
     ) -> Result<Vec<Candidate>, IndexError> {
         let searcher = self.searcher();
@@ -297,7 +297,7 @@ impl CandidateSource for Index {
         "lexical"
     }
 
-    fn candidates(&self, request: &Request) -> Result<Candidates, IndexError> {
+    fn candidates(&self, request: &SearchRequest) -> Result<Candidates, IndexError> {
         let searcher = self.searcher();
         // Files can be damaged while they are open. That may fail a search, but must not end the process.
         catch_unwind(AssertUnwindSafe(|| evaluate(&searcher, &self.fields, &self.cache, request)))
@@ -321,12 +321,12 @@ fn open_unguarded(folder: &Path) -> Result<Unexamined, OpenIndexError> {
         TantivyError::LockFailure(LockError::LockBusy, _) => {
             OpenIndexError::Locked { path: folder.to_owned() }
         }
-        other => unusable(Unusable::Unreadable(other)),
+        other => unusable(UnusableIndex::Unreadable(other)),
     };
     let (schema, fields) = schema::build();
     let is_new = !Index::exists(folder);
     if is_new && holds_segments(folder) {
-        return Err(unusable(Unusable::Damaged(vec![PathBuf::from(META)])));
+        return Err(unusable(UnusableIndex::Damaged(vec![PathBuf::from(META)])));
     }
     let directory = IndexFolder::open(folder).map_err(|error| engine(error.into()))?;
     let index = if is_new {
@@ -342,7 +342,7 @@ fn open_unguarded(folder: &Path) -> Result<Unexamined, OpenIndexError> {
     };
     let note = note
         .filter(|note| note.schema == SCHEMA_VERSION && index.schema() == schema)
-        .ok_or_else(|| unusable(Unusable::OtherVersion { found: note.map(|note| note.schema) }))?;
+        .ok_or_else(|| unusable(UnusableIndex::OtherVersion { found: note.map(|note| note.schema) }))?;
     index.tokenizers().register(tokenizer::NAME, schema::analyzer());
     let options = IndexWriterOptions::builder()
         .num_worker_threads(1)
@@ -514,11 +514,11 @@ mod tests {
         ])
     }
 
-    fn searched(index: &Index, request: &Request) -> Hits {
+    fn searched(index: &Index, request: &SearchRequest) -> Hits {
         search(&[index], request).expect("searching works")
     }
 
-    fn found(index: &Index, request: &Request) -> String {
+    fn found(index: &Index, request: &SearchRequest) -> String {
         let hits = searched(index, request);
         hits.hits.iter().map(|hit| hit.key.to_string()).collect::<Vec<_>>().join(" ")
     }
@@ -526,7 +526,11 @@ mod tests {
     #[track_caller]
     fn check(query: &str, expected: &str) {
         let shop = shop();
-        assert_eq!(found(&shop.opened.index, &Request::new(parse(query), NOW)), expected, "for {query:?}");
+        assert_eq!(
+            found(&shop.opened.index, &SearchRequest::new(parse(query), NOW)),
+            expected,
+            "for {query:?}"
+        );
     }
 
     #[test]
@@ -540,15 +544,16 @@ mod tests {
         memory.push(rule.clone());
         let by_machine = filled(&memory);
         let first = |fixture: &Fixture, query: &str| {
-            found(&fixture.opened.index, &Request { limit: 1, ..Request::new(parse(query), NOW) })
+            found(&fixture.opened.index, &SearchRequest { limit: 1, ..SearchRequest::new(parse(query), NOW) })
         };
         assert_ne!(first(&by_machine, "ledger"), "700");
         rule.maker = Maker::Person;
         memory.push(rule.clone());
         let by_hand = filled(&memory);
         assert_eq!(first(&by_hand, "ledger"), "700");
-        let total =
-            |fixture: &Fixture| searched(&fixture.opened.index, &Request::new(parse("ledger"), NOW)).total;
+        let total = |fixture: &Fixture| {
+            searched(&fixture.opened.index, &SearchRequest::new(parse("ledger"), NOW)).total
+        };
         assert_eq!(total(&by_hand), total(&by_machine), "it is counted once");
         // Conditions apply to notes by hand, too, and outdated ones rank like the rest.
         assert_ne!(first(&by_hand, "ledger since:2d"), "700");
@@ -596,7 +601,7 @@ mod tests {
     #[test]
     fn a_query_of_nothing_lists_everything_newest_first() {
         let shop = shop();
-        let hits = searched(&shop.opened.index, &Request::new(parse(""), NOW));
+        let hits = searched(&shop.opened.index, &SearchRequest::new(parse(""), NOW));
         assert_eq!(hits.total, 4);
         assert!(hits.hits.iter().all(|hit| hit.relevance == 0.0));
         assert_eq!(hits.hits.last().map(|hit| hit.key.to_string()).as_deref(), Some("a4"));
@@ -613,7 +618,7 @@ mod tests {
             .collect();
         let filled = filled(&documents);
         for text in ["", "type:discovery", "session:ab12-session"] {
-            let mut request = Request::new(parse(text), NOW);
+            let mut request = SearchRequest::new(parse(text), NOW);
             request.limit = 3;
             assert_eq!(found(&filled.opened.index, &request), "899 898 897", "{text}");
             assert_eq!(searched(&filled.opened.index, &request).total, 900, "{text}");
@@ -624,14 +629,14 @@ mod tests {
     fn a_request_narrows() {
         let shop = shop();
         let index = &shop.opened.index;
-        let mut request = Request::new(parse("login"), NOW);
+        let mut request = SearchRequest::new(parse("login"), NOW);
         request.scope = Scope::Project(ProjectKey::from("git:github.com/acme/shop"));
         assert_eq!(found(index, &request), "1 a4");
         request.kinds = vec![DocumentKind::Activity, DocumentKind::Plan];
         assert_eq!(found(index, &request), "a4");
         request.since = Some(Timestamp(NOW.0 + 1));
         assert_eq!(found(index, &request), "");
-        let mut request = Request::new(parse("login"), NOW);
+        let mut request = SearchRequest::new(parse("login"), NOW);
         request.limit = 1;
         let hits = searched(index, &request);
         assert_eq!((hits.hits.len(), hits.total), (1, 3));
@@ -647,7 +652,7 @@ mod tests {
         elsewhere.session = SessionId::from("elsewhere");
         elsewhere.at = Timestamp(NOW.0 - DAY);
         let filled = filled(&[elsewhere, beside, question]);
-        let request = Request::new(parse("thumbnail queue workers"), NOW);
+        let request = SearchRequest::new(parse("thumbnail queue workers"), NOW);
         assert_eq!(found(&filled.opened.index, &request), "3 2 1");
     }
 
@@ -659,7 +664,7 @@ mod tests {
         let mut runner = proptest::test_runner::TestRunner::default();
         let outcome = runner.run(&proptest::string::string_regex(query).expect("a valid pattern"), |text| {
             for query in [parse(&text), Query::plain(&text)] {
-                let hits = search(&[&shop.opened.index], &Request::new(query, NOW))
+                let hits = search(&[&shop.opened.index], &SearchRequest::new(query, NOW))
                     .map_err(|error| proptest::test_runner::TestCaseError::fail(error.to_string()))?;
                 proptest::prop_assert!(hits.hits.len() <= hits.total);
                 proptest::prop_assert!(hits.hits.is_sorted_by(|a, b| a.score >= b.score));
@@ -686,7 +691,7 @@ mod tests {
     #[track_caller]
     fn best_relevance(prompt: &str) -> f32 {
         let shop = shop();
-        let hits = searched(&shop.opened.index, &Request::new(Query::plain(prompt), NOW));
+        let hits = searched(&shop.opened.index, &SearchRequest::new(Query::plain(prompt), NOW));
         hits.hits.iter().map(|hit| hit.relevance).fold(0.0, f32::max)
     }
 
@@ -707,7 +712,7 @@ mod tests {
     #[test]
     fn the_score_is_the_product_of_what_explains_it() {
         let shop = shop();
-        let hits = searched(&shop.opened.index, &Request::new(parse("slow login"), NOW));
+        let hits = searched(&shop.opened.index, &SearchRequest::new(parse("slow login"), NOW));
         for hit in &hits.hits {
             let product: f32 = hit.named_factors().iter().map(|(_, factor)| factor).product();
             assert!((product - hit.score).abs() < 1e-6);
@@ -720,13 +725,17 @@ mod tests {
         let Fixture { folder, mut opened } =
             filled(&[observation(1, "old words", ""), observation(2, "stays", "")]);
         opened.writer.put(&observation(1, "new words", "")).expect("documents are accepted");
-        assert_eq!(found(&opened.index, &Request::new(parse("old"), NOW)), "1", "not before the commit");
+        assert_eq!(
+            found(&opened.index, &SearchRequest::new(parse("old"), NOW)),
+            "1",
+            "not before the commit"
+        );
         opened.writer.commit(LogSeq(8)).expect("commits");
-        assert_eq!(found(&opened.index, &Request::new(parse("old"), NOW)), "");
-        assert_eq!(found(&opened.index, &Request::new(parse("new"), NOW)), "1");
+        assert_eq!(found(&opened.index, &SearchRequest::new(parse("old"), NOW)), "");
+        assert_eq!(found(&opened.index, &SearchRequest::new(parse("new"), NOW)), "1");
         opened.writer.delete(DocumentKey { kind: DocumentKind::Observation, row: 1 });
         opened.writer.commit(LogSeq(9)).expect("commits");
-        assert_eq!(found(&opened.index, &Request::new(parse("words"), NOW)), "");
+        assert_eq!(found(&opened.index, &SearchRequest::new(parse("words"), NOW)), "");
         assert_eq!(opened.index.documents(), 1);
         drop(folder);
     }
@@ -767,8 +776,8 @@ mod tests {
         assert_eq!(deletions(folder.path()), 1);
         let mut opened = changed(folder.path());
         opened.writer.commit(LogSeq(8)).expect("commits");
-        assert_eq!(found(&opened.index, &Request::new(parse("new"), NOW)), "1");
-        assert_eq!(found(&opened.index, &Request::new(parse("old"), NOW)), "");
+        assert_eq!(found(&opened.index, &SearchRequest::new(parse("new"), NOW)), "1");
+        assert_eq!(found(&opened.index, &SearchRequest::new(parse("old"), NOW)), "");
     }
 
     /// The files of the segments, and the engine's two lists.
@@ -795,7 +804,7 @@ mod tests {
         assert_eq!((opened.index.documents(), opened.writer.high_water()), (0, LogSeq(0)));
         opened.writer.put(&observation(1, "back", "")).expect("documents are accepted");
         opened.writer.commit(LogSeq(1)).expect("commits");
-        assert_eq!(found(&opened.index, &Request::new(parse("back"), NOW)), "1");
+        assert_eq!(found(&opened.index, &SearchRequest::new(parse("back"), NOW)), "1");
     }
 
     #[test]
@@ -876,7 +885,7 @@ mod tests {
 
     /// Closes a filled index, damages it, and expects it to be unusable and replaceable by a fresh one.
     #[track_caller]
-    fn check_damage(damage: impl Fn(&Path), expected: impl Fn(&Unusable) -> bool) {
+    fn check_damage(damage: impl Fn(&Path), expected: impl Fn(&UnusableIndex) -> bool) {
         let Fixture { folder, opened } = shop();
         drop(opened);
         damage(folder.path());
@@ -911,15 +920,15 @@ mod tests {
                 let whole = fs::read(&meta).expect("reads");
                 fs::write(&meta, &whole[..whole.len() / 2]).expect("writes");
             },
-            |why| matches!(why, Unusable::Unreadable(_)),
+            |why| matches!(why, UnusableIndex::Unreadable(_)),
         );
         check_damage(
             |folder| fs::write(folder.join("meta.json"), "").expect("writes"),
-            |why| matches!(why, Unusable::Unreadable(_)),
+            |why| matches!(why, UnusableIndex::Unreadable(_)),
         );
         check_damage(
             |folder| fs::remove_file(folder.join("meta.json")).expect("removes"),
-            |why| matches!(why, Unusable::Damaged(_)),
+            |why| matches!(why, UnusableIndex::Damaged(_)),
         );
     }
 
@@ -928,7 +937,12 @@ mod tests {
         for place in 0..segment_files(shop().folder.path()).len() {
             check_damage(
                 |folder| fs::remove_file(&segment_files(folder)[place]).expect("removes"),
-                |why| matches!(why, Unusable::Unreadable(_) | Unusable::Damaged(_) | Unusable::Panicked),
+                |why| {
+                    matches!(
+                        why,
+                        UnusableIndex::Unreadable(_) | UnusableIndex::Damaged(_) | UnusableIndex::Panicked
+                    )
+                },
             );
         }
     }
@@ -945,7 +959,14 @@ mod tests {
                         bytes[at] ^= 0x10;
                         fs::write(file, bytes).expect("writes");
                     },
-                    |why| matches!(why, Unusable::Unreadable(_) | Unusable::Damaged(_) | Unusable::Panicked),
+                    |why| {
+                        matches!(
+                            why,
+                            UnusableIndex::Unreadable(_)
+                                | UnusableIndex::Damaged(_)
+                                | UnusableIndex::Panicked
+                        )
+                    },
                 );
             }
         }
@@ -966,7 +987,7 @@ mod tests {
                 let Ok(unexamined) = Index::open_unexamined(folder.path()) else { continue };
                 for text in ["login page", "src/payment/gateway.rs", "type:decision gateway", "logn"] {
                     // Any result is allowed.
-                    let _ = search(&[&unexamined.index], &Request::new(parse(text), NOW));
+                    let _ = search(&[&unexamined.index], &SearchRequest::new(parse(text), NOW));
                 }
                 let examined = unexamined.examine();
                 assert!(matches!(examined, Err(OpenIndexError::Unusable { .. })), "byte {at} of {file:?}");
@@ -986,7 +1007,7 @@ mod tests {
             for file in of_kind {
                 fs::OpenOptions::new().write(true).open(file).and_then(|file| file.set_len(0)).expect("cuts");
             }
-            let outcome = search(&[&opened.index], &Request::new(parse("slow login"), NOW));
+            let outcome = search(&[&opened.index], &SearchRequest::new(parse("slow login"), NOW));
             assert!(outcome.is_err(), "{kind}");
         }
     }
@@ -1011,7 +1032,7 @@ mod tests {
                 fs::write(&meta, text.replace(&note(SCHEMA_VERSION), &note(SCHEMA_VERSION + 1)))
                     .expect("writes");
             },
-            |why| matches!(why, Unusable::OtherVersion { found: Some(found) } if *found == SCHEMA_VERSION + 1),
+            |why| matches!(why, UnusableIndex::OtherVersion { found: Some(found) } if *found == SCHEMA_VERSION + 1),
         );
         check_damage(
             |folder| {
@@ -1019,7 +1040,7 @@ mod tests {
                 let text = fs::read_to_string(&meta).expect("reads");
                 fs::write(&meta, text.replace("high_water", "low_water")).expect("writes");
             },
-            |why| matches!(why, Unusable::OtherVersion { found: None }),
+            |why| matches!(why, UnusableIndex::OtherVersion { found: None }),
         );
     }
 }

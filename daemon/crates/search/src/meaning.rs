@@ -13,7 +13,7 @@ use recall_embedding::Compared;
 
 use super::error::IndexError;
 use super::index::Index;
-use super::request::{Part, Request};
+use super::request::{SearchRequest, SourceScore};
 use super::source::{CandidateSource, Candidates};
 use super::weights::meaning_factor;
 
@@ -167,10 +167,10 @@ impl CandidateSource for Meaning<'_> {
         "meaning"
     }
 
-    fn candidates(&self, request: &Request) -> Result<Candidates, IndexError> {
+    fn candidates(&self, request: &SearchRequest) -> Result<Candidates, IndexError> {
         let closest = self.vectors.closest(&self.question, LOOKED_AT);
         let parts = closest.into_iter().map(|(key, closeness)| {
-            let part = Part {
+            let part = SourceScore {
                 fit: closeness.fit() * meaning_factor(key.kind),
                 relevance: closeness.relevance(),
                 words: None,
@@ -179,7 +179,7 @@ impl CandidateSource for Meaning<'_> {
             };
             (key, part)
         });
-        let most = request.limit.clamp(CANDIDATES, Request::MOST_HITS);
+        let most = request.limit.clamp(CANDIDATES, SearchRequest::MOST_HITS);
         let candidates = self.index.admitted(request, parts, most)?;
         // Closeness in meaning is gradual, so the total counts only documents that contain the words.
         Ok(Candidates { total: 0, candidates, terms: Vec::new(), read_as: Vec::new() })
@@ -263,7 +263,7 @@ mod tests {
         let mut vectors = Vectors::new(2);
         documents.iter().for_each(|document| vectors.add(document.key, &pack(&[1.0, 0.0])));
         let meaning = Meaning::new(&index, Question::new(&[1.0, 0.0]), vectors);
-        let request = Request::new(parse("build"), Timestamp(1));
+        let request = SearchRequest::new(parse("build"), Timestamp(1));
         let found = meaning.candidates(&request).unwrap().candidates;
         let fit = |kind| found.iter().find(|one| one.key.kind == kind).unwrap().part.fit;
         assert!(fit(DocumentKind::Activity) > fit(DocumentKind::Response) && found.len() == 2);

@@ -358,7 +358,7 @@ impl Eq for FoundPassage {}
 mod tests {
     use super::*;
     use crate::query::parse;
-    use crate::{FreshDocument, Index, Opened, Request, search};
+    use crate::{FreshDocument, Index, Opened, SearchRequest, search};
     use recall_domain::document::{Document, DocumentKind};
     use recall_domain::ids::{AgentName, LogSeq};
     use recall_domain::observation::{Importance, Maker};
@@ -431,7 +431,7 @@ mod tests {
         let (_folder, mut opened) =
             filled(&[answer(1, "a", &two_sections()), answer(2, "b", "The cart is a list of rows.")]);
         assert_eq!(opened.index.documents(), 2);
-        let hits = search(&[&opened.index], &Request::new(parse("cart"), Timestamp(9))).unwrap();
+        let hits = search(&[&opened.index], &SearchRequest::new(parse("cart"), Timestamp(9))).unwrap();
         assert_eq!((hits.total, hits.hits.len()), (2, 2));
         opened.writer.put(&answer(1, "a", "The login runs argon2 now.")).unwrap();
         opened.writer.commit(LogSeq(2)).unwrap();

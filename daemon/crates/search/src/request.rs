@@ -29,14 +29,14 @@ pub struct ReadAs {
 
 /// A search.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct SearchRequest {
     pub query: Query,
     pub scope: Scope,
     /// The kinds to search; empty means all.
     pub kinds: Vec<DocumentKind>,
     /// Excludes older documents, regardless of the query.
     pub since: Option<Timestamp>,
-    /// The maximum number of hits; capped at [`Request::MOST_HITS`].
+    /// The maximum number of hits; capped at [`SearchRequest::MOST_HITS`].
     pub limit: usize,
     pub now: Timestamp,
     /// The time zone in which the days of `since:` begin.
@@ -46,7 +46,7 @@ pub struct Request {
     pub whose: HashMap<String, Whose>,
 }
 
-impl Request {
+impl SearchRequest {
     /// The maximum number of hits of one search.
     pub const MOST_HITS: usize = 1_000;
 
@@ -74,7 +74,7 @@ pub enum Scope {
     Project(ProjectKey),
 }
 
-/// The answer to a [`Request`].
+/// The answer to a [`SearchRequest`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Hits {
     /// Best first.
@@ -97,7 +97,7 @@ pub struct Hit {
     /// The factors of the score.
     pub factors: Factors,
     /// The names of the sources that found the document, with their parts. The fit is the sum of their fits.
-    pub sources: Vec<(&'static str, Part)>,
+    pub sources: Vec<(&'static str, SourceScore)>,
     /// The query's terms that the document has, as indexed.
     pub matched: Vec<String>,
     /// The query's terms that the document lacks.
@@ -106,7 +106,7 @@ pub struct Hit {
 
 /// One source's contribution to a document's score.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Part {
+pub struct SourceScore {
     /// How well the document matches; 0 for not at all.
     pub fit: f32,
     /// The probability that the document is about the question, from 0 to 1.

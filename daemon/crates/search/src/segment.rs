@@ -6,7 +6,7 @@ use tantivy::{BitSet, DocId, Searcher, SegmentReader};
 
 use super::columns::Columns;
 use super::filter::{ConditionBuilder, Conditions};
-use super::request::{Part, Request};
+use super::request::{SearchRequest, SourceScore};
 use super::schema::{Fields, PackedTraits};
 use super::segment_cache::{Population, SegmentCache};
 use super::source::Candidate;
@@ -32,7 +32,7 @@ impl<'a> Segment<'a> {
         searcher: &'a Searcher,
         fields: &Fields,
         cache: &SegmentCache,
-        request: &Request,
+        request: &SearchRequest,
     ) -> tantivy::Result<Vec<Self>> {
         let conditions = ConditionBuilder { searcher, fields, request };
         let scope = Population::Documents(request.scope.clone());
@@ -79,7 +79,7 @@ impl<'a> Segment<'a> {
     }
 
     /// Builds the candidate. `None` if a column has no value, which never happens for our documents.
-    pub(super) fn candidate(&self, doc: DocId, now: Timestamp, part: Part) -> Option<Candidate> {
+    pub(super) fn candidate(&self, doc: DocId, now: Timestamp, part: SourceScore) -> Option<Candidate> {
         let traits = self.traits(doc, now);
         Some(Candidate {
             key: DocumentKey { kind: traits.kind, row: self.columns.row.first(doc)? },

@@ -12,7 +12,7 @@ use recall_domain::passage::{PassageKey, PassageMatches};
 use recall_domain::ranking::DocumentTraits;
 
 use super::error::IndexError;
-use super::request::{Part, ReadAs, Request};
+use super::request::{ReadAs, SearchRequest, SourceScore};
 
 /// One way to find candidates.
 pub trait CandidateSource {
@@ -23,7 +23,7 @@ pub trait CandidateSource {
     ///
     /// # Errors
     /// When the source cannot be read.
-    fn candidates(&self, request: &Request) -> Result<Candidates, IndexError>;
+    fn candidates(&self, request: &SearchRequest) -> Result<Candidates, IndexError>;
 
     /// Returns passages that may answer the prompt, best first, at most `most`. The index already finds passages by
     /// words.
@@ -44,7 +44,7 @@ pub struct Candidates {
     pub candidates: Vec<Candidate>,
     /// The number of matching documents, including those that are not candidates.
     pub total: usize,
-    /// The terms that [`Part::matched`] refers to.
+    /// The terms that [`SourceScore::matched`] refers to.
     pub terms: Vec<String>,
     /// Words that no document contains, with their replacements.
     pub read_as: Vec<ReadAs>,
@@ -58,12 +58,12 @@ pub struct Candidate {
     /// The same number for all documents of a session.
     pub conversation: u64,
     pub traits: DocumentTraits,
-    pub part: Part,
+    pub part: SourceScore,
 }
 
 impl Candidates {
     /// Returns the matched terms of a part.
-    pub fn matched(&self, part: Part) -> impl Iterator<Item = &String> {
+    pub fn matched(&self, part: SourceScore) -> impl Iterator<Item = &String> {
         let has = move |place: usize| {
             let bit = u32::try_from(place).ok().and_then(|place| 1_u32.checked_shl(place));
             bit.is_some_and(|bit| part.matched & bit != 0)

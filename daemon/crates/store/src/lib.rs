@@ -51,7 +51,7 @@ pub use jobs::queue::{
 pub use notes::by_hand::{RemarkAuthor, Remembered, Validity};
 pub use notes::changes::{Change, Changed, UndoChange};
 pub use notes::checkout_records::CheckoutRecord;
-pub use notes::choice::{Choice, ChosenBatch, DueBatch, DueChoice};
+pub use notes::choice::{ChosenBatch, DueBatch, DueChoice, SessionChoice};
 pub use notes::editing::{EditObservation, EditedText, MarkObservations, Pin, PinObservations};
 pub use notes::file_notes::{ChangingCallRow, FileNoteRow, WorkOf};
 pub use notes::histories::StatementRow;
@@ -93,9 +93,9 @@ pub use sessions::writes::{
     Unparsed, UnparsedOutcome,
 };
 pub use sharing::{
-    AcceptMarker, Applied, ApplyParked, ApplyRecords, CloseShare, EmptiedSent, Head, Held, HoldBack,
-    JudgeQuarantined, Judged, KnowProject, Left, LogExisting, Logged, OpenShare, Preview, Quarantined,
-    RenewDevice, SaidRow, Share, Terms,
+    AcceptMarker, Applied, ApplyParked, ApplyRecords, CloseShare, EmptiedSent, Held, HoldBack,
+    JudgeQuarantined, JudgedQuarantine, KnowProject, Left, LogExisting, Logged, OpenShare, Preview,
+    Quarantined, ReadHead, RenewDevice, SaidRow, Share, ShareTerms,
 };
 pub use writer::StoreWriter;
 

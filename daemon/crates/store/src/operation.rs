@@ -15,7 +15,7 @@ use crate::database::bind::params;
 use crate::database::row::Cells;
 use crate::sessions::spans::ExpiredLife;
 use recall_domain::document::{DocumentKey, DocumentKind};
-use recall_domain::event::Place;
+use recall_domain::event::ConversationPlace;
 use recall_domain::ids::{SessionKey, Timestamp};
 use recall_domain::lifecycle::{LifecycleEvent, LifecycleKind};
 use recall_domain::session::LooseCall;
@@ -125,7 +125,7 @@ impl<'a> WriteContext<'a> {
     }
 
     /// Publishes an event that belongs to no session once the operation is committed.
-    pub(super) fn publish_apart(&self, place: Place, at: Timestamp, what: LifecycleKind) {
+    pub(super) fn publish_apart(&self, place: ConversationPlace, at: Timestamp, what: LifecycleKind) {
         let event = LifecycleEvent { session: None, workspace: None, place: Box::new(place), at, what };
         self.changes.borrow_mut().events.push(event);
     }

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use percent_encoding::percent_decode_str;
 
-use super::folder::Folder;
+use super::folder::RemoteFolder;
 
 const DEFAULT_PORT: u16 = 5432;
 
 /// The parsed address of a remote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    Folder(Folder),
+    Folder(RemoteFolder),
     Postgres(DatabaseAddress),
 }
 
@@ -117,7 +117,7 @@ impl Address {
         let scheme = ["postgres://", "postgresql://"].into_iter().find_map(|scheme| url.strip_prefix(scheme));
         match scheme {
             Some(rest) => Ok(Self::Postgres(DatabaseAddress::parse(rest)?)),
-            None => Folder::at(url).map(Self::Folder).ok_or(AddressError::Unknown),
+            None => RemoteFolder::at(url).map(Self::Folder).ok_or(AddressError::Unknown),
         }
     }
 

@@ -8,7 +8,7 @@ use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use serde::{Deserialize, Serialize};
 
 use super::hex::{hex, unhex};
-use super::key::Key;
+use super::key::SealingKey;
 use recall_domain::sync::DeviceId;
 use recall_domain::sync::record::hash;
 use recall_system::trusted_file::{self, Links};
@@ -20,7 +20,7 @@ pub struct Device {
     pub id: DeviceId,
     key: Ed25519KeyPair,
     /// The seed from which this data folder's other keys are derived.
-    seed: Key,
+    seed: SealingKey,
 }
 
 #[derive(Deserialize, Serialize)]
@@ -69,7 +69,7 @@ impl Device {
     fn from_seed(seed: &[u8]) -> io::Result<Self> {
         let key =
             Ed25519KeyPair::from_seed_unchecked(seed).map_err(|error| io::Error::other(error.to_string()))?;
-        let seed = Key::from_bytes(seed).ok_or_else(|| io::Error::other("the key is damaged"))?;
+        let seed = SealingKey::from_bytes(seed).ok_or_else(|| io::Error::other("the key is damaged"))?;
         Ok(Self { id: named(&hex(key.public_key().as_ref())), key, seed })
     }
 
@@ -79,7 +79,7 @@ impl Device {
     }
 
     /// Derives a key of this data folder for another purpose.
-    pub(crate) fn derived(&self, purpose: &str) -> Key {
+    pub(crate) fn derived(&self, purpose: &str) -> SealingKey {
         self.seed.derived(&[purpose])
     }
 

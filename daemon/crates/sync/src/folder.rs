@@ -31,13 +31,13 @@ const DIGITS: usize = 12;
 
 /// A folder that several machines can access.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Folder {
+pub struct RemoteFolder {
     root: PathBuf,
 }
 
 /// Why a folder cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum FolderError {
+pub enum RemoteFolderError {
     #[error("{} does not exist", .0.display())]
     Missing(PathBuf),
     #[error("{} is a different folder than before", .0.display())]
@@ -50,7 +50,7 @@ pub enum FolderError {
 
 /// A file of a log.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Part {
+pub struct PartFile {
     pub first: u64,
     pub last: u64,
     pub path: PathBuf,
@@ -70,7 +70,7 @@ struct Marker {
     id: String,
 }
 
-impl Folder {
+impl RemoteFolder {
     /// Parses a `file:///` address.
     pub fn at(url: &str) -> Option<Self> {
         let path = percent_decode_str(url.strip_prefix("file://")?).decode_utf8().ok()?;
@@ -79,9 +79,9 @@ impl Folder {
     }
 
     /// Checks the folder's id. The first machine to use a folder gives it one.
-    pub fn enter(&self, known: Option<&str>) -> Result<String, FolderError> {
+    pub fn enter(&self, known: Option<&str>) -> Result<String, RemoteFolderError> {
         if !self.root.is_dir() {
-            return Err(FolderError::Missing(self.root.clone()));
+            return Err(RemoteFolderError::Missing(self.root.clone()));
         }
         let path = self.root.join(MARKER);
         let found = match read_bounded(&path, MOST_MARKER) {
@@ -93,9 +93,9 @@ impl Folder {
             Err(error) => return Err(io_error("read", &path)(error)),
         };
         match (found, known) {
-            (Some(found), Some(known)) if found != known => Err(FolderError::Other(self.root.clone())),
+            (Some(found), Some(known)) if found != known => Err(RemoteFolderError::Other(self.root.clone())),
             (Some(found), _) => Ok(found),
-            (None, Some(_)) => Err(FolderError::Unmarked(self.root.clone())),
+            (None, Some(_)) => Err(RemoteFolderError::Unmarked(self.root.clone())),
             (None, None) => {
                 let id = Uuid::new_v4().simple().to_string();
                 let marker = Marker { format: "recall-sync".to_owned(), id };
@@ -111,7 +111,7 @@ impl Folder {
     }
 
     /// Lists the devices that have a log in a space.
-    pub fn devices(&self, space: &str) -> Result<Vec<DeviceId>, FolderError> {
+    pub fn devices(&self, space: &str) -> Result<Vec<DeviceId>, RemoteFolderError> {
         let mut devices: Vec<DeviceId> =
             names(&self.root.join(space))?.into_iter().filter_map(|name| DeviceId::parse(&name)).collect();
         devices.sort();
@@ -119,19 +119,19 @@ impl Folder {
     }
 
     /// Lists the files of a device's log, in order.
-    pub fn parts(&self, space: &str, device: &DeviceId) -> Result<Vec<Part>, FolderError> {
+    pub fn parts(&self, space: &str, device: &DeviceId) -> Result<Vec<PartFile>, RemoteFolderError> {
         let folder = self.root.join(space).join(&device.0);
         let part = |name: String| {
             let (first, last) = numbers_of(&name)?;
-            Some(Part { first, last, path: folder.join(name) })
+            Some(PartFile { first, last, path: folder.join(name) })
         };
-        let mut parts: Vec<Part> = names(&folder)?.into_iter().filter_map(part).collect();
+        let mut parts: Vec<PartFile> = names(&folder)?.into_iter().filter_map(part).collect();
         parts.sort();
         Ok(parts)
     }
 
     /// Reads a file of a log. Returns an empty text while the file is not valid text yet.
-    pub fn read(&self, part: &Part) -> Result<String, FolderError> {
+    pub fn read(&self, part: &PartFile) -> Result<String, RemoteFolderError> {
         match read_bounded(&part.path, MOST_BYTES) {
             Err(error) if error.kind() == ErrorKind::InvalidData => Ok(String::new()),
             read => read.map_err(io_error("read", &part.path)),
@@ -139,7 +139,7 @@ impl Folder {
     }
 
     /// Reads a device's progress file. Returns `None` if there is none.
-    pub fn progress(&self, space: &str, device: &DeviceId) -> Result<Option<String>, FolderError> {
+    pub fn progress(&self, space: &str, device: &DeviceId) -> Result<Option<String>, RemoteFolderError> {
         let path = self.root.join(space).join(&device.0).join(PROGRESS);
         match read_bounded(&path, MOST_PROGRESS) {
             Ok(text) => Ok(Some(text)),
@@ -149,7 +149,7 @@ impl Folder {
     }
 
     /// Writes this machine's progress file.
-    pub fn keep_progress(&self, space: &str, device: &DeviceId, text: &str) -> Result<(), FolderError> {
+    pub fn keep_progress(&self, space: &str, device: &DeviceId, text: &str) -> Result<(), RemoteFolderError> {
         let folder = self.root.join(space).join(&device.0);
         fs::create_dir_all(&folder).map_err(io_error("make", &folder))?;
         let temporary = write_temporary(&folder, text)?;
@@ -166,14 +166,14 @@ impl Folder {
         first: u64,
         last: u64,
         text: &str,
-    ) -> Result<Put, FolderError> {
+    ) -> Result<Put, RemoteFolderError> {
         let folder = self.root.join(space).join(&device.0);
         fs::create_dir_all(&folder).map_err(io_error("make", &folder))?;
         put(&folder, &format!("{first:0DIGITS$}-{last:0DIGITS$}.jsonl"), text)
     }
 
     /// Replaces a file of this machine's own log.
-    pub fn replace(&self, part: &Part, text: &str) -> Result<(), FolderError> {
+    pub fn replace(&self, part: &PartFile, text: &str) -> Result<(), RemoteFolderError> {
         let folder = part.path.parent().unwrap_or(&self.root);
         let temporary = write_temporary(folder, text)?;
         faults::reach(Point::FolderReplace);
@@ -182,7 +182,7 @@ impl Folder {
     }
 
     /// Removes temporary files of a killed daemon from this machine's own folder.
-    pub fn tidy(&self, space: &str, device: &DeviceId) -> Result<(), FolderError> {
+    pub fn tidy(&self, space: &str, device: &DeviceId) -> Result<(), RemoteFolderError> {
         let folder = self.root.join(space).join(&device.0);
         for name in names(&folder)?.into_iter().filter(|name| name.starts_with(TEMPORARY)) {
             let path = folder.join(name);
@@ -192,13 +192,13 @@ impl Folder {
     }
 }
 
-fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FolderError + use<> {
+fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RemoteFolderError + use<> {
     let path = path.to_owned();
-    move |source| FolderError::Io { action, path, source }
+    move |source| RemoteFolderError::Io { action, path, source }
 }
 
 /// Lists the names in a folder; none if it does not exist.
-fn names(folder: &Path) -> Result<Vec<String>, FolderError> {
+fn names(folder: &Path) -> Result<Vec<String>, RemoteFolderError> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -231,7 +231,7 @@ fn read_bounded(path: &Path, most: u64) -> io::Result<String> {
     Ok(text)
 }
 
-fn put(folder: &Path, name: &str, text: &str) -> Result<Put, FolderError> {
+fn put(folder: &Path, name: &str, text: &str) -> Result<Put, RemoteFolderError> {
     let path = folder.join(name);
     let temporary = write_temporary(folder, text)?;
     faults::reach(Point::FolderWritten);
@@ -254,7 +254,7 @@ fn put(folder: &Path, name: &str, text: &str) -> Result<Put, FolderError> {
     put
 }
 
-fn write_temporary(folder: &Path, text: &str) -> Result<PathBuf, FolderError> {
+fn write_temporary(folder: &Path, text: &str) -> Result<PathBuf, RemoteFolderError> {
     let path = folder.join(format!("{TEMPORARY}{}", Uuid::new_v4().simple()));
     let written = OpenOptions::new().write(true).create_new(true).open(&path).and_then(|mut file| {
         file.write_all(text.as_bytes())?;
@@ -269,7 +269,7 @@ fn write_temporary(folder: &Path, text: &str) -> Result<PathBuf, FolderError> {
 }
 
 /// Syncs the folder, if possible. Some network shares cannot do that; the file itself is already synced.
-fn sync_folder(folder: &Path) -> Result<(), FolderError> {
+fn sync_folder(folder: &Path) -> Result<(), RemoteFolderError> {
     match File::open(folder).and_then(|folder| folder.sync_all()) {
         Err(error) if error.kind() == ErrorKind::NotFound => Err(io_error("sync", folder)(error)),
         _ => Ok(()),
@@ -284,8 +284,8 @@ mod tests {
         DeviceId(digit.to_string().repeat(32))
     }
 
-    fn at(path: &Path) -> Folder {
-        Folder::at(&format!("file://{}", path.display())).unwrap()
+    fn at(path: &Path) -> RemoteFolder {
+        RemoteFolder::at(&format!("file://{}", path.display())).unwrap()
     }
 
     #[test]
@@ -329,16 +329,16 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("stick");
         let folder = at(&path);
-        assert!(matches!(folder.enter(None), Err(FolderError::Missing(_))));
+        assert!(matches!(folder.enter(None), Err(RemoteFolderError::Missing(_))));
         std::fs::create_dir(&path).unwrap();
         let id = folder.enter(None).unwrap();
         assert_eq!(folder.enter(None).unwrap(), id);
         assert_eq!(folder.enter(Some(&id)).unwrap(), id);
         // The mount point without the stick, then with another stick.
         std::fs::remove_file(path.join(MARKER)).unwrap();
-        assert!(matches!(folder.enter(Some(&id)), Err(FolderError::Unmarked(_))));
+        assert!(matches!(folder.enter(Some(&id)), Err(RemoteFolderError::Unmarked(_))));
         folder.enter(None).unwrap();
-        assert!(matches!(folder.enter(Some(&id)), Err(FolderError::Other(_))));
+        assert!(matches!(folder.enter(Some(&id)), Err(RemoteFolderError::Other(_))));
     }
 
     #[test]
@@ -359,9 +359,9 @@ mod tests {
 
     #[test]
     fn an_address_is_a_whole_path() {
-        assert_eq!(Folder::at("file:///a%20b/c").unwrap().root, PathBuf::from("/a b/c"));
+        assert_eq!(RemoteFolder::at("file:///a%20b/c").unwrap().root, PathBuf::from("/a b/c"));
         for wrong in ["file://", "file://relative", "/a/b", "https://host/a"] {
-            assert_eq!(Folder::at(wrong), None, "{wrong}");
+            assert_eq!(RemoteFolder::at(wrong), None, "{wrong}");
         }
     }
 }

@@ -30,28 +30,28 @@ pub struct NoRandomness;
 
 /// A key of 256 bits. Its `Debug` output hides it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Key([u8; 32]);
+pub struct SealingKey([u8; 32]);
 
-impl std::fmt::Debug for Key {
+impl std::fmt::Debug for SealingKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Key(…)")
     }
 }
 
-impl Serialize for Key {
+impl Serialize for SealingKey {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&hex(&self.0))
     }
 }
 
-impl<'de> Deserialize<'de> for Key {
+impl<'de> Deserialize<'de> for SealingKey {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         unhex(&text).and_then(|bytes| Self::from_bytes(&bytes)).ok_or_else(|| D::Error::custom("not a key"))
     }
 }
 
-impl Key {
+impl SealingKey {
     pub fn random() -> Result<Self, NoRandomness> {
         let mut key = [0; 32];
         SystemRandom::new().fill(&mut key).map_err(|_| NoRandomness)?;
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_text_opens_with_its_key_in_its_place_and_not_when_a_bit_was_changed() {
-        let (key, other) = (Key::random().unwrap(), Key::random().unwrap());
+        let (key, other) = (SealingKey::random().unwrap(), SealingKey::random().unwrap());
         for text in ["", "short", &"long ".repeat(1000)] {
             let sealed = key.seal(&["a", "b"], text).unwrap();
             assert_eq!(key.open(&["a", "b"], &sealed).as_deref(), Ok(text));

@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::device::{Device, is_signed};
-use super::segment::Header;
+use super::segment::SegmentHeader;
 use recall_domain::ids::Timestamp;
 use recall_domain::sync::DeviceId;
 
 /// How far a machine has read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Progress {
-    pub header: Header,
+pub struct ReadProgress {
+    pub header: SegmentHeader,
     /// The number of the last entry read in each other machine's log.
     pub read: BTreeMap<DeviceId, u64>,
     /// The machine's clock when it wrote the file.
@@ -34,7 +34,7 @@ struct End {
 }
 
 /// Encodes the file's text.
-pub fn encode(progress: &Progress, device: &Device) -> serde_json::Result<String> {
+pub fn encode(progress: &ReadProgress, device: &Device) -> serde_json::Result<String> {
     let head = serde_json::to_string(&progress.header)?;
     let body = serde_json::to_string(&Body { read: progress.read.clone(), at: progress.at.0 })?;
     let signature = device.sign(&signed(&head, &body));
@@ -43,16 +43,16 @@ pub fn encode(progress: &Progress, device: &Device) -> serde_json::Result<String
 
 /// Decodes the file of this device. Returns `None` if it is incomplete, not signed by the device, or of a later
 /// version.
-pub fn decode(text: &str, space: &str, device: &DeviceId) -> Option<Progress> {
+pub fn decode(text: &str, space: &str, device: &DeviceId) -> Option<ReadProgress> {
     let mut lines = text.lines();
     let (head, body, end) = (lines.next()?, lines.next()?, lines.next()?);
-    let header = Header::read(head, space, device).ok()?;
+    let header = SegmentHeader::read(head, space, device).ok()?;
     let End { signature } = serde_json::from_str(end).ok()?;
     if !is_signed(device, header.key(), &signed(head, body), &signature) {
         return None;
     }
     let Body { read, at } = serde_json::from_str(body).ok()?;
-    Some(Progress { header, read, at: Timestamp(at) })
+    Some(ReadProgress { header, read, at: Timestamp(at) })
 }
 
 fn signed(head: &str, body: &str) -> String {
@@ -69,8 +69,8 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let device = Device::load_or_create(&home.path().join("a")).unwrap();
         let other = Device::load_or_create(&home.path().join("b")).unwrap();
-        let progress = Progress {
-            header: Header::of(&device, "space", "mia", "laptop"),
+        let progress = ReadProgress {
+            header: SegmentHeader::of(&device, "space", "mia", "laptop"),
             read: [(other.id.clone(), 7)].into(),
             at: Timestamp(11),
         };

@@ -9,19 +9,19 @@ use ring::digest::{SHA256, digest};
 
 use super::address::Address;
 use super::device::Device;
-use super::folder::{Folder, FolderError, Part, Put};
+use super::folder::{PartFile, Put, RemoteFolder, RemoteFolderError};
 use super::hex::hex;
 use super::postgres::{Append, Database, DatabaseError, Head, Page};
-use super::progress::{self, Progress};
-use super::segment::{Header, Seal, Segment, Unusable, decode, encode, unsealed};
-use super::team::{Statement, team_space};
+use super::progress::{self, ReadProgress};
+use super::segment::{Seal, Segment, SegmentHeader, UnusableSegment, decode, encode, unsealed};
+use super::team::{TeamStatement, team_space};
 use recall_domain::sync::DeviceId;
 use recall_domain::sync::record::Record;
 use recall_system::secret::KeySource;
 
 /// A remote during one round.
 pub enum Remote {
-    Folder(Folder),
+    Folder(RemoteFolder),
     Postgres(Box<Database>),
 }
 
@@ -29,11 +29,11 @@ pub enum Remote {
 #[derive(Debug, thiserror::Error)]
 pub enum RemoteError {
     #[error(transparent)]
-    Folder(#[from] FolderError),
+    Folder(#[from] RemoteFolderError),
     #[error(transparent)]
     Database(#[from] DatabaseError),
     #[error("this machine's own file {} {why}", path.display())]
-    OwnFile { path: PathBuf, why: Unusable },
+    OwnFile { path: PathBuf, why: UnusableSegment },
     #[error("cannot write an entry: {0}")]
     Json(#[from] serde_json::Error),
     #[error("a thread panicked")]
@@ -42,40 +42,40 @@ pub enum RemoteError {
 
 /// A machine's log as stored in the remote.
 #[derive(Clone, Debug, Default)]
-pub struct Log {
+pub struct RemoteLog {
     pub device: DeviceId,
     /// The number of the last entry; 0 if there is none.
     pub last: u64,
     /// The hash of the last entry, if the remote stores it.
     pub end: Option<String>,
-    pub progress: Said,
+    pub progress: ProgressReport,
     /// The log's files, if the remote is a folder.
-    parts: Vec<Part>,
+    parts: Vec<PartFile>,
 }
 
 /// A machine's report of how far it has read the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Said {
+pub enum ProgressReport {
     #[default]
     Nothing,
     /// Unchanged since the mark that was passed.
     AsBefore,
     Now {
-        progress: Box<Progress>,
+        progress: Box<ReadProgress>,
         mark: Option<String>,
     },
 }
 
 /// Consecutive entries to append.
 pub struct NewEntries {
-    pub header: Header,
+    pub header: SegmentHeader,
     pub records: Vec<Record>,
     /// The hash of the entry before the first one; `end` is the hash of the last one.
     pub before: String,
     pub end: String,
 }
 
-impl Log {
+impl RemoteLog {
     /// The ranges of entries up to `head` that the remote lacks.
     pub fn lacks(&self, head: u64) -> Vec<(u64, u64)> {
         match (self.parts.is_empty(), self.last) {
@@ -118,7 +118,7 @@ impl Remote {
         &self,
         space: &str,
         marks: &BTreeMap<DeviceId, String>,
-    ) -> Result<Vec<Log>, RemoteError> {
+    ) -> Result<Vec<RemoteLog>, RemoteError> {
         match self {
             Self::Folder(folder) => {
                 let (folder, space) = (folder.clone(), space.to_owned());
@@ -129,7 +129,7 @@ impl Remote {
     }
 
     /// Returns the last entry of this machine's own log in the remote, with its hash.
-    pub async fn own_end(&self, space: &str, log: &Log) -> Result<Option<(u64, String)>, RemoteError> {
+    pub async fn own_end(&self, space: &str, log: &RemoteLog) -> Result<Option<(u64, String)>, RemoteError> {
         match self {
             Self::Folder(folder) => {
                 let Some(part) = log.parts.iter().max_by_key(|part| part.last).cloned() else {
@@ -147,7 +147,7 @@ impl Remote {
     }
 
     /// Reads the entries after a given one, part by part.
-    pub fn unread<'r>(&'r self, space: &'r str, log: &'r Log, after: u64) -> Unread<'r> {
+    pub fn unread<'r>(&'r self, space: &'r str, log: &'r RemoteLog, after: u64) -> Unread<'r> {
         let parts = log.parts.iter().filter(|part| part.last > after).cloned().collect();
         Unread {
             remote: self,
@@ -198,13 +198,13 @@ impl Remote {
     }
 
     /// Writes how far this machine has read the others.
-    pub async fn say_progress(&self, now: &Progress, device: &Device) -> Result<(), RemoteError> {
+    pub async fn say_progress(&self, now: &ReadProgress, device: &Device) -> Result<(), RemoteError> {
         let text = progress::encode(now, device)?;
         self.say(&now.header.space, &device.id, text).await
     }
 
     /// Reads the team statements of all machines. `id` is the remote's own. Unchanged ones come from `heard`.
-    pub async fn statements(&self, id: &str, heard: &mut Heard) -> Result<Vec<Statement>, RemoteError> {
+    pub async fn statements(&self, id: &str, heard: &mut Heard) -> Result<Vec<TeamStatement>, RemoteError> {
         self.statements_in(team_space(), id, heard).await
     }
 
@@ -214,30 +214,35 @@ impl Remote {
         space: String,
         id: &str,
         heard: &mut Heard,
-    ) -> Result<Vec<Statement>, RemoteError> {
+    ) -> Result<Vec<TeamStatement>, RemoteError> {
         let said: Vec<(DeviceId, String)> = match self {
             Self::Folder(folder) => {
                 let folder = folder.clone();
                 blocking(move || {
                     let devices = folder.devices(&space)?.into_iter();
                     let said = devices.map(|device| Ok((folder.progress(&space, &device)?, device)));
-                    let said: Vec<_> = said.collect::<Result<_, FolderError>>()?;
+                    let said: Vec<_> = said.collect::<Result<_, RemoteFolderError>>()?;
                     Ok(said.into_iter().filter_map(|(text, device)| Some((device, text?))).collect())
                 })
                 .await?
             }
             Self::Postgres(database) => return heard.listen(database, &space, id).await,
         };
-        Ok(said.iter().filter_map(|(device, text)| Statement::decode(text, id, device)).collect())
+        Ok(said.iter().filter_map(|(device, text)| TeamStatement::decode(text, id, device)).collect())
     }
 
     /// Writes this machine's team statement.
-    pub async fn state(&self, said: &Statement, device: &Device) -> Result<(), RemoteError> {
+    pub async fn state(&self, said: &TeamStatement, device: &Device) -> Result<(), RemoteError> {
         self.state_in(&team_space(), said, device).await
     }
 
     /// Says it in a space.
-    pub async fn state_in(&self, space: &str, said: &Statement, device: &Device) -> Result<(), RemoteError> {
+    pub async fn state_in(
+        &self,
+        space: &str,
+        said: &TeamStatement,
+        device: &Device,
+    ) -> Result<(), RemoteError> {
         self.say(space, &device.id, said.encode(device)?).await
     }
 
@@ -255,7 +260,7 @@ impl Remote {
 
 /// Team statements of earlier rounds, each with the mark that changes when its text does.
 #[derive(Clone, Debug, Default)]
-pub struct Heard(BTreeMap<DeviceId, (String, Option<Statement>)>);
+pub struct Heard(BTreeMap<DeviceId, (String, Option<TeamStatement>)>);
 
 impl Heard {
     async fn listen(
@@ -263,7 +268,7 @@ impl Heard {
         database: &Database,
         space: &str,
         id: &str,
-    ) -> Result<Vec<Statement>, RemoteError> {
+    ) -> Result<Vec<TeamStatement>, RemoteError> {
         let heads = database.heads(space).await?;
         let marks: BTreeMap<DeviceId, String> =
             heads.into_iter().filter_map(|head| Some((head.device, head.progress_mark?))).collect();
@@ -275,7 +280,7 @@ impl Heard {
             .collect();
         for (device, text) in database.progress(space, &asked).await? {
             let Some(device) = DeviceId::parse(&device) else { continue };
-            let said = Statement::decode(&text, id, &device);
+            let said = TeamStatement::decode(&text, id, &device);
             self.0.insert(device, (mark_of(&text), said));
         }
         Ok(self.0.values().filter_map(|(_, said)| said.clone()).collect())
@@ -289,7 +294,7 @@ pub struct Unread<'r> {
     device: &'r DeviceId,
     after: u64,
     last: u64,
-    parts: VecDeque<Part>,
+    parts: VecDeque<PartFile>,
     pages: VecDeque<Page>,
 }
 
@@ -324,17 +329,19 @@ impl Unread<'_> {
     }
 }
 
-fn logs_in(folder: &Folder, space: &str) -> Result<Vec<Log>, RemoteError> {
+fn logs_in(folder: &RemoteFolder, space: &str) -> Result<Vec<RemoteLog>, RemoteError> {
     let mut logs = Vec::new();
     for device in folder.devices(space)? {
         let parts = folder.parts(space, &device)?;
         let said = folder.progress(space, &device)?;
         let progress = said.and_then(|text| progress::decode(&text, space, &device));
-        logs.push(Log {
+        logs.push(RemoteLog {
             last: parts.iter().map(|part| part.last).max().unwrap_or_default(),
             end: None,
-            progress: progress
-                .map_or(Said::Nothing, |progress| Said::Now { progress: Box::new(progress), mark: None }),
+            progress: progress.map_or(ProgressReport::Nothing, |progress| ProgressReport::Now {
+                progress: Box::new(progress),
+                mark: None,
+            }),
             device,
             parts,
         });
@@ -346,7 +353,7 @@ async fn logs_at(
     database: &Database,
     space: &str,
     marks: &BTreeMap<DeviceId, String>,
-) -> Result<Vec<Log>, RemoteError> {
+) -> Result<Vec<RemoteLog>, RemoteError> {
     let heads = database.heads(space).await?;
     let is_known = |head: &Head| head.progress_mark.as_ref() == marks.get(&head.device);
     let asked: Vec<&str> = heads
@@ -357,24 +364,31 @@ async fn logs_at(
     let said: BTreeMap<String, String> = database.progress(space, &asked).await?.into_iter().collect();
     let log = |head: Head| {
         let progress = match said.get(&head.device.0) {
-            Some(text) => progress::decode(text, space, &head.device).map_or(Said::Nothing, |progress| {
-                Said::Now { progress: Box::new(progress), mark: Some(mark_of(text)) }
-            }),
-            None if head.progress_mark.is_some() => Said::AsBefore,
-            None => Said::Nothing,
+            Some(text) => {
+                progress::decode(text, space, &head.device).map_or(ProgressReport::Nothing, |progress| {
+                    ProgressReport::Now { progress: Box::new(progress), mark: Some(mark_of(text)) }
+                })
+            }
+            None if head.progress_mark.is_some() => ProgressReport::AsBefore,
+            None => ProgressReport::Nothing,
         };
-        Log { device: head.device, last: head.seq, end: Some(head.hash), progress, parts: Vec::new() }
+        RemoteLog { device: head.device, last: head.seq, end: Some(head.hash), progress, parts: Vec::new() }
     };
     Ok(heads.into_iter().map(log).collect())
 }
 
-fn own_segment(folder: &Folder, part: &Part, space: &str, device: &DeviceId) -> Result<Segment, RemoteError> {
+fn own_segment(
+    folder: &RemoteFolder,
+    part: &PartFile,
+    space: &str,
+    device: &DeviceId,
+) -> Result<Segment, RemoteError> {
     let text = folder.read(part)?;
     decode(&text, space, device).map_err(|why| RemoteError::OwnFile { path: part.path.clone(), why })
 }
 
 /// Rewrites the files of this machine that contain one of these entries.
-fn emptied(folder: &Folder, space: &str, device: &Device, seqs: &[u64]) -> Result<(), RemoteError> {
+fn emptied(folder: &RemoteFolder, space: &str, device: &Device, seqs: &[u64]) -> Result<(), RemoteError> {
     folder.tidy(space, &device.id)?;
     for part in folder.parts(space, &device.id)? {
         if !seqs.iter().any(|seq| (part.first..=part.last).contains(seq)) {
@@ -427,7 +441,7 @@ mod tests {
         assert_eq!(missing(&[(1, 7)], 7), []);
         assert_eq!(missing(&[(3, 4), (6, 6)], 9), [(1, 2), (5, 5), (7, 9)]);
         assert_eq!(missing(&[(1, 4), (2, 3), (4, 6)], 7), [(7, 7)]);
-        let log = Log { last: 5, ..Log::default() };
+        let log = RemoteLog { last: 5, ..RemoteLog::default() };
         assert_eq!((log.lacks(5), log.lacks(7)), (Vec::new(), vec![(6, 7)]));
     }
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::key::{Closed, Key, NoRandomness};
+use super::key::{Closed, NoRandomness, SealingKey};
 use super::packed::{Packer, Unpacker};
-use super::segment::{Header, Segment};
+use super::segment::{Segment, SegmentHeader};
 use recall_domain::sync::DeviceId;
 use recall_domain::sync::record::Record;
 
@@ -13,22 +13,26 @@ use recall_domain::sync::record::Record;
 pub struct SpaceKeys {
     space: String,
     /// The name of the sealing key, and the key.
-    current: (String, Key),
-    keys: BTreeMap<String, Key>,
+    current: (String, SealingKey),
+    keys: BTreeMap<String, SealingKey>,
 }
 
 impl SpaceKeys {
     /// Derives a space's keys from a team's.
-    pub fn of<'k>(space: &str, current: &Key, all: impl IntoIterator<Item = &'k Key>) -> Self {
-        let of_space = |key: &Key| (key.name(), key.derived(&["space", space]));
-        let mut keys: BTreeMap<String, Key> = all.into_iter().map(of_space).collect();
+    pub fn of<'k>(space: &str, current: &SealingKey, all: impl IntoIterator<Item = &'k SealingKey>) -> Self {
+        let of_space = |key: &SealingKey| (key.name(), key.derived(&["space", space]));
+        let mut keys: BTreeMap<String, SealingKey> = all.into_iter().map(of_space).collect();
         let current = of_space(current);
         keys.insert(current.0.clone(), current.1.clone());
         Self { space: space.to_owned(), current, keys }
     }
 
     /// Seals the author's names and the bodies of the entries.
-    pub fn seal(&self, header: Header, records: Vec<Record>) -> Result<(Header, Vec<Record>), NoRandomness> {
+    pub fn seal(
+        &self,
+        header: SegmentHeader,
+        records: Vec<Record>,
+    ) -> Result<(SegmentHeader, Vec<Record>), NoRandomness> {
         let device = header.device.clone();
         let mut packer = Packer::new();
         let seal = |record: Record| {
@@ -43,7 +47,7 @@ impl SpaceKeys {
     }
 
     /// Seals the author's names.
-    pub fn seal_header(&self, header: Header) -> Result<Header, NoRandomness> {
+    pub fn seal_header(&self, header: SegmentHeader) -> Result<SegmentHeader, NoRandomness> {
         let who = serde_json::json!([header.author, header.name]).to_string();
         let who = self.key().seal(&self.place(&header.device, &["who"]), &who)?;
         Ok(header.sealed_with(&self.current.0, who))
@@ -68,18 +72,18 @@ impl SpaceKeys {
     }
 
     /// Opens the author's names.
-    pub fn open_header(&self, header: Header) -> Result<Header, Closed> {
+    pub fn open_header(&self, header: SegmentHeader) -> Result<SegmentHeader, Closed> {
         let who = header.who.as_deref().ok_or(Closed)?;
         let who = self.key_of(&header)?.open(&self.place(&header.device, &["who"]), who)?;
         let (author, name): (String, String) = serde_json::from_str(&who).map_err(|_| Closed)?;
         Ok(header.of_persons(&author, &name))
     }
 
-    fn key_of(&self, header: &Header) -> Result<&Key, Closed> {
+    fn key_of(&self, header: &SegmentHeader) -> Result<&SealingKey, Closed> {
         header.sealed.as_ref().and_then(|name| self.keys.get(name)).ok_or(Closed)
     }
 
-    fn key(&self) -> &Key {
+    fn key(&self) -> &SealingKey {
         &self.current.1
     }
 
@@ -92,15 +96,15 @@ impl SpaceKeys {
 mod tests {
     use super::*;
     use crate::device::Device;
-    use recall_domain::sync::item::Change;
+    use recall_domain::sync::item::ItemChange;
 
     #[test]
     fn entries_open_for_members_only_and_with_all_keys_that_they_were_sealed_with() {
         let home = tempfile::tempdir().unwrap();
         let device = Device::load_or_create(&home.path().join("a")).unwrap();
-        let (first, second) = (Key::random().unwrap(), Key::random().unwrap());
-        let header = Header::of(&device, "space", "mia", "laptop");
-        let change = Change::Set([("title".to_owned(), serde_json::json!("Hedwig"))].into());
+        let (first, second) = (SealingKey::random().unwrap(), SealingKey::random().unwrap());
+        let header = SegmentHeader::of(&device, "space", "mia", "laptop");
+        let change = ItemChange::Set([("title".to_owned(), serde_json::json!("Hedwig"))].into());
         let records = vec![
             Record::of(1, "u", 7, &change, "chance"),
             Record { body: None, ..Record::of(2, "u", 8, &change, "c") },

@@ -16,7 +16,7 @@ const MOST_NAME: usize = 60;
 
 /// Names the log to which the entries belong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Header {
+pub struct SegmentHeader {
     format: String,
     version: u32,
     pub space: String,
@@ -41,7 +41,7 @@ struct End {
 /// A part of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
-    pub header: Header,
+    pub header: SegmentHeader,
     pub records: Vec<Record>,
     /// The hash of the last entry.
     pub end: String,
@@ -49,7 +49,7 @@ pub struct Segment {
 
 /// Why a file is not used. Each message continues "the file ...".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unusable {
+pub enum UnusableSegment {
     #[error("is not complete yet")]
     Partial,
     #[error("was written by a newer recall (format {0})")]
@@ -62,7 +62,7 @@ pub enum Unusable {
     Forged,
 }
 
-impl Header {
+impl SegmentHeader {
     pub fn of(device: &Device, space: &str, author: &str, name: &str) -> Self {
         Self {
             format: FORMAT.to_owned(),
@@ -89,16 +89,16 @@ impl Header {
     }
 
     /// Reads the first line of a file in the folder of this space and device.
-    pub(crate) fn read(line: &str, space: &str, device: &DeviceId) -> Result<Self, Unusable> {
-        let version: serde_json::Value = serde_json::from_str(line).map_err(|_| Unusable::Damaged)?;
+    pub(crate) fn read(line: &str, space: &str, device: &DeviceId) -> Result<Self, UnusableSegment> {
+        let version: serde_json::Value = serde_json::from_str(line).map_err(|_| UnusableSegment::Damaged)?;
         match version["version"].as_u64().and_then(|version| u32::try_from(version).ok()) {
             Some(VERSION) if version["format"] == FORMAT => {}
-            Some(newer) if newer > VERSION => return Err(Unusable::Newer(newer)),
-            _ => return Err(Unusable::Damaged),
+            Some(newer) if newer > VERSION => return Err(UnusableSegment::Newer(newer)),
+            _ => return Err(UnusableSegment::Damaged),
         }
-        let mut header: Self = serde_json::from_str(line).map_err(|_| Unusable::Damaged)?;
+        let mut header: Self = serde_json::from_str(line).map_err(|_| UnusableSegment::Damaged)?;
         if header.space != space || header.device != *device {
-            return Err(Unusable::Misplaced);
+            return Err(UnusableSegment::Misplaced);
         }
         (header.author, header.name) = (shortened(&header.author), shortened(&header.name));
         Ok(header)
@@ -122,18 +122,18 @@ pub struct Seal {
 }
 
 impl Seal {
-    pub fn of(header: &Header, end: &str, device: &Device) -> serde_json::Result<Self> {
+    pub fn of(header: &SegmentHeader, end: &str, device: &Device) -> serde_json::Result<Self> {
         let head = serde_json::to_string(header)?;
         let signature = device.sign(&signed(&head, end));
         Ok(Self { head, end: end.to_owned(), signature })
     }
 
     /// Checks that the seal is of this space and this device.
-    fn opened(&self, space: &str, device: &DeviceId) -> Result<Header, Unusable> {
-        let header = Header::read(&self.head, space, device)?;
+    fn opened(&self, space: &str, device: &DeviceId) -> Result<SegmentHeader, UnusableSegment> {
+        let header = SegmentHeader::read(&self.head, space, device)?;
         match is_signed(device, &header.key, &signed(&self.head, &self.end), &self.signature) {
             true => Ok(header),
-            false => Err(Unusable::Forged),
+            false => Err(UnusableSegment::Forged),
         }
     }
 }
@@ -145,23 +145,28 @@ pub fn unsealed(
     records: Vec<Record>,
     space: &str,
     device: &DeviceId,
-) -> Result<Segment, Unusable> {
+) -> Result<Segment, UnusableSegment> {
     let header = seal.opened(space, device)?;
     checked(header, records, seal.end)
 }
 
-fn checked(header: Header, records: Vec<Record>, end: String) -> Result<Segment, Unusable> {
+fn checked(header: SegmentHeader, records: Vec<Record>, end: String) -> Result<Segment, UnusableSegment> {
     // A sealed body is compared when it is opened.
     let is_sealed = header.sealed.is_some();
     let is_usable = |record: &Record| (is_sealed || record.is_whole()) && record.item.len() <= MOST_BODY;
     match records.len() <= MOST_RECORDS && records.iter().all(is_usable) {
         true => Ok(Segment { header, records, end }),
-        false => Err(Unusable::Damaged),
+        false => Err(UnusableSegment::Damaged),
     }
 }
 
 /// Encodes entries as a file.
-pub fn encode(header: &Header, records: &[Record], end: &str, device: &Device) -> serde_json::Result<String> {
+pub fn encode(
+    header: &SegmentHeader,
+    records: &[Record],
+    end: &str,
+    device: &Device,
+) -> serde_json::Result<String> {
     let Seal { head, end, signature } = Seal::of(header, end, device)?;
     let mut text = head + "\n";
     for record in records {
@@ -175,21 +180,21 @@ pub fn encode(header: &Header, records: &[Record], end: &str, device: &Device) -
 
 /// Decodes a file in the folder of this space and device. The caller compares the last hash with the chain, because
 /// that needs the entries before.
-pub fn decode(text: &str, space: &str, device: &DeviceId) -> Result<Segment, Unusable> {
+pub fn decode(text: &str, space: &str, device: &DeviceId) -> Result<Segment, UnusableSegment> {
     let mut lines: Vec<&str> = text.lines().collect();
     let (Some(last), true) = (lines.pop().filter(|_| lines.len() > 1), text.ends_with('\n')) else {
-        return Err(Unusable::Partial);
+        return Err(UnusableSegment::Partial);
     };
     let head = lines.remove(0);
     // A file of a later version is reported as such before the rest is parsed.
-    let header = Header::read(head, space, device)?;
-    let Ok(End { end, signature }) = serde_json::from_str(last) else { return Err(Unusable::Partial) };
+    let header = SegmentHeader::read(head, space, device)?;
+    let Ok(End { end, signature }) = serde_json::from_str(last) else { return Err(UnusableSegment::Partial) };
     let seal = Seal { head: head.to_owned(), end, signature };
     seal.opened(space, device)?;
     if lines.len() > MOST_RECORDS {
-        return Err(Unusable::Damaged);
+        return Err(UnusableSegment::Damaged);
     }
-    let read = |line: &&str| serde_json::from_str(line).map_err(|_| Unusable::Damaged);
+    let read = |line: &&str| serde_json::from_str(line).map_err(|_| UnusableSegment::Damaged);
     checked(header, lines.iter().map(read).collect::<Result<_, _>>()?, seal.end)
 }
 
@@ -202,15 +207,15 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use recall_domain::sync::item::Change;
+    use recall_domain::sync::item::ItemChange;
 
     #[test]
     fn a_file_comes_back_whole_or_not_at_all() {
         let home = tempfile::tempdir().unwrap();
         let device = Device::load_or_create(&home.path().join("a")).unwrap();
         let other = Device::load_or_create(&home.path().join("b")).unwrap();
-        let header = Header::of(&device, "space", "Mia\u{7}", &"x".repeat(100));
-        let set = |title: &str| Change::Set([("title".to_owned(), json!(title))].into());
+        let header = SegmentHeader::of(&device, "space", "Mia\u{7}", &"x".repeat(100));
+        let set = |title: &str| ItemChange::Set([("title".to_owned(), json!(title))].into());
         let records =
             vec![Record::of(1, "u", 7, &set("one"), "chance"), Record::of(2, "u", 8, &set("two"), "chance")];
         let text = encode(&header, &records, "end", &device).unwrap();
@@ -223,15 +228,18 @@ mod tests {
             assert!(decode(&text[..length], "space", &device.id).is_err(), "{length}");
         }
         let without_middle: Vec<&str> = text.lines().collect();
-        assert_eq!(decode(&without_middle[..2].join("\n"), "space", &device.id), Err(Unusable::Partial));
-        assert_eq!(decode(&text, "another", &device.id), Err(Unusable::Misplaced));
-        assert_eq!(decode(&text, "space", &other.id), Err(Unusable::Misplaced));
+        assert_eq!(
+            decode(&without_middle[..2].join("\n"), "space", &device.id),
+            Err(UnusableSegment::Partial)
+        );
+        assert_eq!(decode(&text, "another", &device.id), Err(UnusableSegment::Misplaced));
+        assert_eq!(decode(&text, "space", &other.id), Err(UnusableSegment::Misplaced));
         let forged = encode(&header, &records, "end", &other).unwrap();
-        assert_eq!(decode(&forged, "space", &device.id), Err(Unusable::Forged));
+        assert_eq!(decode(&forged, "space", &device.id), Err(UnusableSegment::Forged));
         let renamed = text.replace("\"author\":\"Mia\"", "\"author\":\"Eve\"");
-        assert_eq!(decode(&renamed, "space", &device.id), Err(Unusable::Forged));
-        assert_eq!(decode(&text.replace("two", "six"), "space", &device.id), Err(Unusable::Damaged));
+        assert_eq!(decode(&renamed, "space", &device.id), Err(UnusableSegment::Forged));
+        assert_eq!(decode(&text.replace("two", "six"), "space", &device.id), Err(UnusableSegment::Damaged));
         let newer = text.replace("\"version\":1", "\"version\":2");
-        assert_eq!(decode(&newer, "space", &device.id), Err(Unusable::Newer(2)));
+        assert_eq!(decode(&newer, "space", &device.id), Err(UnusableSegment::Newer(2)));
     }
 }

@@ -25,7 +25,7 @@ use x25519_dalek::{PublicKey, StaticSecret};
 
 use super::device::{Device, is_signed};
 use super::hex::{hex, unhex};
-use super::key::{Key, NoRandomness};
+use super::key::{NoRandomness, SealingKey};
 use super::sealed::SpaceKeys;
 use recall_domain::sync::DeviceId;
 use recall_domain::sync::record::space_of;
@@ -69,7 +69,7 @@ pub type Upto = BTreeMap<String, u64>;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Held {
     number: u32,
-    key: Key,
+    key: SealingKey,
 }
 
 /// The current key, wrapped for one machine.
@@ -85,7 +85,7 @@ struct WrappedKey {
 
 /// A machine's statement about the team.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Statement {
+pub struct TeamStatement {
     remote: String,
     pub device: DeviceId,
     public: String,
@@ -116,13 +116,13 @@ pub struct Member {
     pub device: DeviceId,
     pub author: String,
     pub name: String,
-    pub standing: Standing,
-    pub role: Role,
+    pub standing: MemberState,
+    pub role: TeamRole,
 }
 
 /// What a machine may do in the team.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum TeamRole {
     /// Admit and remove others, and name more owners.
     Owner,
     /// Read and write.
@@ -130,7 +130,7 @@ pub enum Role {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum MemberState {
     Member,
     /// It has an older key, and will receive the current one.
     Behind,
@@ -197,37 +197,37 @@ pub enum TeamError {
 
 /// Words that admit a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Entry {
+pub enum EntryWords {
     /// The team's own key.
-    Recovery(Key),
+    Recovery(SealingKey),
     /// A code for one machine.
-    Code(Code),
+    Code(InvitationCode),
 }
 
 /// A code that admits one machine. People pass it on to each other, never through the remote. Its `Debug` output
 /// hides it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Code {
-    key: Key,
+pub struct InvitationCode {
+    key: SealingKey,
     words: String,
 }
 
-impl std::fmt::Debug for Code {
+impl std::fmt::Debug for InvitationCode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Code(…)")
     }
 }
 
-impl Code {
+impl InvitationCode {
     pub fn random() -> Result<Self, TeamError> {
-        let random = Key::random()?;
+        let random = SealingKey::random()?;
         Self::of(random.bytes().get(..CODE).unwrap_or_default())
     }
 
     fn of(entropy: &[u8]) -> Result<Self, TeamError> {
         let words = Mnemonic::from_entropy(entropy).map_err(|_| TeamError::Words)?.to_string();
         let key = [entropy, b"recall-code-1..."].concat();
-        let key = Key::from_bytes(&key).ok_or(TeamError::Words)?.derived(&["code"]);
+        let key = SealingKey::from_bytes(&key).ok_or(TeamError::Words)?.derived(&["code"]);
         Ok(Self { key, words })
     }
 
@@ -236,22 +236,22 @@ impl Code {
     }
 
     /// Words that both sides see if nobody intercepts the exchange.
-    pub fn compared(&self, asking: &Statement) -> String {
+    pub fn compared(&self, asking: &TeamStatement) -> String {
         let key = self.key.derived(&["compare", &asking.remote, &asking.device.0, &asking.exchange]);
         let words = Mnemonic::from_entropy(key.bytes()).map(|words| words.to_string()).unwrap_or_default();
         words.split(' ').take(COMPARED).collect::<Vec<_>>().join(" ")
     }
 }
 
-impl Entry {
+impl EntryWords {
     /// Reads the 24 words of a team, or the 12 of an invitation.
     pub fn read(words: &str) -> Result<Self, TeamError> {
         let words = words.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
         let read = Mnemonic::parse_in_normalized(Language::English, &words).map_err(|_| TeamError::Words)?;
         let entropy = read.to_entropy();
         match entropy.len() {
-            CODE => Ok(Self::Code(Code::of(&entropy)?)),
-            _ => Key::from_bytes(&entropy).map(Self::Recovery).ok_or(TeamError::Words),
+            CODE => Ok(Self::Code(InvitationCode::of(&entropy)?)),
+            _ => SealingKey::from_bytes(&entropy).map(Self::Recovery).ok_or(TeamError::Words),
         }
     }
 }
@@ -288,18 +288,22 @@ pub enum Reads {
 
 impl Team {
     /// Creates a team with a new key.
-    pub fn begin(remote: &str, device: &DeviceId, statements: &[Statement]) -> Result<Self, TeamError> {
+    pub fn begin(remote: &str, device: &DeviceId, statements: &[TeamStatement]) -> Result<Self, TeamError> {
         if statements.iter().any(|said| !said.proofs.is_empty()) {
             return Err(TeamError::Exists);
         }
         let owners = BTreeSet::from([device.clone()]);
         let mut team = Self { remote: remote.to_owned(), owners, ..Self::default() };
-        team.hold(1, &Key::random()?);
+        team.hold(1, &SealingKey::random()?);
         Ok(team)
     }
 
     /// Enters a team with the team's own words.
-    pub fn recovered(remote: &str, key: &Key, statements: &[Statement]) -> Result<Self, TeamError> {
+    pub fn recovered(
+        remote: &str,
+        key: &SealingKey,
+        statements: &[TeamStatement],
+    ) -> Result<Self, TeamError> {
         let name = key.name();
         if statements.iter().all(|said| said.proofs.is_empty()) {
             return Err(TeamError::NoTeam);
@@ -309,7 +313,7 @@ impl Team {
             said.proves(key, *number).then_some(*number)
         });
         let number = proven.ok_or(TeamError::OtherWords)?;
-        let having: Vec<&Statement> = statements.iter().filter(|said| said.proves(key, number)).collect();
+        let having: Vec<&TeamStatement> = statements.iter().filter(|said| said.proves(key, number)).collect();
         let mut team = Self { remote: remote.to_owned(), owners: owners_of_most(&having), ..Self::default() };
         if team.owners.is_empty() {
             return Err(TeamError::OwnersDiffer);
@@ -320,16 +324,21 @@ impl Team {
     }
 
     /// Enters a team with a code. Returns `None` until an owner has given the key.
-    pub fn joined(remote: &str, code: &Code, device: &Device, statements: &[Statement]) -> Option<Self> {
+    pub fn joined(
+        remote: &str,
+        code: &InvitationCode,
+        device: &Device,
+        statements: &[TeamStatement],
+    ) -> Option<Self> {
         let mut team = Self { remote: remote.to_owned(), ..Self::default() };
-        let gives = |said: &&Statement| {
+        let gives = |said: &&TeamStatement| {
             said.owners.contains(&said.device) && team.unwrap_key(said, device, Some(&code.key)).is_some()
         };
         let owners = statements.iter().find(gives)?.owners.clone();
         Some(Self { owners, ..team })
     }
 
-    fn hold(&mut self, number: u32, key: &Key) {
+    fn hold(&mut self, number: u32, key: &SealingKey) {
         let held = Held { number, key: key.clone() };
         if !self.keys.contains(&held) {
             self.keys.push(held);
@@ -341,7 +350,7 @@ impl Team {
         self.keys.iter().find(|held| held.key.name() == name)
     }
 
-    fn current(&self) -> Result<(u32, Key), TeamError> {
+    fn current(&self) -> Result<(u32, SealingKey), TeamError> {
         self.keys.last().map(|held| (held.number, held.key.clone())).ok_or(TeamError::NoKey)
     }
 
@@ -354,19 +363,19 @@ impl Team {
     /// Derives the keys of a project's space.
     pub fn space_keys(&self, space: &str) -> Result<SpaceKeys, TeamError> {
         let (_, current) = self.current()?;
-        let all: Vec<Key> = self.keys.iter().map(|held| held.key.clone()).collect();
+        let all: Vec<SealingKey> = self.keys.iter().map(|held| held.key.clone()).collect();
         Ok(SpaceKeys::of(space, &current, &all))
     }
 
     /// Takes keys from owners, and wraps the current one for members that lack it. Returns which machines are read.
-    pub fn keep_up(&mut self, device: &Device, statements: &[Statement]) -> Result<Standings, TeamError> {
+    pub fn keep_up(&mut self, device: &Device, statements: &[TeamStatement]) -> Result<Standings, TeamError> {
         // A new key makes more statements trusted, which may contain a newer key.
         for _ in 0..=statements.len() {
             self.take_owners(statements)?;
             self.removed = self.removed_by_owners(device, statements)?;
             let before = self.keys.len();
             let givers = statements.iter().filter(|said| !self.removed.contains_key(&said.device));
-            let givers: Vec<&Statement> =
+            let givers: Vec<&TeamStatement> =
                 givers.filter(|said| self.owners.contains(&said.device) && self.has_proof(said)).collect();
             for said in givers {
                 self.unwrap_key(said, device, None);
@@ -381,17 +390,17 @@ impl Team {
         }
         self.take_restricted(statements)?;
         let removed = self.removed.clone();
-        let others: Vec<&Statement> = statements.iter().filter(|said| said.device != device.id).collect();
+        let others: Vec<&TeamStatement> = statements.iter().filter(|said| said.device != device.id).collect();
         if self.is_outdated(statements) {
             return Err(TeamError::NotGiven);
         }
         let vouched = self.vouched(statements);
-        let members: Vec<&Statement> =
+        let members: Vec<&TeamStatement> =
             others.iter().filter(|said| self.counts(said, &vouched)).copied().collect();
         // Never write with a wrong key. A machine that has proved its key here is not stopped by others' claims.
         let is_known = statements.iter().any(|said| said.device == device.id && self.has_proof(said));
         // Whoever has a key names owners. Of the readers of a project those do whose words count.
-        let has_other = |said: &&Statement| !said.proofs.is_empty() && !said.owners.is_empty();
+        let has_other = |said: &&TeamStatement| !said.proofs.is_empty() && !said.owners.is_empty();
         if !is_known && members.is_empty() && others.iter().any(has_other) {
             return Err(TeamError::OtherKey);
         }
@@ -403,20 +412,20 @@ impl Team {
     }
 
     /// Whether a machine proves that it has any key of this team.
-    fn has_proof(&self, said: &Statement) -> bool {
+    fn has_proof(&self, said: &TeamStatement) -> bool {
         self.keys.iter().any(|held| said.proves(&held.key, held.number))
     }
 
     /// Whether an owner has a newer key that this machine has not received.
-    fn is_outdated(&self, statements: &[Statement]) -> bool {
+    fn is_outdated(&self, statements: &[TeamStatement]) -> bool {
         let Ok((current, key)) = self.current() else { return false };
-        let has_newer = |said: &Statement| said.proofs.values().any(|(number, _)| *number > current);
+        let has_newer = |said: &TeamStatement| said.proofs.values().any(|(number, _)| *number > current);
         let of_owners = statements.iter().filter(|said| self.owns(&said.device));
         of_owners.filter(|said| said.proves(&key, current)).any(has_newer)
     }
 
     /// The machines to which owners with the current key have given a key.
-    fn vouched(&self, statements: &[Statement]) -> BTreeSet<DeviceId> {
+    fn vouched(&self, statements: &[TeamStatement]) -> BTreeSet<DeviceId> {
         let Ok((number, key)) = self.current() else { return BTreeSet::new() };
         let owners = statements.iter().filter(|said| self.owns(&said.device) && said.proves(&key, number));
         let given = owners.flat_map(|said| &said.wrapped).chain(&self.wrapped);
@@ -425,7 +434,7 @@ impl Team {
 
     /// Whether a machine is a member. An older key suffices only if an owner has given the machine a key: a removed machine has
     /// an older key, too, and may take another name.
-    fn counts(&self, said: &Statement, vouched: &BTreeSet<DeviceId>) -> bool {
+    fn counts(&self, said: &TeamStatement, vouched: &BTreeSet<DeviceId>) -> bool {
         self.current().is_ok_and(|(number, key)| said.proves(&key, number))
             || vouched.contains(&said.device) && self.has_proof(said)
     }
@@ -436,7 +445,7 @@ impl Team {
     }
 
     /// Adds the machines that owners have named, and those that these have named in turn.
-    fn take_owners(&mut self, statements: &[Statement]) -> Result<(), TeamError> {
+    fn take_owners(&mut self, statements: &[TeamStatement]) -> Result<(), TeamError> {
         let (number, key) = self.current()?;
         loop {
             let before = self.owners.len();
@@ -454,7 +463,7 @@ impl Team {
     pub fn name_owner(
         &mut self,
         device: &Device,
-        statements: &[Statement],
+        statements: &[TeamStatement],
         named: &DeviceId,
     ) -> Result<(), TeamError> {
         self.keep_up(device, statements)?;
@@ -477,7 +486,7 @@ impl Team {
     fn removed_by_owners(
         &self,
         device: &Device,
-        statements: &[Statement],
+        statements: &[TeamStatement],
     ) -> Result<BTreeMap<DeviceId, Upto>, TeamError> {
         let (number, key) = self.current()?;
         let mut claims: BTreeMap<&DeviceId, &BTreeMap<DeviceId, Upto>> = BTreeMap::new();
@@ -506,19 +515,19 @@ impl Team {
     fn wrap_for_members(
         &mut self,
         device: &Device,
-        members: &[&Statement],
+        members: &[&TeamStatement],
         removed: &BTreeMap<DeviceId, Upto>,
     ) -> Result<(), TeamError> {
         let (number, key) = self.current()?;
         let name = key.name();
-        let has_current = |said: &&&Statement| said.proves(&key, number);
+        let has_current = |said: &&&TeamStatement| said.proves(&key, number);
         // Usually no member lacks it, and a team may be large.
-        let is_behind = |said: &&&Statement| !removed.contains_key(&said.device) && !has_current(said);
-        let behind: Vec<&&Statement> = members.iter().filter(is_behind).collect();
+        let is_behind = |said: &&&TeamStatement| !removed.contains_key(&said.device) && !has_current(said);
+        let behind: Vec<&&TeamStatement> = members.iter().filter(is_behind).collect();
         if behind.is_empty() {
             return Ok(());
         }
-        let givers: Vec<&&Statement> = members.iter().filter(has_current).collect();
+        let givers: Vec<&&TeamStatement> = members.iter().filter(has_current).collect();
         let is_given = |to: &DeviceId, wrapped: &[WrappedKey]| {
             wrapped.iter().any(|one| one.to == *to && one.key == name)
         };
@@ -532,16 +541,26 @@ impl Team {
     }
 
     /// Wraps the current key for a machine that has asked with this code.
-    pub fn let_in(&mut self, device: &Device, asking: &Statement, code: &Code) -> Result<(), TeamError> {
+    pub fn let_in(
+        &mut self,
+        device: &Device,
+        asking: &TeamStatement,
+        code: &InvitationCode,
+    ) -> Result<(), TeamError> {
         if !self.owns(&device.id) {
             return Err(TeamError::NotOwner);
         }
         self.wrap_for(device, asking, Some(&code.key))
     }
 
-    fn wrap_for(&mut self, device: &Device, to: &Statement, code: Option<&Key>) -> Result<(), TeamError> {
+    fn wrap_for(
+        &mut self,
+        device: &Device,
+        to: &TeamStatement,
+        code: Option<&SealingKey>,
+    ) -> Result<(), TeamError> {
         let (number, key) = self.current()?;
-        let own = StaticSecret::from(*Key::random()?.bytes());
+        let own = StaticSecret::from(*SealingKey::random()?.bytes());
         let Some(theirs) = unhex(&to.exchange).and_then(|bytes| <[u8; 32]>::try_from(bytes).ok()) else {
             return Err(TeamError::NoSuchMember(to.device.short().to_owned()));
         };
@@ -558,20 +577,20 @@ impl Team {
 
     /// Takes a key that was wrapped for this machine, if it is new. Two simultaneous removals make two keys with one
     /// number.
-    fn unwrap_key(&mut self, said: &Statement, device: &Device, code: Option<&Key>) -> Option<()> {
+    fn unwrap_key(&mut self, said: &TeamStatement, device: &Device, code: Option<&SealingKey>) -> Option<()> {
         let wrapped = said.wrapped.iter().find(|one| one.to == device.id)?;
         let via: [u8; 32] = unhex(&wrapped.via)?.try_into().ok()?;
         let shared = exchange_of(device).diffie_hellman(&PublicKey::from(via));
         let place = [self.remote.as_str(), &said.device.0, &device.id.0, &wrapped.via];
         let inside = wrapping_key(shared.as_bytes(), code).open(&place, &wrapped.sealed).ok()?;
         let (number, key): (u32, String) = serde_json::from_str(&inside).ok()?;
-        let key = Key::from_bytes(&unhex(&key)?)?;
+        let key = SealingKey::from_bytes(&unhex(&key)?)?;
         let is_newer = self.keys.last().is_none_or(|last| last.number <= number);
         (is_newer && key.name() == wrapped.key).then(|| self.hold(number, &key))
     }
 
     /// Takes the keys that are older than one that this machine has.
-    fn take_older(&mut self, said: &Statement) {
+    fn take_older(&mut self, said: &TeamStatement) {
         let Some((name, sealed)) = &said.older else { return };
         let Some(Held { number, key }) = self.held(name).cloned() else { return };
         let place = [self.remote.as_str(), &said.device.0, "older"];
@@ -586,7 +605,7 @@ impl Team {
     pub fn remove(
         &mut self,
         device: &Device,
-        statements: &[Statement],
+        statements: &[TeamStatement],
         gone: &DeviceId,
         upto: Upto,
     ) -> Result<(), TeamError> {
@@ -601,15 +620,15 @@ impl Team {
     fn exclude(
         &mut self,
         device: &Device,
-        statements: &[Statement],
+        statements: &[TeamStatement],
         gone: BTreeMap<DeviceId, Upto>,
     ) -> Result<(), TeamError> {
         let vouched = self.vouched(statements);
-        let having = |said: &&Statement| said.device != device.id && self.counts(said, &vouched);
-        let having: Vec<&Statement> = statements.iter().filter(having).collect();
+        let having = |said: &&TeamStatement| said.device != device.id && self.counts(said, &vouched);
+        let having: Vec<&TeamStatement> = statements.iter().filter(having).collect();
         self.removed.extend(gone);
         let (number, _) = self.current()?;
-        self.hold(number.saturating_add(1), &Key::random()?);
+        self.hold(number.saturating_add(1), &SealingKey::random()?);
         self.wrapped.clear();
         for said in having {
             if !self.removed.contains_key(&said.device) {
@@ -620,9 +639,9 @@ impl Team {
     }
 
     /// Composes this machine's statement.
-    pub fn statement(&self, device: &Device, author: &str, name: &str) -> Result<Statement, TeamError> {
+    pub fn statement(&self, device: &Device, author: &str, name: &str) -> Result<TeamStatement, TeamError> {
         let (_, current) = self.current()?;
-        let mut said = Statement::bare(&self.remote, device);
+        let mut said = TeamStatement::bare(&self.remote, device);
         let sealed = |what: &str, text: &str| {
             let sealed = current.seal(&[&self.remote, &device.id.0, what], text)?;
             Ok::<_, NoRandomness>(Some((current.name(), sealed)))
@@ -649,34 +668,35 @@ impl Team {
     }
 
     /// Whether a stored statement equals the one that this machine would write now.
-    pub fn is_said(&self, said: &Statement, now: &Statement) -> bool {
-        let opened = |said: &Statement| (self.names(said), said.older.as_ref().map(|(key, _)| key.clone()));
-        let without = |said: &Statement| Statement { who: None, older: None, ..said.clone() };
+    pub fn is_said(&self, said: &TeamStatement, now: &TeamStatement) -> bool {
+        let opened =
+            |said: &TeamStatement| (self.names(said), said.older.as_ref().map(|(key, _)| key.clone()));
+        let without = |said: &TeamStatement| TeamStatement { who: None, older: None, ..said.clone() };
         opened(said) == opened(now) && without(said) == without(now)
     }
 
-    fn names(&self, said: &Statement) -> Option<(String, String)> {
+    fn names(&self, said: &TeamStatement) -> Option<(String, String)> {
         let (name, sealed) = said.who.as_ref()?;
         let names = self.held(name)?.key.open(&[&self.remote, &said.device.0, "who"], sealed).ok()?;
         serde_json::from_str(&names).ok()
     }
 
     /// Lists all machines that have or had a key.
-    pub fn members(&self, device: &Device, statements: &[Statement]) -> Result<Vec<Member>, TeamError> {
+    pub fn members(&self, device: &Device, statements: &[TeamStatement]) -> Result<Vec<Member>, TeamError> {
         let mut known = self.clone();
         known.take_owners(statements)?;
         let removed = known.removed_by_owners(device, statements)?;
         let vouched = known.vouched(statements);
         let (number, current) = self.current()?;
-        let member = |said: &Statement| {
+        let member = |said: &TeamStatement| {
             let standing = match () {
-                () if removed.contains_key(&said.device) => Standing::Removed,
-                () if said.proves(&current, number) => Standing::Member,
-                () if known.counts(said, &vouched) => Standing::Behind,
+                () if removed.contains_key(&said.device) => MemberState::Removed,
+                () if said.proves(&current, number) => MemberState::Member,
+                () if known.counts(said, &vouched) => MemberState::Behind,
                 () => return None,
             };
             let (author, name) = self.names(said).unwrap_or_default();
-            let role = if known.owners.contains(&said.device) { Role::Owner } else { Role::Writer };
+            let role = if known.owners.contains(&said.device) { TeamRole::Owner } else { TeamRole::Writer };
             Some(Member { device: said.device.clone(), author, name, standing, role })
         };
         Ok(statements.iter().filter_map(member).collect())
@@ -729,7 +749,7 @@ impl Team {
     }
 }
 
-impl Statement {
+impl TeamStatement {
     fn bare(remote: &str, device: &Device) -> Self {
         Self {
             remote: remote.to_owned(),
@@ -753,7 +773,7 @@ impl Statement {
     pub fn asking(
         remote: &str,
         device: &Device,
-        code: &Code,
+        code: &InvitationCode,
         author: &str,
         name: &str,
     ) -> Result<Self, TeamError> {
@@ -764,12 +784,12 @@ impl Statement {
         Ok(said)
     }
 
-    fn ask(&self, code: &Code) -> String {
+    fn ask(&self, code: &InvitationCode) -> String {
         hex(code.key.derived(&["ask", &self.remote, &self.device.0, &self.exchange]).bytes())
     }
 
     /// The author and name of the machine that asks with this code; `None` if it is not this one.
-    pub fn asks_with(&self, code: &Code) -> Option<(String, String)> {
+    pub fn asks_with(&self, code: &InvitationCode) -> Option<(String, String)> {
         let (_, who) = self.who.as_ref()?;
         if self.asks.as_ref() != Some(&self.ask(code)) {
             return None;
@@ -779,12 +799,12 @@ impl Statement {
     }
 
     /// A proof for this machine that only holders of a key can make.
-    fn proof(&self, key: &Key, number: u32) -> String {
+    fn proof(&self, key: &SealingKey, number: u32) -> String {
         let number = number.to_string();
         hex(key.derived(&["proof", &self.remote, &self.device.0, &self.exchange, &number]).bytes())
     }
 
-    fn proves(&self, key: &Key, number: u32) -> bool {
+    fn proves(&self, key: &SealingKey, number: u32) -> bool {
         self.proofs.get(&key.name()) == Some(&(number, self.proof(key, number)))
     }
 
@@ -807,7 +827,7 @@ impl Statement {
 }
 
 /// The owners that more than half of these statements name. A single machine could name itself.
-fn owners_of_most(statements: &[&Statement]) -> BTreeSet<DeviceId> {
+fn owners_of_most(statements: &[&TeamStatement]) -> BTreeSet<DeviceId> {
     let mut named: BTreeMap<&DeviceId, usize> = BTreeMap::new();
     for owner in statements.iter().flat_map(|said| &said.owners) {
         *named.entry(owner).or_default() += 1;
@@ -827,9 +847,9 @@ fn exchange_of(device: &Device) -> StaticSecret {
 }
 
 /// Derives the key that wraps a key, from the shared secret and the code if there is one.
-fn wrapping_key(shared: &[u8; 32], code: Option<&Key>) -> Key {
+fn wrapping_key(shared: &[u8; 32], code: Option<&SealingKey>) -> SealingKey {
     let code = code.map(|code| hex(code.bytes())).unwrap_or_default();
-    Key::of(*shared).derived(&["wrapped", &code])
+    SealingKey::of(*shared).derived(&["wrapped", &code])
 }
 
 fn file_of(data: &Path, remote: &str) -> Result<PathBuf, TeamError> {
@@ -852,16 +872,16 @@ mod tests {
     }
 
     #[derive(Default)]
-    struct Place(BTreeMap<DeviceId, Statement>);
+    struct Place(BTreeMap<DeviceId, TeamStatement>);
 
     impl Place {
-        fn all(&self) -> Vec<Statement> {
+        fn all(&self) -> Vec<TeamStatement> {
             self.0.values().cloned().collect()
         }
 
-        fn put(&mut self, said: Statement, by: &Device) {
+        fn put(&mut self, said: TeamStatement, by: &Device) {
             let text = said.encode(by).unwrap();
-            self.0.insert(by.id.clone(), Statement::decode(&text, REMOTE, &by.id).unwrap());
+            self.0.insert(by.id.clone(), TeamStatement::decode(&text, REMOTE, &by.id).unwrap());
         }
 
         fn round(&mut self, machine: &mut Machine) -> Result<Standings, TeamError> {
@@ -885,17 +905,17 @@ mod tests {
     /// Lets a machine in by a code, as two persons do.
     fn enter(home: &tempfile::TempDir, name: &str, place: &mut Place, by: &mut Machine) -> Machine {
         let device = device(home, name);
-        let code = Code::random().unwrap();
-        let Entry::Code(told) = Entry::read(code.words()).unwrap() else { panic!("a code") };
-        place.put(Statement::asking(REMOTE, &device, &told, name, "d").unwrap(), &device);
+        let code = InvitationCode::random().unwrap();
+        let EntryWords::Code(told) = EntryWords::read(code.words()).unwrap() else { panic!("a code") };
+        place.put(TeamStatement::asking(REMOTE, &device, &told, name, "d").unwrap(), &device);
         assert_eq!(Team::joined(REMOTE, &told, &device, &place.all()), None);
         let asking = place.0[&device.id].clone();
-        assert_eq!(asking.asks_with(&Code::random().unwrap()), None);
+        assert_eq!(asking.asks_with(&InvitationCode::random().unwrap()), None);
         assert_eq!(asking.asks_with(&code), Some((name.to_owned(), "d".to_owned())));
         assert_eq!(code.compared(&asking), told.compared(&asking));
         by.team.let_in(&by.device, &asking, &code).unwrap();
         place.round(by).unwrap();
-        assert_eq!(Team::joined(REMOTE, &Code::random().unwrap(), &device, &place.all()), None);
+        assert_eq!(Team::joined(REMOTE, &InvitationCode::random().unwrap(), &device, &place.all()), None);
         let team = Team::joined(REMOTE, &told, &device, &place.all()).unwrap();
         let mut machine = Machine { device, team };
         place.round(&mut machine).unwrap();
@@ -909,7 +929,7 @@ mod tests {
         place.round(named).unwrap();
     }
 
-    fn standing(of: &Machine, place: &Place, other: &Machine) -> Option<Standing> {
+    fn standing(of: &Machine, place: &Place, other: &Machine) -> Option<MemberState> {
         let members = of.team.members(&of.device, &place.all()).unwrap();
         members.into_iter().find(|member| member.device == other.device.id).map(|member| member.standing)
     }
@@ -922,17 +942,19 @@ mod tests {
         assert_eq!(Team::begin(REMOTE, &first.device.id, &place.all()), Err(TeamError::Exists));
         let second = enter(&home, "second", &mut place, &mut first);
         assert_eq!(first.team.current().unwrap(), second.team.current().unwrap());
-        assert_eq!(standing(&first, &place, &second), Some(Standing::Member));
+        assert_eq!(standing(&first, &place, &second), Some(MemberState::Member));
         let words = second.team.words().unwrap();
         assert_eq!(words.split(' ').count(), 24);
-        let Entry::Recovery(key) = Entry::read(&words.to_uppercase()).unwrap() else { panic!("a key") };
+        let EntryWords::Recovery(key) = EntryWords::read(&words.to_uppercase()).unwrap() else {
+            panic!("a key")
+        };
         let third = Team::recovered(REMOTE, &key, &place.all()).unwrap();
         assert_eq!(third.current().unwrap(), first.team.current().unwrap());
-        let other = Key::random().unwrap();
+        let other = SealingKey::random().unwrap();
         assert_eq!(Team::recovered(REMOTE, &other, &place.all()), Err(TeamError::OtherWords));
         assert_eq!(Team::recovered(REMOTE, &key, &[]), Err(TeamError::NoTeam));
         for wrong in ["", "abandon", &words.replacen(' ', " zoo ", 1)] {
-            assert_eq!(Entry::read(wrong), Err(TeamError::Words), "{wrong}");
+            assert_eq!(EntryWords::read(wrong), Err(TeamError::Words), "{wrong}");
         }
         // A machine with the key of another team writes nothing.
         let x = device(&home, "x");
@@ -943,8 +965,8 @@ mod tests {
     #[test]
     fn no_debug_output_shows_a_key_or_a_code() {
         let team = Team::begin(REMOTE, &DeviceId::default(), &[]).unwrap();
-        let code = Code::random().unwrap();
-        let shown = format!("{team:?} {code:?} {:?}", Entry::Code(code.clone()));
+        let code = InvitationCode::random().unwrap();
+        let shown = format!("{team:?} {code:?} {:?}", EntryWords::Code(code.clone()));
         assert!(!shown.contains(&hex(team.keys[0].key.bytes())), "{shown}");
         assert!(!shown.contains(code.words()), "{shown}");
         assert!(!shown.contains(&format!("{:?}", team.keys[0].key.bytes())), "{shown}");
@@ -965,7 +987,7 @@ mod tests {
         place.put(first.team.statement(&first.device, "a", "d").unwrap(), &first.device);
         // The removed one makes a key of its own, and offers it to all.
         let own = third.team.clone();
-        third.team.hold(9, &Key::random().unwrap());
+        third.team.hold(9, &SealingKey::random().unwrap());
         for other in [&first, &second] {
             let said = place.0[&other.device.id].clone();
             third.team.wrap_for(&third.device, &said, None).unwrap();
@@ -981,7 +1003,7 @@ mod tests {
         let new = first.team.current().unwrap();
         assert_ne!(new.1, old.1);
         assert_eq!((second.team.current().unwrap(), new.0), (new.clone(), 2));
-        assert_eq!(standing(&second, &place, &third), Some(Standing::Removed));
+        assert_eq!(standing(&second, &place, &third), Some(MemberState::Removed));
         let mut third = Machine { team: own, ..third };
         assert_eq!(place.round(&mut third).unwrap_err(), TeamError::Removed);
         assert_eq!(third.team.current().unwrap(), old);
@@ -1005,7 +1027,7 @@ mod tests {
         let mut second = enter(&home, "second", &mut place, &mut first);
         let mut third = enter(&home, "third", &mut place, &mut first);
         let asking = place.0[&third.device.id].clone();
-        let code = Code::random().unwrap();
+        let code = InvitationCode::random().unwrap();
         let (by, all, owner) = (&second.device, place.all(), first.device.id.clone());
         assert_eq!(second.team.remove(by, &all, &third.device.id, Upto::new()), Err(TeamError::NotOwner));
         assert_eq!(second.team.let_in(by, &asking, &code), Err(TeamError::NotOwner));
@@ -1032,13 +1054,13 @@ mod tests {
         // Under the old key it claims the same, and is an owner for itself alone.
         place.put(second.team.statement(&second.device, "a", "d").unwrap(), &second.device);
         place.round(&mut third).unwrap();
-        assert_eq!(role(&third, &place, &second), Some(Role::Writer));
-        assert_eq!(role(&third, &place, &first), Some(Role::Owner));
+        assert_eq!(role(&third, &place, &second), Some(TeamRole::Writer));
+        assert_eq!(role(&third, &place, &first), Some(TeamRole::Owner));
         // Nor does it become one for whoever enters with the words of the team.
         let (_, key) = first.team.current().unwrap();
         let recovered = Team::recovered(REMOTE, &key, &place.all()).unwrap();
         assert_eq!(recovered.owners, BTreeSet::from([first.device.id.clone()]));
-        let alone: Vec<Statement> =
+        let alone: Vec<TeamStatement> =
             vec![place.0[&first.device.id].clone(), place.0[&second.device.id].clone()];
         assert!(!Team::recovered(REMOTE, &key, &alone).unwrap().owners.contains(&second.device.id));
         // Whom the first names may, and an owner that was removed may not any more.
@@ -1106,7 +1128,7 @@ mod tests {
         }
         assert_eq!(first.team.current().unwrap(), second.team.current().unwrap());
         for gone in [&third, &fourth] {
-            assert_eq!(standing(&first, &place, gone), Some(Standing::Removed));
+            assert_eq!(standing(&first, &place, gone), Some(MemberState::Removed));
         }
     }
 
@@ -1120,11 +1142,15 @@ mod tests {
         let said = first.team.statement(&first.device, "mia", "laptop").unwrap();
         let text = said.encode(&first.device).unwrap();
         assert!(!text.contains("mia") && !text.contains("laptop"));
-        assert_eq!(Statement::decode(&text, "another", &first.device.id), None);
-        assert_eq!(Statement::decode(&text, REMOTE, &other.id), None);
-        assert_eq!(Statement::decode(&said.encode(&other).unwrap(), REMOTE, &first.device.id), None);
+        assert_eq!(TeamStatement::decode(&text, "another", &first.device.id), None);
+        assert_eq!(TeamStatement::decode(&text, REMOTE, &other.id), None);
+        assert_eq!(TeamStatement::decode(&said.encode(&other).unwrap(), REMOTE, &first.device.id), None);
         assert_eq!(
-            Statement::decode(&text.replace("\"wrapped\":[]", "\"wrapped\": []"), REMOTE, &first.device.id),
+            TeamStatement::decode(
+                &text.replace("\"wrapped\":[]", "\"wrapped\": []"),
+                REMOTE,
+                &first.device.id
+            ),
             None
         );
         assert!(first.team.is_said(&said, &first.team.statement(&first.device, "mia", "laptop").unwrap()));

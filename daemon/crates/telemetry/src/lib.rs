@@ -11,7 +11,7 @@ mod metric;
 pub mod spans;
 
 pub use collector::{Collector, NotSent, Sent};
-pub use metric::{Change, Metric, Sample, exposition};
+pub use metric::{Metric, MetricChange, Sample, exposition};
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};

@@ -13,7 +13,7 @@ use recall_domain::ids::Timestamp;
 
 /// How the value of a metric changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum MetricChange {
     /// It only increases until the daemon restarts.
     Counter,
     Gauge,
@@ -24,7 +24,7 @@ pub enum Change {
 pub struct Metric {
     /// As Prometheus recommends: with the unit, and with `_total` if it only increases.
     pub name: &'static str,
-    pub change: Change,
+    pub change: MetricChange,
     pub help: &'static str,
     pub samples: Vec<Sample>,
 }
@@ -41,8 +41,8 @@ pub fn exposition(metrics: &[Metric]) -> String {
     let mut page = String::new();
     for Metric { name, change, help, samples } in metrics {
         let change = match change {
-            Change::Counter => "counter",
-            Change::Gauge => "gauge",
+            MetricChange::Counter => "counter",
+            MetricChange::Gauge => "gauge",
         };
         let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} {change}");
         for Sample { label, value } in samples {
@@ -65,15 +65,15 @@ impl Metric {
     pub(super) fn to_otlp(&self, since: Timestamp, now: Timestamp) -> OtlpMetric {
         let point = |Sample { label, value }: &Sample| NumberDataPoint {
             attributes: label.iter().map(|(label, value)| text(label, value)).collect(),
-            start_time_unix_nano: if self.change == Change::Counter { nanoseconds(since.0) } else { 0 },
+            start_time_unix_nano: if self.change == MetricChange::Counter { nanoseconds(since.0) } else { 0 },
             time_unix_nano: nanoseconds(now.0),
             value: Some(Value::AsDouble(*value)),
             ..NumberDataPoint::default()
         };
         let data_points = self.samples.iter().map(point).collect();
         let data = match self.change {
-            Change::Gauge => Data::Gauge(Gauge { data_points }),
-            Change::Counter => Data::Sum(Sum {
+            MetricChange::Gauge => Data::Gauge(Gauge { data_points }),
+            MetricChange::Counter => Data::Sum(Sum {
                 data_points,
                 aggregation_temporality: AggregationTemporality::Cumulative.into(),
                 is_monotonic: true,
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn a_name_says_its_unit_in_one_place() {
         let named = |name| {
-            let metric = Metric { name, change: Change::Gauge, help: "", samples: Vec::new() };
+            let metric = Metric { name, change: MetricChange::Gauge, help: "", samples: Vec::new() };
             metric.name_and_unit()
         };
         assert_eq!(named("recall_uptime_seconds"), ("recall.uptime".to_owned(), "s"));
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn a_label_cannot_end_its_line() {
         let samples = vec![Sample { label: Some(("what", "a\"b\\c\nd".to_owned())), value: 1.5 }];
-        let metric = Metric { name: "m", change: Change::Counter, help: "Help.", samples };
+        let metric = Metric { name: "m", change: MetricChange::Counter, help: "Help.", samples };
         let page = "# HELP m Help.\n# TYPE m counter\nm{what=\"a\\\"b\\\\c\\nd\"} 1.5\n";
         assert_eq!(exposition(&[metric]), page);
     }

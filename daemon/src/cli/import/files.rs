@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use crate::cli::failure::Failure;
-use recall_agents::history::{self, History, Place};
+use recall_agents::history::{self, HistoryFolder, RecordedHistory};
 use recall_agents::{AGENTS, AgentSpec};
 
 /// Deeper folders are not searched.
@@ -70,16 +70,16 @@ pub(super) fn find(source: Option<&str>, path: Option<&Path>) -> anyhow::Result<
 }
 
 pub(crate) fn folders(spec: &AgentSpec, home: &Path) -> Vec<PathBuf> {
-    let Some(History { place, also, .. }) = &spec.history else { return Vec::new() };
+    let Some(RecordedHistory { place, also, .. }) = &spec.history else { return Vec::new() };
     match place {
-        Place::Agent(folder) => {
+        HistoryFolder::Agent(folder) => {
             let moved = spec.host.folder_variable.and_then(|variable| std::env::var(variable).ok());
             let own = spec.host.folders(home, moved.as_deref());
             own.iter()
                 .flat_map(|own| [folder].into_iter().chain(also.iter()).map(|folder| own.join(folder)))
                 .collect()
         }
-        Place::UserData(folder) => {
+        HistoryFolder::UserData(folder) => {
             let data = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
             vec![data.unwrap_or_else(|| home.join(".local/share")).join(folder)]
         }

@@ -10,7 +10,7 @@ use super::settings_file::SettingsFile;
 use super::{hook_settings, toml_settings, version};
 use crate::service::environment::{Environment, is_executable};
 use recall_agents::settings::{
-    AgentVersion, Base, Content, Filling, JsonHooks, OwnKind, Part, Place, Programs, object,
+    AgentVersion, Base, FilePlace, Filling, InstalledPart, JsonHooks, OwnKind, PartContent, Programs, object,
 };
 use recall_agents::{AgentSpec, EventSpec, Guarding};
 
@@ -41,7 +41,7 @@ impl LocalAgent<'_> {
     }
 
     /// Returns the file of a part. `None` if a project has none.
-    pub fn path(&self, place: &Place) -> Option<PathBuf> {
+    pub fn path(&self, place: &FilePlace) -> Option<PathBuf> {
         let home = self.environment.home();
         let path = match (self.scope, place.base) {
             (SettingsOwner::Project(folder), _) => folder.join(place.project.first()?),
@@ -62,7 +62,7 @@ impl LocalAgent<'_> {
     }
 
     /// Returns the files of a part: one, or all that exist in a folder.
-    fn paths(&self, place: &Place) -> Vec<PathBuf> {
+    fn paths(&self, place: &FilePlace) -> Vec<PathBuf> {
         let Some(path) = self.path(place) else { return Vec::new() };
         if path.file_name().is_none_or(|name| name != "*.json") {
             return vec![path];
@@ -88,8 +88,7 @@ impl LocalAgent<'_> {
 
     /// Whether the agent has no command hooks.
     pub fn is_connected_by_plugin(&self) -> bool {
-        let is_plugin =
-            |part: &Part| matches!(part.content, Content::OwnFile(file) if file.kind == OwnKind::Text);
+        let is_plugin = |part: &InstalledPart| matches!(part.content, PartContent::OwnFile(file) if file.kind == OwnKind::Text);
         self.spec.install.hooks.iter().any(is_plugin)
     }
 
@@ -121,7 +120,7 @@ impl LocalAgent<'_> {
     /// Returns recall's changes to these parts, by file.
     pub(crate) fn goals(
         &self,
-        parts: &'static [Part],
+        parts: &'static [InstalledPart],
         registration: &Registration,
     ) -> Vec<(PathBuf, Vec<Goal>)> {
         let mut files: Vec<(PathBuf, Vec<Goal>)> = Vec::new();
@@ -137,7 +136,7 @@ impl LocalAgent<'_> {
             parts.iter().flat_map(|part| self.paths(&part.place).into_iter().map(move |path| (part, path)));
         for (part, path) in places {
             let wanted = match &part.content {
-                Content::JsonHooks(json) => {
+                PartContent::JsonHooks(json) => {
                     let hooks = registration.hooks(self.spec, json);
                     let mut here = GoalState::Present;
                     if let Some(toml) = json.or_toml.as_ref().and_then(|toml| self.path(&toml.place)) {
@@ -150,13 +149,15 @@ impl LocalAgent<'_> {
                     add(path, Wanted::JsonHooks(json, hooks), here);
                     continue;
                 }
-                Content::JsonValues(json) => Wanted::JsonValues(json, json.placed(&filling)),
-                Content::TomlTable(table) => Wanted::TomlTable(table.path, object(table.values, &filling)),
-                Content::TomlList(list) => Wanted::TomlList(
+                PartContent::JsonValues(json) => Wanted::JsonValues(json, json.placed(&filling)),
+                PartContent::TomlTable(table) => {
+                    Wanted::TomlTable(table.path, object(table.values, &filling))
+                }
+                PartContent::TomlList(list) => Wanted::TomlList(
                     list,
                     registration.hooks_by(self.spec, |filling, _| object(list.entry, filling)),
                 ),
-                Content::OwnFile(file) => Wanted::OwnFile(file.written(&filling), file.kind),
+                PartContent::OwnFile(file) => Wanted::OwnFile(file.written(&filling), file.kind),
             };
             add(path, wanted, GoalState::Present);
         }

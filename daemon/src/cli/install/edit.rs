@@ -16,7 +16,7 @@ use super::part::{Wanted, meaning_without_traces};
 use super::settings_file::{FileError, SettingsFile};
 use crate::cli::failure::Failure;
 use recall_agents::AgentSpec;
-use recall_agents::settings::{OwnKind, Part};
+use recall_agents::settings::{InstalledPart, OwnKind};
 
 /// The changes to an agent's settings.
 #[derive(Clone, Debug)]
@@ -55,7 +55,7 @@ impl Edit {
     /// have an unexpected structure.
     pub(crate) fn plan(
         agent: LocalAgent<'_>,
-        parts: &[&'static [Part]],
+        parts: &[&'static [InstalledPart]],
         action: &EditAction,
     ) -> anyhow::Result<Vec<Self>> {
         let registration = match action {

@@ -429,7 +429,7 @@ mod tests {
     use insta::assert_snapshot;
     use proptest::prelude::*;
     use recall_agents::AGENTS;
-    use recall_agents::settings::Content;
+    use recall_agents::settings::PartContent;
 
     const EMPTY: &str = include_str!("../../../tests/settings/1-empty.json");
     const OTHER_HOOKS: &str = include_str!("../../../tests/settings/2-other-hooks.json");
@@ -457,7 +457,7 @@ mod tests {
 
     fn settings_of_the_agent() -> &'static JsonHooks {
         match &AGENTS.spec("claude-code").install.hooks[0].content {
-            Content::JsonHooks(json) => json,
+            PartContent::JsonHooks(json) => json,
             other => panic!("{other:?}"),
         }
     }

@@ -17,7 +17,7 @@ use super::toml_settings;
 use crate::service::environment::{Environment, is_executable};
 use recall_protocol::agents::AgentRow;
 
-use recall_agents::settings::{AgentVersion, Content, JsonHooks, OwnKind};
+use recall_agents::settings::{AgentVersion, JsonHooks, OwnKind, PartContent};
 use recall_agents::{AgentSpec, Agents, Guarding};
 use recall_app::answers::status::ReportedAnswer;
 
@@ -133,7 +133,7 @@ pub(crate) fn inspect_agent(agent: LocalAgent<'_>, folders: &[PathBuf], shim: Op
     let registration = Registration { version, shim: shim_text, guarding, ..Registration::default() };
     let settings = hooks_file(agent).unwrap_or_default();
     let again = agent.spec.install.hooks.iter().find_map(|part| match &part.content {
-        Content::JsonHooks(json) => {
+        PartContent::JsonHooks(json) => {
             Some(second_settings::find(json, &part.place, &agent.settings(), folders))
         }
         _ => None,
@@ -260,11 +260,11 @@ pub(super) fn hooks_file(agent: LocalAgent<'_>) -> Option<PathBuf> {
     let part = agent.spec.install.hooks.first()?;
     let path = agent.path(&part.place)?;
     match &part.content {
-        Content::JsonHooks(json) if agent.hooks_belong_into_toml(json, &path) => {
+        PartContent::JsonHooks(json) if agent.hooks_belong_into_toml(json, &path) => {
             json.or_toml.as_ref().and_then(|toml| agent.path(&toml.place))
         }
         // One of several files.
-        Content::OwnFile(file) if file.kind == OwnKind::Program => path.parent().map(Path::to_owned),
+        PartContent::OwnFile(file) if file.kind == OwnKind::Program => path.parent().map(Path::to_owned),
         _ => Some(path),
     }
 }
@@ -276,7 +276,7 @@ pub(super) fn obstacles(agent: LocalAgent<'_>, edits: &[Edit]) -> (HookSwitch, O
         planned.map_or_else(|| read(path).ok().flatten(), |edit| edit.text().map(str::to_owned))
     };
     let surveys = agent.spec.install.hooks.iter().filter_map(|part| {
-        let Content::JsonHooks(json) = &part.content else { return None };
+        let PartContent::JsonHooks(json) = &part.content else { return None };
         hook_settings::survey(json, &text_at(&agent.path(&part.place)?).unwrap_or_default()).ok()
     });
     let (mut switch, mut plugin) = (switch_in_toml(agent), None);
@@ -291,7 +291,9 @@ pub(super) fn obstacles(agent: LocalAgent<'_>, edits: &[Edit]) -> (HookSwitch, O
 
 fn switch_in_toml(agent: LocalAgent<'_>) -> HookSwitch {
     let off = agent.spec.install.hooks.iter().find_map(|part| {
-        let Content::JsonHooks(JsonHooks { or_toml: Some(toml), .. }) = &part.content else { return None };
+        let PartContent::JsonHooks(JsonHooks { or_toml: Some(toml), .. }) = &part.content else {
+            return None;
+        };
         let text = read(&agent.path(&toml.place)?).ok()??;
         toml.switched_off.is_off(&toml_settings::value(&text)?)
     });
@@ -459,7 +461,7 @@ mod tests {
 
         fn json(&self) -> &'static JsonHooks {
             match &self.local().spec.install.hooks[0].content {
-                Content::JsonHooks(json) => json,
+                PartContent::JsonHooks(json) => json,
                 other => panic!("{other:?}"),
             }
         }

@@ -42,7 +42,7 @@ use agent::{LocalAgent, Registration, SettingsOwner};
 use hook_settings::HookSwitch;
 pub(crate) use programs::Programs;
 use programs::ProgramsError;
-use recall_agents::settings::Part;
+use recall_agents::settings::InstalledPart;
 use recall_agents::{AGENTS, AgentSpec, Agents, Guarding};
 use recall_app::settings::guards_of;
 use recall_app::welcome::Welcome;
@@ -261,7 +261,7 @@ impl Installation<'_> {
 
     fn plan_agent(&self, agent: LocalAgent<'_>, out: &mut dyn Write) -> anyhow::Result<Vec<Edit>> {
         let title = agent.spec.title;
-        let parts: &[&'static [Part]] = match self.access {
+        let parts: &[&'static [InstalledPart]] = match self.access {
             Access::Hooks => &[agent.spec.install.hooks],
             Access::HooksAndServer => &[agent.spec.install.hooks, agent.spec.install.server],
         };

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::hook_settings::{self, FoundEntry};
 use super::settings_file::SettingsFile;
-use recall_agents::settings::{JsonHooks, Place};
+use recall_agents::settings::{FilePlace, JsonHooks};
 
 /// A settings file that registers events of another file again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +27,12 @@ pub enum SecondCommands {
 }
 
 /// Finds project files that register events of an earlier file again. Skips unreadable files, as the agent does.
-pub(super) fn find(json: &JsonHooks, place: &Place, user: &Path, folders: &[PathBuf]) -> Vec<SecondSettings> {
+pub(super) fn find(
+    json: &JsonHooks,
+    place: &FilePlace,
+    user: &Path,
+    folders: &[PathBuf],
+) -> Vec<SecondSettings> {
     let of_project = folders.iter().flat_map(|folder| place.project.iter().map(|file| folder.join(file)));
     let mut known: Vec<(PathBuf, Vec<FoundEntry>)> = Vec::new();
     let mut again = Vec::new();

@@ -6,7 +6,9 @@ use recall_protocol::agents::Wait;
 
 use super::format::Format;
 use super::format::tools::{Tool, Tools};
-use super::settings::{AgentVersion, Install, JsonValues, OwnFile, Part, Place, Setting, Syntax};
+use super::settings::{
+    AgentVersion, FilePlace, Install, InstalledPart, JsonValues, OwnFile, SettingValue, Syntax,
+};
 use super::{AgentSpec, Cap, EventSpec, Host};
 use recall_domain::event::EventName;
 
@@ -43,13 +45,13 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         ..Format::PLAIN
     },
     install: Install {
-        hooks: &[Part::own_file(
-            Place::own("plugins/recall.ts", &[".amp/plugins/recall.ts"]),
+        hooks: &[InstalledPart::own_file(
+            FilePlace::own("plugins/recall.ts", &[".amp/plugins/recall.ts"]),
             OwnFile::text(concat!(include_str!("../hook_client.js"), include_str!("plugin.ts"))),
         )],
-        server: &[Part::values(
-            Place::own("settings.json", &[]),
-            JsonValues::new(Syntax::Comments, &[(&["amp.mcpServers", "recall"], Setting::SERVER)]),
+        server: &[InstalledPart::values(
+            FilePlace::own("settings.json", &[]),
+            JsonValues::new(Syntax::Comments, &[(&["amp.mcpServers", "recall"], SettingValue::SERVER)]),
         )],
         then: None,
     },

@@ -13,10 +13,10 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::history::{History, Place, RecordedSession, each_record, moment, open};
+use crate::history::{HistoryFolder, RecordedHistory, RecordedSession, each_record, moment, open};
 
-pub(super) const HISTORY: History = History {
-    place: Place::Agent("brain"),
+pub(super) const HISTORY: RecordedHistory = RecordedHistory {
+    place: HistoryFolder::Agent("brain"),
     also: &[],
     is_session: |path| path.file_name().is_some_and(|name| name == "transcript_full.jsonl"),
     inside: None,

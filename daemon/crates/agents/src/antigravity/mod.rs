@@ -25,7 +25,8 @@ use super::format::payload::Payload;
 use super::format::tools::{Tool, Tools};
 use super::format::{Format, Meaning, answer};
 use super::settings::{
-    AgentVersion, Base, Groups, Install, JsonHooks, Off, Part, Place, SKILL, Setting, Switch, Syntax,
+    AgentVersion, Base, FilePlace, Groups, Install, InstalledPart, JsonHooks, Off, OffSwitch, SKILL,
+    SettingValue, Syntax,
 };
 use super::{AgentSpec, Cap, EventSpec, HookOutput, Host, Mark, Unreadable};
 use recall_domain::event::{EventName, HookEvent, HookEventKind};
@@ -50,8 +51,12 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         answer::line(object.into_iter().collect())
     },
     install: Install {
-        hooks: &[Part::hooks(
-            Place { base: Base::Home, user: ".gemini/config/hooks.json", project: &[".agents/hooks.json"] },
+        hooks: &[InstalledPart::hooks(
+            FilePlace {
+                base: Base::Home,
+                user: ".gemini/config/hooks.json",
+                project: &[".agents/hooks.json"],
+            },
             JsonHooks {
                 // Each key is a named hook that contains its events.
                 key: "recall",
@@ -60,12 +65,12 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
                 matcher: Some("*"),
                 other_keys: &["enabled"],
                 entry: &[
-                    ("type", Setting::Text("command")),
-                    ("command", Setting::ShimLineWithEvent),
+                    ("type", SettingValue::Text("command")),
+                    ("command", SettingValue::ShimLineWithEvent),
                     // In seconds.
-                    ("timeout", Setting::Number(10)),
+                    ("timeout", SettingValue::Number(10)),
                 ],
-                switched_off: &[Switch {
+                switched_off: &[OffSwitch {
                     at: "/recall/enabled",
                     off: Off::If(false),
                     title: "recall.enabled = false",
@@ -74,16 +79,16 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
             },
         )],
         server: &[
-            Part::server(
-                Place {
+            InstalledPart::server(
+                FilePlace {
                     base: Base::Home,
                     user: ".gemini/config/mcp_config.json",
                     project: &[".agents/mcp_config.json"],
                 },
                 Syntax::Json,
             ),
-            Part::own_file(
-                Place { base: Base::Home, user: ".gemini/config/skills/recall/SKILL.md", project: &[] },
+            InstalledPart::own_file(
+                FilePlace { base: Base::Home, user: ".gemini/config/skills/recall/SKILL.md", project: &[] },
                 SKILL,
             ),
         ],

@@ -7,7 +7,7 @@ use serde_json::Map;
 
 use super::format::tools::{Tool, Tools};
 use super::format::{Format, Meaning, answer};
-use super::settings::{AgentVersion, Install, JsonHooks, Part, Place, Setting, Syntax};
+use super::settings::{AgentVersion, FilePlace, Install, InstalledPart, JsonHooks, SettingValue, Syntax};
 use super::{AgentSpec, Cap, EventSpec, HookOutput, Host};
 use recall_domain::event::EventName;
 
@@ -43,19 +43,22 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     },
     envelope,
     install: Install {
-        hooks: &[Part::hooks(
-            Place::own("settings.json", &[".augment/settings.json"]),
+        hooks: &[InstalledPart::hooks(
+            FilePlace::own("settings.json", &[".augment/settings.json"]),
             JsonHooks {
                 // No timeout, because its unit is unknown. The program's default is a minute.
                 entry: &[
-                    ("type", Setting::Text("command")),
-                    ("command", Setting::Shim),
-                    ("args", Setting::ShimArgumentsWithEvent),
+                    ("type", SettingValue::Text("command")),
+                    ("command", SettingValue::Shim),
+                    ("args", SettingValue::ShimArgumentsWithEvent),
                 ],
                 ..JsonHooks::GROUPED
             },
         )],
-        server: &[Part::server(Place::own("settings.json", &[".augment/settings.json"]), Syntax::Json)],
+        server: &[InstalledPart::server(
+            FilePlace::own("settings.json", &[".augment/settings.json"]),
+            Syntax::Json,
+        )],
         then: None,
     },
     ..AgentSpec::PLAIN

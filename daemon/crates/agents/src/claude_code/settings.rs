@@ -7,42 +7,45 @@
 use recall_protocol::agents::Wait;
 
 use crate::settings::{
-    AgentVersion, Base, Field, Install, JsonHooks, JsonValues, Off, Part, Place, SKILL, Setting, Switch,
-    Syntax,
+    AgentVersion, Base, Field, FilePlace, Install, InstalledPart, JsonHooks, JsonValues, Off, OffSwitch,
+    SKILL, SettingValue, Syntax,
 };
 use crate::{Cap, EventSpec};
 use recall_domain::event::EventName;
 
 pub(super) const INSTALL: Install = Install {
     // The file for one user comes first: the entry names a path on this machine.
-    hooks: &[Part::hooks(
-        Place::own("settings.json", &[".claude/settings.local.json", ".claude/settings.json"]),
+    hooks: &[InstalledPart::hooks(
+        FilePlace::own("settings.json", &[".claude/settings.local.json", ".claude/settings.json"]),
         HOOKS,
     )],
     server: &[
-        Part::values(
-            Place { base: Base::HomeUnlessMoved, user: ".claude.json", project: &[".mcp.json"] },
-            JsonValues::new(Syntax::Json, &[(&["mcpServers", "recall"], Setting::STDIO)]),
+        InstalledPart::values(
+            FilePlace { base: Base::HomeUnlessMoved, user: ".claude.json", project: &[".mcp.json"] },
+            JsonValues::new(Syntax::Json, &[(&["mcpServers", "recall"], SettingValue::STDIO)]),
         ),
-        Part::own_file(Place::own("skills/recall/SKILL.md", &[".claude/skills/recall/SKILL.md"]), SKILL),
+        InstalledPart::own_file(
+            FilePlace::own("skills/recall/SKILL.md", &[".claude/skills/recall/SKILL.md"]),
+            SKILL,
+        ),
     ],
     then: None,
 };
 
 /// The setting that turns all hooks off, also in agents that copied the format.
-pub(crate) const ALL_OFF: Switch =
-    Switch { at: "/disableAllHooks", off: Off::If(true), title: "disableAllHooks" };
+pub(crate) const ALL_OFF: OffSwitch =
+    OffSwitch { at: "/disableAllHooks", off: Off::If(true), title: "disableAllHooks" };
 
 const HOOKS: JsonHooks = JsonHooks {
     entry: &[
-        ("type", Setting::Text("command")),
-        ("command", Setting::Shim),
-        ("args", Setting::ShimArguments),
+        ("type", SettingValue::Text("command")),
+        ("command", SettingValue::Shim),
+        ("args", SettingValue::ShimArguments),
         TIMEOUT,
     ],
     older_entry: Some((
         EXEC_FORM,
-        &[("type", Setting::Text("command")), ("command", Setting::ShimLine), TIMEOUT],
+        &[("type", SettingValue::Text("command")), ("command", SettingValue::ShimLine), TIMEOUT],
     )),
     switched_off: &[ALL_OFF],
     plugins: Some("enabledPlugins"),
@@ -54,7 +57,7 @@ const EXEC_FORM: AgentVersion = AgentVersion(2, 1, 139);
 /// From this version on, only the unknown event itself is ignored.
 const UNKNOWN_EVENTS_ARE_HARMLESS: AgentVersion = AgentVersion(2, 1, 101);
 /// At SessionEnd an explicit value also replaces the usual 1.5 s for all hooks together.
-const TIMEOUT: Field = ("timeout", Setting::Number(10));
+const TIMEOUT: Field = ("timeout", SettingValue::Number(10));
 
 /// Claude Code moves a hook's text of more than 10,000 UTF-16 units to a file, and shows the model 2 KB of it.
 const CAP: Option<Cap> = Some(Cap { utf16_units: 10_000 });

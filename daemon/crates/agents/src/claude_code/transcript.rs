@@ -9,7 +9,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::super::history::moment;
-use super::super::named_file::{self, Refused};
+use super::super::named_file::{self, RefusedFile};
 use super::super::{RecordedReply, ReplyRequest};
 
 /// How many bytes are read from the end of a transcript. Little else follows a turn's last message.
@@ -19,7 +19,7 @@ const TAIL: u64 = 4 << 20;
 ///
 /// # Errors
 /// The file is not trusted.
-pub(super) fn reply(request: &ReplyRequest) -> Result<Option<RecordedReply>, Refused> {
+pub(super) fn reply(request: &ReplyRequest) -> Result<Option<RecordedReply>, RefusedFile> {
     let own = super::SPEC.host.folders(&request.home, request.config_dir.as_deref());
     let projects: Vec<_> = own.iter().map(|folder| folder.join("projects")).collect();
     let path = Path::new(&request.transcript);

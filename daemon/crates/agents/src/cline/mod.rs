@@ -12,15 +12,15 @@ use super::failure::FailureRules;
 use super::format::payload::EVENT_FIELD;
 use super::format::tools::{Tool, Tools};
 use super::format::{Format, Meaning, answer};
-use super::settings::{AgentVersion, Install, OwnFile, Part, Place, Syntax};
+use super::settings::{AgentVersion, FilePlace, Install, InstalledPart, OwnFile, Syntax};
 use super::{AgentSpec, Cap, EventSpec, HookOutput, Host, Mark, Unreadable};
 use recall_domain::event::{EventName, HookEvent};
 
 /// The program for one event.
 macro_rules! hook {
     ($event:literal) => {
-        Part::own_file(
-            Place::own(concat!("hooks/", $event), &[concat!(".clinerules/hooks/", $event)]),
+        InstalledPart::own_file(
+            FilePlace::own(concat!("hooks/", $event), &[concat!(".clinerules/hooks/", $event)]),
             OwnFile::program(concat!(
                 "#!/bin/sh\n# recall's hook, written by `recall install`; `recall uninstall` removes it.\n",
                 "exec '@recall-shim@' cline ",
@@ -56,9 +56,9 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
             hook!("SessionShutdown"),
         ],
         server: &[
-            Part::server(Place::own("data/settings/cline_mcp_settings.json", &[]), Syntax::Json),
-            Part::own_file(
-                Place::of_project(&[".clinerules/recall.md"]),
+            InstalledPart::server(FilePlace::own("data/settings/cline_mcp_settings.json", &[]), Syntax::Json),
+            InstalledPart::own_file(
+                FilePlace::of_project(&[".clinerules/recall.md"]),
                 OwnFile::text(include_str!("../memory.md")),
             ),
         ],

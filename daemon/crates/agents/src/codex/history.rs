@@ -12,11 +12,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::SPEC;
-use crate::history::{History, Keep, Place, RecordedEvent, RecordedSession, each_record, moment, open};
+use crate::history::{
+    HistoryFolder, Keep, RecordedEvent, RecordedHistory, RecordedSession, each_record, moment, open,
+};
 use recall_domain::material::BatchSource;
 
-pub(super) const HISTORY: History = History {
-    place: Place::Agent("sessions"),
+pub(super) const HISTORY: RecordedHistory = RecordedHistory {
+    place: HistoryFolder::Agent("sessions"),
     also: &["archived_sessions"],
     is_session,
     inside: None,

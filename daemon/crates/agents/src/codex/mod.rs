@@ -14,7 +14,8 @@ use super::format::tools::{Tool, Tools};
 use super::format::{Format, Meaning, answer};
 use super::memories::{Memories, OwnMemories, Parts};
 use super::settings::{
-    AgentVersion, Content, Install, JsonHooks, Off, Part, Place, SKILL, Setting, Switch, TomlHooks, TomlTable,
+    AgentVersion, FilePlace, Install, InstalledPart, JsonHooks, Off, OffSwitch, PartContent, SKILL,
+    SettingValue, TomlHooks, TomlTable,
 };
 use super::{Advice, AgentSpec, Asking, Cap, EventSpec, GuardAnswers, Host, Unreadable};
 use recall_domain::conventions::Conventions;
@@ -63,29 +64,32 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         failed_answers: &[],
     },
     install: Install {
-        hooks: &[Part::hooks(
-            Place::own("hooks.json", &[".codex/hooks.json"]),
+        hooks: &[InstalledPart::hooks(
+            FilePlace::own("hooks.json", &[".codex/hooks.json"]),
             JsonHooks {
                 or_toml: Some(TomlHooks {
                     place: CONFIG,
-                    switched_off: Switch {
+                    switched_off: OffSwitch {
                         at: "/features/hooks",
                         off: Off::If(false),
                         title: "features.hooks = false",
                     },
                 }),
                 entry: &[
-                    ("type", Setting::Text("command")),
-                    ("command", Setting::ShimLine),
+                    ("type", SettingValue::Text("command")),
+                    ("command", SettingValue::ShimLine),
                     // It shortens longer timeouts of these two, with a warning at each start.
-                    ("timeout", Setting::NumberExcept(10, &[("Interrupt", 3), ("SessionEnd", 3)])),
+                    ("timeout", SettingValue::NumberExcept(10, &[("Interrupt", 3), ("SessionEnd", 3)])),
                 ],
                 ..JsonHooks::GROUPED
             },
         )],
         server: &[
-            Part { place: CONFIG, content: Content::TomlTable(TomlTable::SERVER) },
-            Part::own_file(Place::own("skills/recall/SKILL.md", &[".codex/skills/recall/SKILL.md"]), SKILL),
+            InstalledPart { place: CONFIG, content: PartContent::TomlTable(TomlTable::SERVER) },
+            InstalledPart::own_file(
+                FilePlace::own("skills/recall/SKILL.md", &[".codex/skills/recall/SKILL.md"]),
+                SKILL,
+            ),
         ],
         then: Some(
             "Codex CLI asks once whether it may run the hooks: start it, and accept them (or type /hooks).",
@@ -105,7 +109,7 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     ..AgentSpec::PLAIN
 };
 
-const CONFIG: Place = Place::own("config.toml", &[".codex/config.toml"]);
+const CONFIG: FilePlace = FilePlace::own("config.toml", &[".codex/config.toml"]);
 
 const CAP: Cap = Cap { utf16_units: 9_000 };
 

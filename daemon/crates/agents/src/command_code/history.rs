@@ -12,10 +12,10 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::history::{History, Place, RecordedSession, each_record, moment, open};
+use crate::history::{HistoryFolder, RecordedHistory, RecordedSession, each_record, moment, open};
 
-pub(super) const HISTORY: History = History {
-    place: Place::Agent("projects"),
+pub(super) const HISTORY: RecordedHistory = RecordedHistory {
+    place: HistoryFolder::Agent("projects"),
     also: &[],
     is_session,
     inside: None,

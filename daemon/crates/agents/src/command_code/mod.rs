@@ -12,7 +12,9 @@ use recall_protocol::agents::Wait;
 use super::failure::FailureRules;
 use super::format::tools::{Tool, Tools};
 use super::format::{Format, Meaning, answer};
-use super::settings::{AgentVersion, Install, JsonHooks, Part, Place, SKILL, Setting, Syntax};
+use super::settings::{
+    AgentVersion, FilePlace, Install, InstalledPart, JsonHooks, SKILL, SettingValue, Syntax,
+};
 use super::{Advice, AgentSpec, Asking, Cap, EventSpec, GuardAnswers, Host};
 use recall_domain::event::EventName;
 
@@ -39,22 +41,22 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     },
     plan_folders: &[".commandcode/plans"],
     install: Install {
-        hooks: &[Part::hooks(
-            Place::own("settings.json", &[".commandcode/settings.json"]),
+        hooks: &[InstalledPart::hooks(
+            FilePlace::own("settings.json", &[".commandcode/settings.json"]),
             JsonHooks {
                 entry: &[
-                    ("type", Setting::Text("command")),
-                    ("command", Setting::ShimLine),
+                    ("type", SettingValue::Text("command")),
+                    ("command", SettingValue::ShimLine),
                     // In seconds.
-                    ("timeout", Setting::Number(10)),
+                    ("timeout", SettingValue::Number(10)),
                 ],
                 ..JsonHooks::GROUPED
             },
         )],
         server: &[
-            Part::server(Place::own("mcp.json", &[".mcp.json"]), Syntax::Json),
-            Part::own_file(
-                Place::own("skills/recall/SKILL.md", &[".commandcode/skills/recall/SKILL.md"]),
+            InstalledPart::server(FilePlace::own("mcp.json", &[".mcp.json"]), Syntax::Json),
+            InstalledPart::own_file(
+                FilePlace::own("skills/recall/SKILL.md", &[".commandcode/skills/recall/SKILL.md"]),
                 SKILL,
             ),
         ],

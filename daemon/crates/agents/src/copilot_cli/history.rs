@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 
 use crate::chain::{Chain, Link};
 use crate::format::typed;
-use crate::history::{History, Place, RecordedSession, each_record, moment, open};
+use crate::history::{HistoryFolder, RecordedHistory, RecordedSession, each_record, moment, open};
 
-pub(super) const HISTORY: History = History {
-    place: Place::Agent("session-state"),
+pub(super) const HISTORY: RecordedHistory = RecordedHistory {
+    place: HistoryFolder::Agent("session-state"),
     also: &[],
     is_session: |path| path.file_name().is_some_and(|name| name == "events.jsonl"),
     inside: None,

@@ -16,7 +16,8 @@ use super::format::tools::{Tool, Tools};
 use super::format::{Format, Meaning, answer};
 use super::memories::Memories;
 use super::settings::{
-    AgentVersion, Base, Groups, Install, JsonHooks, JsonValues, Part, Place, SKILL, Setting, Syntax,
+    AgentVersion, Base, FilePlace, Groups, Install, InstalledPart, JsonHooks, JsonValues, SKILL,
+    SettingValue, Syntax,
 };
 use super::{AgentSpec, Cap, EventSpec, GuardAnswers, HookOutput, Host, Unreadable};
 use recall_domain::event::{EventName, HookEvent};
@@ -49,11 +50,14 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     install: Install {
         hooks: &[HOOKS],
         server: &[
-            Part::values(
-                Place::own("mcp-config.json", &[".github/mcp.json"]),
+            InstalledPart::values(
+                FilePlace::own("mcp-config.json", &[".github/mcp.json"]),
                 JsonValues::new(Syntax::Comments, &[(&["mcpServers", "recall"], SERVER)]),
             ),
-            Part::own_file(Place::own("skills/recall/SKILL.md", &[".github/skills/recall/SKILL.md"]), SKILL),
+            InstalledPart::own_file(
+                FilePlace::own("skills/recall/SKILL.md", &[".github/skills/recall/SKILL.md"]),
+                SKILL,
+            ),
         ],
         then: None,
     },
@@ -66,27 +70,27 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     ..AgentSpec::PLAIN
 };
 
-const SERVER: Setting = Setting::Fields(&[
-    ("type", Setting::Text("local")),
-    ("command", Setting::Recall),
-    ("args", Setting::Texts(&["mcp"])),
-    ("tools", Setting::Texts(&["*"])),
+const SERVER: SettingValue = SettingValue::Fields(&[
+    ("type", SettingValue::Text("local")),
+    ("command", SettingValue::Recall),
+    ("args", SettingValue::Texts(&["mcp"])),
+    ("tools", SettingValue::Texts(&["*"])),
 ]);
 
 /// A file that recall writes, and that VS Code also reads.
-pub(super) const HOOKS: Part = Part::hooks(
-    Place { base: Base::Folder, user: "hooks/recall.json", project: &[".github/hooks/recall.json"] },
+pub(super) const HOOKS: InstalledPart = InstalledPart::hooks(
+    FilePlace { base: Base::Folder, user: "hooks/recall.json", project: &[".github/hooks/recall.json"] },
     JsonHooks {
         groups: Groups::Flat,
         frame: Some(("version", 1)),
         owner: Some(NAME),
         entry: &[
-            ("type", Setting::Text("command")),
+            ("type", SettingValue::Text("command")),
             // Some payloads do not name their event.
-            ("command", Setting::ShimLineWithEvent),
+            ("command", SettingValue::ShimLineWithEvent),
             // Both are in seconds: the first is VS Code's.
-            ("timeout", Setting::Number(5)),
-            ("timeoutSec", Setting::Number(5)),
+            ("timeout", SettingValue::Number(5)),
+            ("timeoutSec", SettingValue::Number(5)),
         ],
         switched_off: &[copied_format::ALL_OFF],
         ..JsonHooks::GROUPED

@@ -15,7 +15,8 @@ use super::format::tools::{Tool, Tools};
 use super::format::{Format, Meaning, answer};
 use super::memories::Memories;
 use super::settings::{
-    AgentVersion, Groups, Install, JsonHooks, OwnFile, Part, Place, Setting, Syntax, about_the_memory,
+    AgentVersion, FilePlace, Groups, Install, InstalledPart, JsonHooks, OwnFile, SettingValue, Syntax,
+    about_the_memory,
 };
 use super::{
     Advice, Advised, AgentSpec, Asking, Cap, CommandChange, EventSpec, GuardAnswers, HookOutput, Host, Mark,
@@ -58,21 +59,21 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     },
     plan_folders: &[".cursor/plans"],
     install: Install {
-        hooks: &[Part::hooks(
-            Place::own("hooks.json", &[".cursor/hooks.json"]),
+        hooks: &[InstalledPart::hooks(
+            FilePlace::own("hooks.json", &[".cursor/hooks.json"]),
             JsonHooks {
                 syntax: Syntax::Comments,
                 groups: Groups::Flat,
                 frame: Some(("version", 1)),
                 // In seconds.
-                entry: &[("command", Setting::ShimLineWithEvent), ("timeout", Setting::Number(10))],
+                entry: &[("command", SettingValue::ShimLineWithEvent), ("timeout", SettingValue::Number(10))],
                 ..JsonHooks::GROUPED
             },
         )],
         server: &[
-            Part::server(Place::own("mcp.json", &[".cursor/mcp.json"]), Syntax::Comments),
-            Part::own_file(
-                Place::of_project(&[".cursor/rules/recall.mdc"]),
+            InstalledPart::server(FilePlace::own("mcp.json", &[".cursor/mcp.json"]), Syntax::Comments),
+            InstalledPart::own_file(
+                FilePlace::of_project(&[".cursor/rules/recall.mdc"]),
                 OwnFile::text(about_the_memory!("alwaysApply: false\n")),
             ),
         ],

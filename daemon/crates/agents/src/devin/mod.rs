@@ -8,7 +8,7 @@ use recall_protocol::agents::Wait;
 
 use super::format::tools::{Tool, Tools};
 use super::format::{Format, Meaning};
-use super::settings::{AgentVersion, Install, JsonHooks, Part, Place, Syntax};
+use super::settings::{AgentVersion, FilePlace, Install, InstalledPart, JsonHooks, Syntax};
 use super::{AgentSpec, Cap, EventSpec, Host};
 use recall_domain::event::EventName;
 
@@ -55,11 +55,11 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         ..Format::PLAIN
     },
     install: Install {
-        hooks: &[Part::hooks(
-            Place::own("config.json", &[]),
+        hooks: &[InstalledPart::hooks(
+            FilePlace::own("config.json", &[]),
             JsonHooks { syntax: Syntax::Comments, ..JsonHooks::GROUPED },
         )],
-        server: &[Part::server(Place::own("config.json", &[]), Syntax::Comments)],
+        server: &[InstalledPart::server(FilePlace::own("config.json", &[]), Syntax::Comments)],
         then: None,
     },
     ..AgentSpec::PLAIN

@@ -5,7 +5,9 @@ use recall_protocol::agents::Wait;
 use super::failure::FailureRules;
 use super::format::tools::{Tool, Tools};
 use super::format::{Format, Meaning, answer};
-use super::settings::{AgentVersion, Install, JsonHooks, JsonValues, Part, Place, Setting, Syntax};
+use super::settings::{
+    AgentVersion, FilePlace, Install, InstalledPart, JsonHooks, JsonValues, SettingValue, Syntax,
+};
 use super::{AgentSpec, Asking, Cap, EventSpec, GuardAnswers, Host};
 use recall_domain::event::EventName;
 
@@ -61,10 +63,13 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         warning: None,
     },
     install: Install {
-        hooks: &[Part::hooks(Place::own("hooks.json", &[".factory/hooks.json"]), JsonHooks::GROUPED)],
-        server: &[Part::values(
-            Place::own("mcp.json", &[".factory/mcp.json"]),
-            JsonValues::new(Syntax::Json, &[(&["mcpServers", "recall"], Setting::STDIO)]),
+        hooks: &[InstalledPart::hooks(
+            FilePlace::own("hooks.json", &[".factory/hooks.json"]),
+            JsonHooks::GROUPED,
+        )],
+        server: &[InstalledPart::values(
+            FilePlace::own("mcp.json", &[".factory/mcp.json"]),
+            JsonValues::new(Syntax::Json, &[(&["mcpServers", "recall"], SettingValue::STDIO)]),
         )],
         then: Some("Factory Droid asks once to review hooks that were changed outside: type /hooks."),
     },

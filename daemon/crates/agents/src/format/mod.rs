@@ -15,7 +15,7 @@ use recall_protocol::wire::{Deliver, Flags};
 
 use self::payload::Payload;
 use self::tools::Tools;
-use super::failure::{FailureRules, Source};
+use super::failure::{FailureRules, ResultSource};
 use super::json::string;
 use super::{EventSpec, Unreadable};
 use recall_domain::event::{
@@ -232,7 +232,7 @@ impl Format {
         let response = payload.raw(payload::RESPONSE);
         let failure = match event {
             EventName::ToolFailure => Some(self.failures.failure_text(&payload.top, response)),
-            _ => self.failures.error_text(Source::of(&call.name), &payload.top, response),
+            _ => self.failures.error_text(ResultSource::of(&call.name), &payload.top, response),
         };
         if let Some(words) = failure {
             call.result = ToolResult::Failed(words);

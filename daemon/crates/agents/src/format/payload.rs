@@ -7,7 +7,7 @@ use recall_protocol::wire::Deliver;
 use serde_json::value::RawValue;
 
 use crate::Unreadable;
-use crate::json::{Fields, objects, string};
+use crate::json::{JsonFields, objects, string};
 use recall_domain::event::{HostFacts, MessageOrigin};
 use recall_domain::ids::{SessionId, Timestamp};
 
@@ -54,8 +54,8 @@ const INSIDE: &[&str] = &["event", "context", "ctx", "metadata"];
 
 /// An event's fields and those of the nested objects.
 pub struct Payload {
-    pub top: Fields,
-    inside: Vec<Fields>,
+    pub top: JsonFields,
+    inside: Vec<JsonFields>,
 }
 
 impl Payload {
@@ -67,12 +67,12 @@ impl Payload {
 
     /// Also reads the objects of these names.
     pub(crate) fn with_objects(delivery: &Deliver, names: &[&str]) -> Result<Self, Unreadable> {
-        let top = Fields::read(&delivery.payload)?;
+        let top = JsonFields::read(&delivery.payload)?;
         let mut inside = Vec::new();
         for name in names {
-            let object = top.raw(name).and_then(|raw| Fields::read(raw.as_bytes()).ok());
+            let object = top.raw(name).and_then(|raw| JsonFields::read(raw.as_bytes()).ok());
             let deeper = object.as_ref().and_then(|object| object.raw("metadata"));
-            let deeper = deeper.and_then(|raw| Fields::read(raw.as_bytes()).ok());
+            let deeper = deeper.and_then(|raw| JsonFields::read(raw.as_bytes()).ok());
             inside.extend(object);
             inside.extend(deeper);
         }
@@ -109,7 +109,7 @@ impl Payload {
     /// The person that these fields name. Some hosts write an object with an id and names.
     fn person(&self, names: &[&str]) -> Option<String> {
         let raw = self.raw(names)?;
-        match Fields::read(raw.as_bytes()) {
+        match JsonFields::read(raw.as_bytes()) {
             Ok(person) => ["id", "username", "name"].iter().find_map(|name| word(person.raw(name)?)),
             Err(_) => word(raw),
         }
@@ -152,7 +152,7 @@ impl Payload {
     /// Where a message of this session came from.
     pub fn origin(&self, session: &str) -> Option<Box<MessageOrigin>> {
         // Some hosts write an object with an id and names.
-        let from = self.raw(&["from"]).and_then(|from| Fields::read(from.as_bytes()).ok());
+        let from = self.raw(&["from"]).and_then(|from| JsonFields::read(from.as_bytes()).ok());
         let part = |name: &str| word(from.as_ref()?.raw(name)?);
         let origin = MessageOrigin {
             sender: self.person(&["from", "sender_id", "senderId"]),
@@ -183,7 +183,7 @@ impl Payload {
     }
 
     /// The calls of an event that reports several.
-    pub(super) fn calls(&self) -> Vec<Fields> {
+    pub(super) fn calls(&self) -> Vec<JsonFields> {
         objects(self.top.raw("tool_calls").unwrap_or("[]"))
     }
 }
@@ -194,7 +194,7 @@ fn said(raw: &str, deeper: usize) -> Option<String> {
         return Some(text);
     }
     let deeper = deeper.checked_sub(1)?;
-    if let Ok(block) = Fields::read(raw.as_bytes()) {
+    if let Ok(block) = JsonFields::read(raw.as_bytes()) {
         let is_made = block.raw("synthetic") == Some("true");
         return if is_made { None } else { TEXT.iter().find_map(|name| said(block.raw(name)?, deeper)) };
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::tool::Tool;
 use crate::PlanRequest;
-use crate::named_file::{self, Refused};
+use crate::named_file::{self, RefusedFile};
 use recall_domain::plan::{PlanChange, is_plan_file};
 use recall_domain::task_list::{Task, TaskChange, TaskState};
 
@@ -94,7 +94,7 @@ fn approved(input: &Value, response: &Value) -> PlanChange {
 ///
 /// # Errors
 /// The file is not trusted.
-pub fn plan_file(own: Vec<PathBuf>, request: &PlanRequest) -> Result<Option<String>, Refused> {
+pub fn plan_file(own: Vec<PathBuf>, request: &PlanRequest) -> Result<Option<String>, RefusedFile> {
     let path = Path::new(&request.path);
     let mut folders = own;
     folders.extend(request.folders.iter().map(PathBuf::from).filter(|folder| folder.is_absolute()));

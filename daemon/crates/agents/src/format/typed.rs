@@ -5,7 +5,7 @@
 
 use super::letters;
 use super::payload::Payload;
-use crate::json::Fields;
+use crate::json::JsonFields;
 use recall_domain::material::BatchSource;
 
 /// Fields that may say how a prompt was created, among other things.
@@ -98,7 +98,7 @@ pub(crate) fn source(payload: &Payload) -> BatchSource {
         Some(kind) => Some(machine(&kind).unwrap_or(BatchSource::System)),
         None => None,
     };
-    let origin = payload.raw(ORIGIN).and_then(|raw| Fields::read(raw.as_bytes()).ok());
+    let origin = payload.raw(ORIGIN).and_then(|raw| JsonFields::read(raw.as_bytes()).ok());
     let of_origin = match origin {
         Some(origin) => named(KIND.iter().find_map(|name| origin.word(name))),
         None => payload.word(ORIGIN).and_then(|word| machine(&word)),

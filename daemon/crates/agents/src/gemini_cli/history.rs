@@ -11,10 +11,10 @@ use std::path::Path;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::history::{History, Place, RecordedSession, each_record, moment, open};
+use crate::history::{HistoryFolder, RecordedHistory, RecordedSession, each_record, moment, open};
 
-pub(super) const HISTORY: History = History {
-    place: Place::Agent("tmp"),
+pub(super) const HISTORY: RecordedHistory = RecordedHistory {
+    place: HistoryFolder::Agent("tmp"),
     also: &[],
     is_session,
     inside: None,

@@ -13,7 +13,9 @@ use super::failure::FailureRules;
 use super::format::tools::{Tool, Tools};
 use super::format::{Format, Meaning, answer};
 use super::json::without_inner;
-use super::settings::{AgentVersion, Install, JsonHooks, Off, Part, Place, SKILL, Setting, Switch, Syntax};
+use super::settings::{
+    AgentVersion, FilePlace, Install, InstalledPart, JsonHooks, Off, OffSwitch, SKILL, SettingValue, Syntax,
+};
 use super::{
     Advice, Advised, AgentSpec, Asking, Cap, CommandChange, EventSpec, GuardAnswers, HookOutput, Host,
     Unreadable,
@@ -55,27 +57,27 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     },
     plan_folders: &[".gemini/plans"],
     install: Install {
-        hooks: &[Part::hooks(
-            Place::own("settings.json", &[".gemini/settings.json"]),
+        hooks: &[InstalledPart::hooks(
+            FilePlace::own("settings.json", &[".gemini/settings.json"]),
             JsonHooks {
                 syntax: Syntax::Comments,
                 // Older versions kept these keys among the events.
                 other_keys: &["enabled", "disabled", "notifications"],
                 entry: &[
                     // The name by which a user can turn it off.
-                    ("name", Setting::Text("recall")),
-                    ("type", Setting::Text("command")),
-                    ("command", Setting::ShimLine),
+                    ("name", SettingValue::Text("recall")),
+                    ("type", SettingValue::Text("command")),
+                    ("command", SettingValue::ShimLine),
                     // In milliseconds.
-                    ("timeout", Setting::Number(5_000)),
+                    ("timeout", SettingValue::Number(5_000)),
                 ],
                 switched_off: &[
-                    Switch {
+                    OffSwitch {
                         at: "/hooksConfig/enabled",
                         off: Off::If(false),
                         title: "hooksConfig.enabled = false",
                     },
-                    Switch {
+                    OffSwitch {
                         at: "/hooksConfig/disabled",
                         off: Off::Listed,
                         title: "hooksConfig.disabled with recall in it",
@@ -85,8 +87,14 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
             },
         )],
         server: &[
-            Part::server(Place::own("settings.json", &[".gemini/settings.json"]), Syntax::Comments),
-            Part::own_file(Place::own("skills/recall/SKILL.md", &[".gemini/skills/recall/SKILL.md"]), SKILL),
+            InstalledPart::server(
+                FilePlace::own("settings.json", &[".gemini/settings.json"]),
+                Syntax::Comments,
+            ),
+            InstalledPart::own_file(
+                FilePlace::own("skills/recall/SKILL.md", &[".gemini/skills/recall/SKILL.md"]),
+                SKILL,
+            ),
         ],
         then: Some("Gemini CLI runs hooks only in folders that you have told it to trust."),
     },

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::format::tools::{Tool, Tools};
 use super::format::{Format, Meaning, answer};
-use super::settings::{AgentVersion, Base, Install, JsonHooks, OwnFile, Part, Place};
+use super::settings::{AgentVersion, Base, FilePlace, Install, InstalledPart, JsonHooks, OwnFile};
 use super::{AgentSpec, Asking, EventSpec, GuardAnswers, Host};
 use recall_domain::event::EventName;
 use recall_domain::guard::Refusal;
@@ -67,8 +67,11 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     },
     install: Install {
         hooks: &[
-            Part::hooks(plugin(HOOKS, &[HOOKS]), JsonHooks::GROUPED),
-            Part::own_file(plugin(MANIFEST, &[MANIFEST]), OwnFile::text(include_str!("plugin.json"))),
+            InstalledPart::hooks(plugin(HOOKS, &[HOOKS]), JsonHooks::GROUPED),
+            InstalledPart::own_file(
+                plugin(MANIFEST, &[MANIFEST]),
+                OwnFile::text(include_str!("plugin.json")),
+            ),
         ],
         server: &[],
         then: None,
@@ -80,8 +83,8 @@ const HOOKS: &str = ".agents/plugins/recall/hooks/hooks.json";
 const MANIFEST: &str = ".agents/plugins/recall/plugin.json";
 
 /// A file of the plugin.
-const fn plugin(user: &'static str, project: &'static [&'static str]) -> Place {
-    Place { base: Base::Home, user, project }
+const fn plugin(user: &'static str, project: &'static [&'static str]) -> FilePlace {
+    FilePlace { base: Base::Home, user, project }
 }
 
 /// Refuses a call. Its hooks cannot ask the user. Goose adds a full stop to the reason.

@@ -12,7 +12,9 @@ use super::failure::FailureRules;
 use super::format::payload::Payload;
 use super::format::tools::{Tool, Tools};
 use super::format::{Format, Meaning, answer};
-use super::settings::{AgentVersion, Content, Install, JsonHooks, Part, Place, SKILL, TomlTable};
+use super::settings::{
+    AgentVersion, FilePlace, Install, InstalledPart, JsonHooks, PartContent, SKILL, TomlTable,
+};
 use super::{AgentSpec, Asking, EventSpec, GuardAnswers, Host, Unreadable};
 use recall_domain::event::{EventName, HookEvent, HookEventKind, StartSource};
 use recall_domain::guard::Refusal;
@@ -40,16 +42,19 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         warning: None,
     },
     install: Install {
-        hooks: &[Part::hooks(
-            Place::own("hooks/recall.json", &[".grok/hooks/recall.json"]),
+        hooks: &[InstalledPart::hooks(
+            FilePlace::own("hooks/recall.json", &[".grok/hooks/recall.json"]),
             JsonHooks::GROUPED,
         )],
         server: &[
-            Part {
-                place: Place::own("config.toml", &[".grok/config.toml"]),
-                content: Content::TomlTable(TomlTable::SERVER),
+            InstalledPart {
+                place: FilePlace::own("config.toml", &[".grok/config.toml"]),
+                content: PartContent::TomlTable(TomlTable::SERVER),
             },
-            Part::own_file(Place::own("skills/recall/SKILL.md", &[".grok/skills/recall/SKILL.md"]), SKILL),
+            InstalledPart::own_file(
+                FilePlace::own("skills/recall/SKILL.md", &[".grok/skills/recall/SKILL.md"]),
+                SKILL,
+            ),
         ],
         then: None,
     },

@@ -1,7 +1,7 @@
 //! Kilo CLI, checked against 7.7.9: a fork of OpenCode. It loads the same plugin from its own folder.
 
 use super::opencode;
-use super::settings::{AgentVersion, Install, JsonValues, OwnFile, Part, Place, SKILL, Syntax};
+use super::settings::{AgentVersion, FilePlace, Install, InstalledPart, JsonValues, OwnFile, SKILL, Syntax};
 use super::{AgentSpec, Host};
 
 pub(super) const SPEC: AgentSpec = AgentSpec {
@@ -16,16 +16,19 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         ..AgentSpec::PLAIN.host
     },
     install: Install {
-        hooks: &[Part::own_file(
-            Place::own("plugins/recall.js", &[".kilo/plugins/recall.js"]),
+        hooks: &[InstalledPart::own_file(
+            FilePlace::own("plugins/recall.js", &[".kilo/plugins/recall.js"]),
             OwnFile::text(opencode::PLUGIN),
         )],
         server: &[
-            Part::values(
-                Place::own("kilo.json", &[".kilo/kilo.json"]),
+            InstalledPart::values(
+                FilePlace::own("kilo.json", &[".kilo/kilo.json"]),
                 JsonValues::new(Syntax::CommentsAndTrailingCommas, &[(&["mcp", "recall"], opencode::SERVER)]),
             ),
-            Part::own_file(Place::own("skills/recall/SKILL.md", &[".kilo/skills/recall/SKILL.md"]), SKILL),
+            InstalledPart::own_file(
+                FilePlace::own("skills/recall/SKILL.md", &[".kilo/skills/recall/SKILL.md"]),
+                SKILL,
+            ),
         ],
         then: None,
     },

@@ -12,10 +12,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::history::{History, Place, RecordedSession, each_record, open};
+use crate::history::{HistoryFolder, RecordedHistory, RecordedSession, each_record, open};
 
-pub(super) const HISTORY: History = History {
-    place: Place::Agent(SESSIONS),
+pub(super) const HISTORY: RecordedHistory = RecordedHistory {
+    place: HistoryFolder::Agent(SESSIONS),
     also: &[],
     is_session: |path| path.ends_with(RECORD),
     inside: None,

@@ -13,7 +13,9 @@ use serde_json::json;
 use super::failure::FailureRules;
 use super::format::tools::{Tool, Tools};
 use super::format::{Format, Meaning, answer};
-use super::settings::{AgentVersion, Content, Install, Part, Place, SKILL, Setting, Syntax, TomlList};
+use super::settings::{
+    AgentVersion, FilePlace, Install, InstalledPart, PartContent, SKILL, SettingValue, Syntax, TomlList,
+};
 use super::{AgentSpec, Asking, Cap, EventSpec, GuardAnswers, HookOutput, Host, Unreadable};
 use recall_domain::event::{EventName, HookEvent, HookEventKind, StartContext};
 
@@ -42,23 +44,23 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         ..GuardAnswers::NONE
     },
     install: Install {
-        hooks: &[Part {
-            place: Place::own("config.toml", &[]),
-            content: Content::TomlList(TomlList {
+        hooks: &[InstalledPart {
+            place: FilePlace::own("config.toml", &[]),
+            content: PartContent::TomlList(TomlList {
                 key: "hooks",
                 // The program rejects the whole file because of one unknown field.
                 entry: &[
-                    ("event", Setting::Event),
-                    ("command", Setting::ShimLine),
+                    ("event", SettingValue::Event),
+                    ("command", SettingValue::ShimLine),
                     // In seconds.
-                    ("timeout", Setting::Number(10)),
+                    ("timeout", SettingValue::Number(10)),
                 ],
             }),
         }],
         server: &[
-            Part::server(Place::own("mcp.json", &[".kimi-code/mcp.json"]), Syntax::Json),
-            Part::own_file(
-                Place::own("skills/recall/SKILL.md", &[".kimi-code/skills/recall/SKILL.md"]),
+            InstalledPart::server(FilePlace::own("mcp.json", &[".kimi-code/mcp.json"]), Syntax::Json),
+            InstalledPart::own_file(
+                FilePlace::own("skills/recall/SKILL.md", &[".kimi-code/skills/recall/SKILL.md"]),
                 SKILL,
             ),
         ],

@@ -12,7 +12,9 @@ use super::failure::FailureRules;
 use super::format::payload::Payload;
 use super::format::tools::{Tool, Tools};
 use super::format::{Format, Meaning};
-use super::settings::{AgentVersion, Groups, Install, JsonHooks, Part, Place, Setting, Syntax};
+use super::settings::{
+    AgentVersion, FilePlace, Groups, Install, InstalledPart, JsonHooks, SettingValue, Syntax,
+};
 use super::{AgentSpec, Cap, EventSpec, HookOutput, Host, Unreadable};
 use recall_domain::event::{EventName, HookEvent};
 
@@ -31,15 +33,21 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     read,
     envelope: |_, output: &HookOutput| output.context.clone().unwrap_or_default().into_bytes(),
     install: Install {
-        hooks: &[Part::hooks(
-            Place::own("agents/*.json", &[".kiro/agents/*.json"]),
+        hooks: &[InstalledPart::hooks(
+            FilePlace::own("agents/*.json", &[".kiro/agents/*.json"]),
             JsonHooks {
                 groups: Groups::Flat,
-                entry: &[("command", Setting::ShimLineWithEvent), ("timeout_ms", Setting::Number(10_000))],
+                entry: &[
+                    ("command", SettingValue::ShimLineWithEvent),
+                    ("timeout_ms", SettingValue::Number(10_000)),
+                ],
                 ..JsonHooks::GROUPED
             },
         )],
-        server: &[Part::server(Place::own("settings/mcp.json", &[".kiro/settings/mcp.json"]), Syntax::Json)],
+        server: &[InstalledPart::server(
+            FilePlace::own("settings/mcp.json", &[".kiro/settings/mcp.json"]),
+            Syntax::Json,
+        )],
         then: Some(
             "Kiro CLI has hooks only in custom agents: run `recall install` again after you have made one.",
         ),

@@ -11,7 +11,8 @@ use super::format::payload::Payload;
 use super::format::tools::{Tool, Tools};
 use super::host::{SPELLINGS, of_gateway};
 use super::settings::{
-    AgentVersion, Install, JsonValues, Off, OwnFile, Part, Place, Setting, Switch, Syntax,
+    AgentVersion, FilePlace, Install, InstalledPart, JsonValues, Off, OffSwitch, OwnFile, SettingValue,
+    Syntax,
 };
 use super::{AgentSpec, Cap, EventSpec, Host, Unreadable};
 use recall_domain::event::{EventName, HookEvent, HookEventKind};
@@ -33,10 +34,10 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
             file("extensions/recall/index.js", include_str!("plugin/index.js")),
             file("extensions/recall/openclaw.plugin.json", include_str!("plugin/openclaw.plugin.json")),
             file("extensions/recall/package.json", include_str!("plugin/package.json")),
-            Part::values(
-                Place::own(CONFIG, &[]),
+            InstalledPart::values(
+                FilePlace::own(CONFIG, &[]),
                 JsonValues {
-                    refused: Some(Switch {
+                    refused: Some(OffSwitch {
                         at: "/plugins/deny",
                         off: Off::Listed,
                         title: "plugins.deny names recall",
@@ -46,9 +47,9 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
                 },
             ),
         ],
-        server: &[Part::values(
-            Place::own(CONFIG, &[]),
-            JsonValues::new(Syntax::Json5, &[(&["mcp", "servers", "recall"], Setting::SERVER)]),
+        server: &[InstalledPart::values(
+            FilePlace::own(CONFIG, &[]),
+            JsonValues::new(Syntax::Json5, &[(&["mcp", "servers", "recall"], SettingValue::SERVER)]),
         )],
         then: Some(
             "OpenClaw loads plugins at its start: run `openclaw plugins reload recall`, or restart the gateway.",
@@ -59,13 +60,13 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
 
 const CONFIG: &str = "openclaw.json";
 
-const ENTRY: Setting = Setting::Fields(&[
-    ("enabled", Setting::Flag(true)),
-    ("hooks", Setting::Fields(&[("allowConversationAccess", Setting::Flag(true))])),
+const ENTRY: SettingValue = SettingValue::Fields(&[
+    ("enabled", SettingValue::Flag(true)),
+    ("hooks", SettingValue::Fields(&[("allowConversationAccess", SettingValue::Flag(true))])),
 ]);
 
-const fn file(user: &'static str, text: &'static str) -> Part {
-    Part::own_file(Place::own(user, &[]), OwnFile::text(text))
+const fn file(user: &'static str, text: &'static str) -> InstalledPart {
+    InstalledPart::own_file(FilePlace::own(user, &[]), OwnFile::text(text))
 }
 
 const CAP: Cap = Cap { utf16_units: 10_000 };

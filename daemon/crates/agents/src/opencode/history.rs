@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, OpenFlags, Row};
 use serde_json::{Value, json};
 
-use crate::history::{self, History, Place, RecordedSession};
+use crate::history::{self, HistoryFolder, RecordedHistory, RecordedSession};
 
-pub(super) const HISTORY: History = History {
-    place: Place::UserData("opencode"),
+pub(super) const HISTORY: RecordedHistory = RecordedHistory {
+    place: HistoryFolder::UserData("opencode"),
     also: &[],
     is_session: |path| is_database(path) || is_old(path),
     inside: Some(|path| match is_old(path) {
@@ -37,7 +37,8 @@ pub(super) const HISTORY: History = History {
 };
 
 /// The database of a fork, in the same format.
-pub(crate) const OF_KILO: History = History { place: Place::UserData("kilo"), ..HISTORY };
+pub(crate) const OF_KILO: RecordedHistory =
+    RecordedHistory { place: HistoryFolder::UserData("kilo"), ..HISTORY };
 
 /// The maximum size of a file of the old format, in bytes. A larger one is not a session.
 const LARGEST: u64 = 64 << 20;

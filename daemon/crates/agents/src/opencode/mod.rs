@@ -8,7 +8,9 @@ use recall_protocol::wire::Deliver;
 use super::failure::FailureRules;
 use super::format::Format;
 use super::format::tools::{Tool, Tools};
-use super::settings::{AgentVersion, Install, JsonValues, OwnFile, Part, Place, SKILL, Setting, Syntax};
+use super::settings::{
+    AgentVersion, FilePlace, Install, InstalledPart, JsonValues, OwnFile, SKILL, SettingValue, Syntax,
+};
 use super::{AgentSpec, Cap, EventSpec, Host, Unreadable};
 use recall_domain::event::{EventName, HookEvent, HookEventKind, PromptText};
 
@@ -27,17 +29,17 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     format: FORMAT,
     read,
     install: Install {
-        hooks: &[Part::own_file(
-            Place::own("plugins/recall.js", &[".opencode/plugins/recall.js"]),
+        hooks: &[InstalledPart::own_file(
+            FilePlace::own("plugins/recall.js", &[".opencode/plugins/recall.js"]),
             OwnFile::text(PLUGIN),
         )],
         server: &[
-            Part::values(
-                Place::own("opencode.json", &["opencode.json"]),
+            InstalledPart::values(
+                FilePlace::own("opencode.json", &["opencode.json"]),
                 JsonValues::new(Syntax::CommentsAndTrailingCommas, &[(&["mcp", "recall"], SERVER)]),
             ),
-            Part::own_file(
-                Place::own("skills/recall/SKILL.md", &[".opencode/skills/recall/SKILL.md"]),
+            InstalledPart::own_file(
+                FilePlace::own("skills/recall/SKILL.md", &[".opencode/skills/recall/SKILL.md"]),
                 SKILL,
             ),
         ],
@@ -48,10 +50,10 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
 };
 
 /// The MCP server's entry; a fork uses the same.
-pub(super) const SERVER: Setting = Setting::Fields(&[
-    ("type", Setting::Text("local")),
-    ("command", Setting::RecallMcp),
-    ("enabled", Setting::Flag(true)),
+pub(super) const SERVER: SettingValue = SettingValue::Fields(&[
+    ("type", SettingValue::Text("local")),
+    ("command", SettingValue::RecallMcp),
+    ("enabled", SettingValue::Flag(true)),
 ]);
 
 /// The plugin; a fork uses the same.

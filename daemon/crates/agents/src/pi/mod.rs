@@ -4,7 +4,7 @@ use recall_protocol::agents::Wait;
 
 use super::format::Format;
 use super::format::tools::{Tool, Tools};
-use super::settings::{AgentVersion, Install, OwnFile, Part, Place};
+use super::settings::{AgentVersion, FilePlace, Install, InstalledPart, OwnFile};
 use super::{AgentSpec, Cap, EventSpec, Host};
 use recall_domain::event::EventName;
 
@@ -41,8 +41,8 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         ..Format::PLAIN
     },
     install: Install {
-        hooks: &[Part::own_file(
-            Place::own("extensions/recall.ts", &[".pi/extensions/recall.ts"]),
+        hooks: &[InstalledPart::own_file(
+            FilePlace::own("extensions/recall.ts", &[".pi/extensions/recall.ts"]),
             OwnFile::text(concat!(include_str!("../hook_client.js"), include_str!("extension.ts"))),
         )],
         server: &[],

@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 
 use crate::chain::{Chain, Link};
 use crate::format::typed;
-use crate::history::{self, History, Place, RecordedSession, each_record, moment, open};
+use crate::history::{self, HistoryFolder, RecordedHistory, RecordedSession, each_record, moment, open};
 use recall_domain::material::BatchSource;
 
-pub(super) const HISTORY: History = History {
-    place: Place::Agent("projects"),
+pub(super) const HISTORY: RecordedHistory = RecordedHistory {
+    place: HistoryFolder::Agent("projects"),
     also: &[],
     is_session,
     inside: None,

@@ -14,7 +14,9 @@ use super::format::payload::Payload;
 use super::format::tools::{Tool, Tools};
 use super::format::{Format, Meaning, answer};
 use super::gemini_cli::without_whole_files;
-use super::settings::{AgentVersion, Install, JsonHooks, Part, Place, SKILL, Setting, Syntax};
+use super::settings::{
+    AgentVersion, FilePlace, Install, InstalledPart, JsonHooks, SKILL, SettingValue, Syntax,
+};
 use super::{Advice, AgentSpec, Asking, Cap, EventSpec, GuardAnswers, Host, Unreadable};
 use recall_domain::event::{EventName, HookEvent, HookEventKind, PromptText};
 
@@ -39,24 +41,30 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         warning: Some(answer::warning),
     },
     install: Install {
-        hooks: &[Part::hooks(
-            Place::own("settings.json", &[".qwen/settings.json"]),
+        hooks: &[InstalledPart::hooks(
+            FilePlace::own("settings.json", &[".qwen/settings.json"]),
             JsonHooks {
                 syntax: Syntax::Comments,
                 entry: &[
-                    ("type", Setting::Text("command")),
-                    ("name", Setting::Text("recall")),
-                    ("command", Setting::ShimLine),
+                    ("type", SettingValue::Text("command")),
+                    ("name", SettingValue::Text("recall")),
+                    ("command", SettingValue::ShimLine),
                     // In seconds; 1000 or more would be milliseconds.
-                    ("timeout", Setting::Number(5)),
+                    ("timeout", SettingValue::Number(5)),
                 ],
                 switched_off: &[copied_format::ALL_OFF],
                 ..JsonHooks::GROUPED
             },
         )],
         server: &[
-            Part::server(Place::own("settings.json", &[".qwen/settings.json"]), Syntax::Comments),
-            Part::own_file(Place::own("skills/recall/SKILL.md", &[".qwen/skills/recall/SKILL.md"]), SKILL),
+            InstalledPart::server(
+                FilePlace::own("settings.json", &[".qwen/settings.json"]),
+                Syntax::Comments,
+            ),
+            InstalledPart::own_file(
+                FilePlace::own("skills/recall/SKILL.md", &[".qwen/skills/recall/SKILL.md"]),
+                SKILL,
+            ),
         ],
         then: None,
     },

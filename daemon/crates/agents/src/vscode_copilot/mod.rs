@@ -7,8 +7,10 @@ use super::copilot_cli;
 use super::failure::FailureRules;
 use super::format::tools::{Tool, Tools};
 use super::format::{Format, Meaning, answer};
-use super::history::{self, History};
-use super::settings::{AgentVersion, Base, Install, JsonValues, Part, Place, Setting, Syntax};
+use super::history::{self, RecordedHistory};
+use super::settings::{
+    AgentVersion, Base, FilePlace, Install, InstalledPart, JsonValues, SettingValue, Syntax,
+};
 use super::{Advice, Advised, AgentSpec, Asking, CommandChange, GuardAnswers, HookOutput, Host, Mark};
 use recall_domain::event::EventName;
 
@@ -37,17 +39,20 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
         warning: Some(|text| with_context("PostToolUse", text)),
     },
     install: Install {
-        hooks: &[Part {
-            place: Place {
+        hooks: &[InstalledPart {
+            place: FilePlace {
                 base: Base::Home,
                 user: ".copilot/hooks/recall.json",
                 project: copilot_cli::HOOKS.place.project,
             },
             content: copilot_cli::HOOKS.content,
         }],
-        server: &[Part::values(
-            Place::own("mcp.json", &[".vscode/mcp.json"]),
-            JsonValues::new(Syntax::CommentsAndTrailingCommas, &[(&["servers", "recall"], Setting::STDIO)]),
+        server: &[InstalledPart::values(
+            FilePlace::own("mcp.json", &[".vscode/mcp.json"]),
+            JsonValues::new(
+                Syntax::CommentsAndTrailingCommas,
+                &[(&["servers", "recall"], SettingValue::STDIO)],
+            ),
         )],
         then: None,
     },
@@ -64,8 +69,8 @@ const FOLDER: &str =
     if cfg!(target_os = "macos") { "Library/Application Support/Code/User" } else { ".config/Code/User" };
 
 /// The records have Copilot CLI's format. VS Code deletes old ones.
-const HISTORY: History = History {
-    place: history::Place::Agent("workspaceStorage"),
+const HISTORY: RecordedHistory = RecordedHistory {
+    place: history::HistoryFolder::Agent("workspaceStorage"),
     also: &[],
     is_session: |path| {
         let is_jsonl = path.extension().is_some_and(|extension| extension == "jsonl");

@@ -5,13 +5,14 @@
 
 use recall_protocol::wire::Deliver;
 
-use super::failure::{FailureRules, Source};
+use super::failure::{FailureRules, ResultSource};
 use super::format::payload::Payload;
 use super::format::tools::{Tool, Tools};
 use super::format::{Format, prompt_text};
-use super::json::Fields;
+use super::json::JsonFields;
 use super::settings::{
-    AgentVersion, Groups, Install, JsonHooks, OwnFile, Part, Place, Setting, Syntax, about_the_memory,
+    AgentVersion, FilePlace, Groups, Install, InstalledPart, JsonHooks, OwnFile, SettingValue, Syntax,
+    about_the_memory,
 };
 use super::{AgentSpec, EventSpec, Host, Mark, Unreadable};
 use recall_domain::event::{EventName, HookEvent, HookEventKind, StartContext, ToolCall, ToolResult};
@@ -33,18 +34,21 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     envelope: |_, _| Vec::new(),
     plan_folders: &[".windsurf/plans"],
     install: Install {
-        hooks: &[Part::hooks(
-            Place::own("hooks.json", &[".windsurf/hooks.json"]),
+        hooks: &[InstalledPart::hooks(
+            FilePlace::own("hooks.json", &[".windsurf/hooks.json"]),
             JsonHooks {
                 groups: Groups::Flat,
-                entry: &[("command", Setting::ShimLineWithEvent), ("show_output", Setting::Flag(false))],
+                entry: &[
+                    ("command", SettingValue::ShimLineWithEvent),
+                    ("show_output", SettingValue::Flag(false)),
+                ],
                 ..JsonHooks::GROUPED
             },
         )],
         server: &[
-            Part::server(Place::own("mcp_config.json", &[]), Syntax::Json),
-            Part::own_file(
-                Place::of_project(&[".windsurf/rules/recall.md"]),
+            InstalledPart::server(FilePlace::own("mcp_config.json", &[]), Syntax::Json),
+            InstalledPart::own_file(
+                FilePlace::of_project(&[".windsurf/rules/recall.md"]),
                 OwnFile::text(about_the_memory!("trigger: model_decision\n")),
             ),
         ],
@@ -77,7 +81,7 @@ fn read(_: &Format, delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     let session = payload.session().ok_or(Unreadable::NoSession)?;
     let name = payload.event_name(delivery).ok_or(Unreadable::NoEvent)?;
     let raw = payload.raw(&["tool_info"]).unwrap_or("{}");
-    let info = Fields::read(raw.as_bytes())?;
+    let info = JsonFields::read(raw.as_bytes())?;
     let what = match name.as_str() {
         "pre_user_prompt" => {
             let text = prompt_text(info.text(PROMPT), delivery);
@@ -115,8 +119,8 @@ fn read(_: &Format, delivery: &Deliver) -> Result<HookEvent, Unreadable> {
     })
 }
 
-fn call(name: String, input: String, response: Option<&str>, info: &Fields) -> ToolCall {
-    let failure = FailureRules::COMMON.error_text(Source::of(&name), info, response);
+fn call(name: String, input: String, response: Option<&str>, info: &JsonFields) -> ToolCall {
+    let failure = FailureRules::COMMON.error_text(ResultSource::of(&name), info, response);
     ToolCall {
         name,
         use_id: None,

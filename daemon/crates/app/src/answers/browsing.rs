@@ -7,9 +7,9 @@ use super::observation::ObservationAnswer;
 use super::{Moment, PublicId, Text};
 use recall_domain::document::DocumentKey;
 use recall_domain::ids::Timestamp;
-use recall_domain::sync::quarantine::Texts;
+use recall_domain::sync::quarantine::ItemTexts;
 use recall_domain::text::shortened_line;
-use recall_store::{EntryRow, Judged, ProjectLine, Quarantined, StatementRow};
+use recall_store::{EntryRow, JudgedQuarantine, ProjectLine, Quarantined, StatementRow};
 
 /// The maximum length of a title in a listing, in characters.
 const MOST_TITLE: usize = 160;
@@ -86,7 +86,7 @@ impl From<Quarantined> for QuarantinedItem {
             author: said("author"),
             device: said("device"),
             title: said("title"),
-            text: Texts::of(&item).joined(),
+            text: ItemTexts::of(&item).joined(),
             why,
             noticed_at: Moment(at),
         }
@@ -117,9 +117,9 @@ pub struct JudgedItem {
     pub found_as: Option<PublicId>,
 }
 
-impl From<Judged> for JudgedItem {
-    fn from(judged: Judged) -> Self {
-        let Judged { id, title, document } = judged;
+impl From<JudgedQuarantine> for JudgedItem {
+    fn from(judged: JudgedQuarantine) -> Self {
+        let JudgedQuarantine { id, title, document } = judged;
         Self { id: format!("{QUARANTINED}{id}"), title, found_as: document.map(PublicId) }
     }
 }

@@ -7,9 +7,9 @@ pub use super::observation::{ObservationAnswer, SummaryAnswer};
 pub use super::session::InjectedItem;
 use super::session::PlanAnswer;
 use super::{MadeOnAnswer, Moment, PublicId, Text, TextAnswer};
-use recall_domain::injection::{Decision, FLOORS};
+use recall_domain::injection::{FLOORS, PromptDecision};
 use recall_domain::text::shortened_line;
-use recall_search::request::Part;
+use recall_search::request::SourceScore;
 use recall_store::TimelineRow;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -109,8 +109,8 @@ pub struct ExplainedSource {
     pub cosine: Option<f32>,
 }
 
-impl From<&(&'static str, Part)> for ExplainedSource {
-    fn from((source, part): &(&'static str, Part)) -> Self {
+impl From<&(&'static str, SourceScore)> for ExplainedSource {
+    fn from((source, part): &(&'static str, SourceScore)) -> Self {
         Self { source: (*source).into(), fit: part.fit, relevance: part.relevance, cosine: part.cosine }
     }
 }
@@ -179,8 +179,8 @@ pub struct DecisionPart {
     pub log_odds: f64,
 }
 
-impl From<Decision> for DecisionAnswer {
-    fn from(decision: Decision) -> Self {
+impl From<PromptDecision> for DecisionAnswer {
+    fn from(decision: PromptDecision) -> Self {
         let parts = |parts: Vec<(&'static str, f64)>| {
             let told = parts.into_iter().filter(|(_, log_odds)| log_odds.abs() >= LEAST_LOG_ODDS);
             told.map(|(feature, log_odds)| DecisionPart { feature: feature.into(), log_odds }).collect()

@@ -3,7 +3,7 @@
 use super::sharing::RemoteState;
 use super::status::{QuantilesAnswer, StatusAnswer};
 use recall_sync::address::RemoteKind;
-use recall_telemetry::Change::{self, Counter, Gauge};
+use recall_telemetry::MetricChange::{self, Counter, Gauge};
 use recall_telemetry::{Metric, Sample};
 
 /// Renders the text format of Prometheus, ending with a line feed.
@@ -197,14 +197,14 @@ fn of_sharing(status: &StatusAnswer) -> Vec<Metric> {
     ]
 }
 
-fn one(name: &'static str, change: Change, help: &'static str, value: f64) -> Metric {
+fn one(name: &'static str, change: MetricChange, help: &'static str, value: f64) -> Metric {
     by(name, change, help, None, [("", value)])
 }
 
 /// Several values, distinguished by a label.
 fn by<const N: usize>(
     name: &'static str,
-    change: Change,
+    change: MetricChange,
     help: &'static str,
     label: Option<&'static str>,
     values: [(&str, f64); N],
@@ -218,7 +218,7 @@ fn by<const N: usize>(
 fn quantiles(name: &'static str, help: &'static str, quantiles: Option<&QuantilesAnswer>) -> Option<Metric> {
     let QuantilesAnswer { p50_ms, p99_ms, .. } = quantiles?;
     let values = [("0.5", p50_ms / 1_000.0), ("0.99", p99_ms / 1_000.0)];
-    Some(by(name, Change::Gauge, help, Some("quantile"), values))
+    Some(by(name, MetricChange::Gauge, help, Some("quantile"), values))
 }
 
 /// Converts to `f64`. No count gets near the range where this is inexact.

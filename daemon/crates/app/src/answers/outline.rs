@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use recall_domain::context::Place;
+use recall_domain::context::Declaration;
 
 /// `outline`: where a name is declared.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -17,8 +17,8 @@ pub struct PlaceAnswer {
     pub symbol: String,
 }
 
-impl From<Place> for PlaceAnswer {
-    fn from(place: Place) -> Self {
+impl From<Declaration> for PlaceAnswer {
+    fn from(place: Declaration) -> Self {
         Self { symbol: place.symbol(), file: place.file, line: place.line, kind: place.kind.into() }
     }
 }

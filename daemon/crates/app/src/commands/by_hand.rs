@@ -23,7 +23,7 @@ use recall_domain::event::{Audience, StartSource};
 use recall_domain::file_memory::InjectedSet;
 use recall_domain::ids::{ObservationId, ProjectKey, Timestamp};
 use recall_domain::observation::{Importance, ObservationDraft, ObservationType};
-use recall_domain::session::Ask;
+use recall_domain::session::ContextAsk;
 use recall_domain::subject;
 use recall_domain::text::shortened_line;
 use recall_domain::tokens::estimate;
@@ -66,7 +66,7 @@ fn told_at_start(lookup: &ContextLookup, id: ObservationId) -> Result<(String, O
         place: WorkLocation::default(),
         replaced: None,
     };
-    let start = Ask::Start(StartSource::Startup, Audience::Nobody);
+    let start = ContextAsk::Start(StartSource::Startup, Audience::Nobody);
     let told = lookup.look_up_titles(&start, &context_request)?.block.items.into_iter();
     let mut notes = told.filter(|item| item.kind == DocumentKind::Observation.as_str());
     Ok((name, notes.position(|item| item.id == id.0).map(|place| place + 1)))

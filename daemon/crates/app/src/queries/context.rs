@@ -17,7 +17,7 @@ use recall_domain::event::{Audience, StartSource};
 use recall_domain::file_memory::InjectedSet;
 use recall_domain::ids::{ProjectKey, ProjectRow, Timestamp};
 use recall_domain::review::Tellable;
-use recall_domain::session::Ask;
+use recall_domain::session::ContextAsk;
 use recall_repository::project_file::Captured;
 use recall_repository::refs::WorkLocation;
 use recall_store::{ProjectInfo, StoreError, Unreviewed};
@@ -91,7 +91,7 @@ fn context_in(lookup: &ContextLookup, cwd: &str, prompt: Option<String>) -> Answ
         place,
         replaced: None,
     };
-    let ask = prompt.map_or(Ask::Start(StartSource::Startup, Audience::Nobody), Ask::Prompt);
+    let ask = prompt.map_or(ContextAsk::Start(StartSource::Startup, Audience::Nobody), ContextAsk::Prompt);
     let ContextReply { block, decision, .. } = lookup.look_up(&ask, &context_request)?;
     let items = serde_json::to_string(&block.items).map_err(StoreError::from)?;
     let items = read(lookup, |db| Ok(public_items(db, &items, clock::now())?))?;

@@ -23,7 +23,7 @@ use recall_domain::past_work::fix::fix as where_it_was_met;
 use recall_domain::past_work::how::how as command_lines;
 use recall_domain::tokens::estimate;
 use recall_search::query::Query;
-use recall_search::request::{Request, Scope, Spelling};
+use recall_search::request::{Scope, SearchRequest, Spelling};
 use recall_store::{DocumentRow, ProjectInfo, Reader, StoreError};
 
 /// The number of calls that are examined to find sessions.
@@ -128,7 +128,7 @@ fn sessions_with(lookup: &ContextLookup, words: &str, filter: &Filter) -> Answer
         }
         IndexState::Absent => None,
     };
-    let request = Request {
+    let request = SearchRequest {
         scope: match projects.as_deref() {
             Some([only]) => Scope::Project(only.key.clone()),
             _ => Scope::Everything,
@@ -137,7 +137,7 @@ fn sessions_with(lookup: &ContextLookup, words: &str, filter: &Filter) -> Answer
         since: filter.since_ms.map(Timestamp),
         limit: MOST_HITS,
         spelling: Spelling::AsWritten,
-        ..Request::new(Query::plain(words), clock::now())
+        ..SearchRequest::new(Query::plain(words), clock::now())
     };
     let hits = index.and_then(|index| lookup.index.search(&index, &request, Patience::Hook));
     let Some(hits) = hits else {

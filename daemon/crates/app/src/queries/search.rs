@@ -28,7 +28,7 @@ use recall_search::edit_distance::nearest_name;
 use recall_search::index::Index;
 use recall_search::query::{self, Query};
 use recall_search::request::Spelling;
-use recall_search::request::{Request, Scope};
+use recall_search::request::{Scope, SearchRequest};
 use recall_search::snippet::{matches, snippet};
 use recall_store::{DocumentRow, Named, PlainSearch, ProjectInfo, Reader, StoreError};
 
@@ -251,14 +251,14 @@ fn ask_index(
             Scope::Everything
         }
     };
-    let request = Request {
+    let request = SearchRequest {
         scope,
         since: filter.since_ms.map(Timestamp),
         limit: limit(filter) as usize,
         zone: jiff::tz::TimeZone::system(),
         spelling: Spelling::Forgiving,
         whose: whose.clone(),
-        ..Request::new(query, clock::now())
+        ..SearchRequest::new(query, clock::now())
     };
     let hits = lookup.index.search(index, &request, Patience::Person)?;
     let found = hits.hits.into_iter().map(|hit| Unrendered {
@@ -295,7 +295,7 @@ fn read_texts(
     let Some(search) = search else {
         return Ok(Findings { found: Vec::new(), total: 0, read_as: Vec::new() });
     };
-    let limit = (limit(filter) as usize).min(Request::MOST_HITS);
+    let limit = (limit(filter) as usize).min(SearchRequest::MOST_HITS);
     let hits = read(lookup, |db| Ok(db.search_plainly(&search, limit, within)?))?;
     let found =
         hits.hits.iter().map(|hit| Unrendered { key: hit.key, at: hit.at, score: hit.share, why: None });

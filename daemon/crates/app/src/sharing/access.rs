@@ -8,14 +8,14 @@ use recall_store::Share;
 use recall_sync::remote::Remote;
 use recall_sync::sealed::SpaceKeys;
 use recall_sync::team::readers::{Readers, Within, readers_space};
-use recall_sync::team::{Reads, Standings, Statement, Team};
+use recall_sync::team::{Reads, Standings, Team, TeamStatement};
 
 /// A team, as it is for this machine in one round.
 pub(super) struct TeamView {
     pub(super) team: Team,
     pub(super) standings: Standings,
     /// What machines say of it.
-    pub(super) said: Vec<Statement>,
+    pub(super) said: Vec<TeamStatement>,
 }
 
 /// What this machine may read of one project.

@@ -14,18 +14,18 @@ use crate::settings::CurrentRedactor;
 use recall_domain::ids::Timestamp;
 use recall_domain::redaction::Redactor;
 use recall_domain::sync::DeviceId;
-use recall_domain::sync::record::{Broken, Chain, Record};
+use recall_domain::sync::record::{BrokenChain, LogChain, Record};
 use recall_domain::sync::skew::Skew;
 use recall_store::{
-    AcceptMarker, Applied, ApplyParked, ApplyRecords, EmptiedSent, Head, HoldBack, Left, LogExisting, Logged,
-    Share,
+    AcceptMarker, Applied, ApplyParked, ApplyRecords, EmptiedSent, HoldBack, Left, LogExisting, Logged,
+    ReadHead, Share,
 };
 use recall_sync::device::Device;
 use recall_sync::folder::Put;
-use recall_sync::progress::Progress;
-use recall_sync::remote::{Log, NewEntries, Remote, Said};
+use recall_sync::progress::ReadProgress;
+use recall_sync::remote::{NewEntries, ProgressReport, Remote, RemoteLog};
 use recall_sync::sealed::SpaceKeys;
-use recall_sync::segment::{Header, MOST_RECORDS, Segment};
+use recall_sync::segment::{MOST_RECORDS, Segment, SegmentHeader};
 use recall_sync::team::{Reads, TeamError};
 use recall_system::faults::{self, Point};
 
@@ -83,7 +83,7 @@ impl<P: Ports> Exchange<'_, P> {
     }
 
     /// Fails if this machine's log in the remote is not the beginning of the local one.
-    async fn check_own(&self, own: Option<&Log>) -> Result<(), SyncError> {
+    async fn check_own(&self, own: Option<&RemoteLog>) -> Result<(), SyncError> {
         let Some(own) = own else { return Ok(()) };
         let Some((last, end)) = self.remote.own_end(&self.share.space, own).await? else { return Ok(()) };
         match self.hash_of(last).await? {
@@ -99,7 +99,7 @@ impl<P: Ports> Exchange<'_, P> {
         Ok(here.into_iter().next().map(|logged| logged.hash))
     }
 
-    async fn heads(&self) -> Result<Vec<Head>, SyncError> {
+    async fn heads(&self) -> Result<Vec<ReadHead>, SyncError> {
         let id = self.share.id;
         self.syncing.read(move |db| db.heads(id)).await
     }
@@ -107,7 +107,7 @@ impl<P: Ports> Exchange<'_, P> {
     /// Reads new entries of all other machines.
     async fn pull(
         &self,
-        logs: &[Log],
+        logs: &[RemoteLog],
         keys: Option<&SpaceKeys>,
         heard_at: Option<Timestamp>,
     ) -> Result<(), SyncError> {
@@ -142,19 +142,19 @@ impl<P: Ports> Exchange<'_, P> {
 
     /// Records how far another machine has read this one's log, and how far its clock is off. `heard_at` is the time
     /// of the previous request.
-    fn note_progress(&self, log: &Log, keys: Option<&SpaceKeys>, heard_at: Option<Timestamp>) {
+    fn note_progress(&self, log: &RemoteLog, keys: Option<&SpaceKeys>, heard_at: Option<Timestamp>) {
         let (device, now) = (log.device.clone(), clock::now());
         self.syncing.note(self.share.id, |outcome| match &log.progress {
-            Said::AsBefore => {}
-            Said::Nothing => {
+            ProgressReport::AsBefore => {}
+            ProgressReport::Nothing => {
                 outcome.readers.remove(&device);
                 outcome.marks.remove(&device);
             }
-            Said::Now { progress, mark } => {
-                let Progress { header, read, at } = progress.as_ref();
+            ProgressReport::Now { progress, mark } => {
+                let ReadProgress { header, read, at } = progress.as_ref();
                 let seq = read.get(&self.share.device).copied().unwrap_or_default();
                 let opened = keys.and_then(|keys| keys.open_header(header.clone()).ok());
-                let Header { author, name, .. } = opened.unwrap_or_else(|| header.clone());
+                let SegmentHeader { author, name, .. } = opened.unwrap_or_else(|| header.clone());
                 let reader = LogReader { author, name, seq };
                 let before = outcome.readers.insert(device.clone(), reader);
                 let skew = Skew::of(*at, heard_at.filter(|_| before.is_some()), now);
@@ -170,8 +170,8 @@ impl<P: Ports> Exchange<'_, P> {
     /// Reads new entries of a machine. Returns the reason if no more can be read.
     async fn pull_from(
         &self,
-        log: &Log,
-        read: Option<&Head>,
+        log: &RemoteLog,
+        read: Option<&ReadHead>,
         keys: Option<&SpaceKeys>,
     ) -> Result<Option<String>, SyncError> {
         let (upto, hash) = read.map_or((0, ""), |head| (head.seq, head.hash.as_str()));
@@ -196,12 +196,12 @@ impl<P: Ports> Exchange<'_, P> {
 
     async fn read_log(
         &self,
-        log: &Log,
+        log: &RemoteLog,
         reads: Reads,
         keys: Option<&SpaceKeys>,
         unmerged: &mut Unmerged,
     ) -> Result<Option<String>, SyncError> {
-        let chain = Chain { space: &self.share.space, device: &log.device };
+        let chain = LogChain { space: &self.share.space, device: &log.device };
         let begun = Instant::now();
         let mut unread = self.remote.unread(&self.share.space, log, unmerged.upto);
         while unmerged.read < MOST_READ
@@ -244,7 +244,7 @@ impl<P: Ports> Exchange<'_, P> {
     }
 
     /// Merges all entries that were read. Returns the reason if that fails.
-    async fn merge_all(&self, log: &Log, unmerged: &mut Unmerged) -> Result<Option<String>, SyncError> {
+    async fn merge_all(&self, log: &RemoteLog, unmerged: &mut Unmerged) -> Result<Option<String>, SyncError> {
         while !unmerged.entries.is_empty() {
             if let Some(why) = self.merge(log, unmerged).await? {
                 return Ok(Some(why));
@@ -255,7 +255,7 @@ impl<P: Ports> Exchange<'_, P> {
 
     /// Merges the first of the entries that were read. Returns the reason if that fails; then no entry is left to
     /// merge.
-    async fn merge(&self, log: &Log, unmerged: &mut Unmerged) -> Result<Option<String>, SyncError> {
+    async fn merge(&self, log: &RemoteLog, unmerged: &mut Unmerged) -> Result<Option<String>, SyncError> {
         let count = unmerged.entries.len().min(MERGED_AT_ONCE);
         let (records, hashes): (Vec<Record>, Vec<String>) = unmerged.entries.drain(..count).unzip();
         let Some(end) = hashes.last().cloned() else { return Ok(None) };
@@ -302,10 +302,10 @@ impl<P: Ports> Exchange<'_, P> {
     }
 
     /// Sends the entries that the remote lacks.
-    async fn push(&self, own: Option<&Log>, keys: Option<&SpaceKeys>) -> Result<(), SyncError> {
+    async fn push(&self, own: Option<&RemoteLog>, keys: Option<&SpaceKeys>) -> Result<(), SyncError> {
         let (share, id) = (self.share, self.share.id);
         let (head, _) = self.syncing.read(move |db| db.log_head(id)).await?;
-        let none = Log::default();
+        let none = RemoteLog::default();
         for (first, last) in own.unwrap_or(&none).lacks(head) {
             let mut next = first;
             let mut before = self.hash_of(first - 1).await?.unwrap_or_default();
@@ -319,7 +319,7 @@ impl<P: Ports> Exchange<'_, P> {
                 let (upto, end) = end;
                 let count = entries.len() as u64;
                 let records = self.without_held(entries).await?;
-                let header = Header::of(self.device, &share.space, &share.author, &share.device_name);
+                let header = SegmentHeader::of(self.device, &share.space, &share.author, &share.device_name);
                 let (header, records) = match keys {
                     Some(keys) => keys.seal(header, records).map_err(TeamError::from)?,
                     None => (header, records),
@@ -370,16 +370,16 @@ impl<P: Ports> Exchange<'_, P> {
     }
 
     /// Writes how far other machines' logs were read here, if that has changed.
-    async fn say_progress(&self, own: Option<&Log>, keys: Option<&SpaceKeys>) -> Result<(), SyncError> {
+    async fn say_progress(&self, own: Option<&RemoteLog>, keys: Option<&SpaceKeys>) -> Result<(), SyncError> {
         let share = self.share;
         let heads = self.heads().await?;
         let read: BTreeMap<DeviceId, u64> = heads.into_iter().map(|head| (head.device, head.seq)).collect();
         if read.is_empty() && own.is_none() {
             return Ok(());
         }
-        let header = Header::of(self.device, &share.space, &share.author, &share.device_name);
+        let header = SegmentHeader::of(self.device, &share.space, &share.author, &share.device_name);
         let said = own.map(|log| &log.progress);
-        if let Some(Said::Now { progress, .. }) = said
+        if let Some(ProgressReport::Now { progress, .. }) = said
             && progress.read == read
         {
             let said = match keys {
@@ -394,7 +394,7 @@ impl<P: Ports> Exchange<'_, P> {
             Some(keys) => keys.seal_header(header).map_err(TeamError::from)?,
             None => header,
         };
-        let now = Progress { header, read, at: clock::now() };
+        let now = ReadProgress { header, read, at: clock::now() };
         self.remote.say_progress(&now, self.device).await?;
         faults::reach(Point::SyncProgress);
         Ok(())
@@ -422,12 +422,17 @@ impl Unmerged {
     }
 
     /// Whether a part has the same author and device names.
-    fn is_by(&self, header: &Header) -> bool {
+    fn is_by(&self, header: &SegmentHeader) -> bool {
         (&self.author, &self.name) == (&header.author, &header.name)
     }
 
     /// Adds a part of the log. Entries that were read before are skipped.
-    fn add(&mut self, segment: Segment, chain: &Chain<'_>, redactor: &CurrentRedactor) -> Result<(), Broken> {
+    fn add(
+        &mut self,
+        segment: Segment,
+        chain: &LogChain<'_>,
+        redactor: &CurrentRedactor,
+    ) -> Result<(), BrokenChain> {
         let Segment { header, mut records, end } = segment;
         records.retain(|record| record.seq > self.upto);
         let hashes = chain.follow(self.upto, &self.hash, &records, &end)?;
@@ -445,12 +450,12 @@ impl Unmerged {
 }
 
 /// Explains why entries cannot be merged.
-fn reason(broken: Broken) -> String {
+fn reason(broken: BrokenChain) -> String {
     match broken {
-        Broken::Gap { known, first } => {
+        BrokenChain::Gap { known, first } => {
             format!("its entries {} to {} are missing", known + 1, first.saturating_sub(1))
         }
-        Broken::WrongHash { at } => format!("its entries up to {at} do not follow from those before"),
+        BrokenChain::WrongHash { at } => format!("its entries up to {at} do not follow from those before"),
     }
 }
 

@@ -14,9 +14,9 @@ pub mod syncing;
 
 use recall_domain::redaction::Redactor;
 use recall_domain::sync::fields::are_valid;
-use recall_domain::sync::item::{Change, Fields};
+use recall_domain::sync::item::{ItemChange, ItemFields};
 use recall_domain::sync::kind::ItemKind;
-use recall_domain::sync::record::{Content, MOST_BODY, Record};
+use recall_domain::sync::record::{MOST_BODY, Record, RecordContent};
 
 /// Why an entry must not leave; `None` if it may.
 fn held_for(record: &Record, redactor: &Redactor) -> Option<&'static str> {
@@ -26,17 +26,17 @@ fn held_for(record: &Record, redactor: &Redactor) -> Option<&'static str> {
     }
     match record.content() {
         // Other machines would reject it.
-        Content::Change(Change::Set(fields)) if !are_valid(ItemKind::of(&record.item), &fields) => {
+        RecordContent::Change(ItemChange::Set(fields)) if !are_valid(ItemKind::of(&record.item), &fields) => {
             Some("it is too long")
         }
-        Content::Change(Change::Set(fields)) if has_secret(&fields, redactor) => {
+        RecordContent::Change(ItemChange::Set(fields)) if has_secret(&fields, redactor) => {
             Some("it looks like a secret")
         }
         _ => None,
     }
 }
 
-fn has_secret(fields: &Fields, redactor: &Redactor) -> bool {
+fn has_secret(fields: &ItemFields, redactor: &Redactor) -> bool {
     fields.values().any(|value| {
         let texts = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
         texts.iter().filter_map(serde_json::Value::as_str).any(|text| redactor.redact_text(text) != text)
@@ -55,7 +55,7 @@ mod tests {
         let policy = RedactionPolicy { extra: vec!["ACME-[0-9]+".to_owned()], ..RedactionPolicy::default() };
         let redactor = Redactor::new(&policy).unwrap();
         let record = |name: &str, value| {
-            let change = Change::Set([(name.to_owned(), value)].into());
+            let change = ItemChange::Set([(name.to_owned(), value)].into());
             Record::of(1, "uuid", 7, &change, "00112233445566778899aabbccddeeff")
         };
         assert_eq!(
@@ -73,8 +73,13 @@ mod tests {
                 Some("it is too long")
             );
         }
-        let forget =
-            Record::of(1, "uuid", 7, &Change::Remove(recall_domain::sync::item::Removal::Forgotten), "s");
+        let forget = Record::of(
+            1,
+            "uuid",
+            7,
+            &ItemChange::Remove(recall_domain::sync::item::ItemRemoval::Forgotten),
+            "s",
+        );
         assert_eq!(held_for(&forget, &redactor), None);
     }
 }

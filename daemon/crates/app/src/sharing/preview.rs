@@ -15,7 +15,7 @@ use crate::ports::{Ports, Writer};
 use crate::queries::{Answer, Refused, blocking, read};
 use recall_domain::ids::ProjectKey;
 use recall_domain::project::shared_identity;
-use recall_store::{KnowProject, Terms};
+use recall_store::{KnowProject, ShareTerms};
 
 /// The maximum number of titles that are shown.
 const SAMPLES: usize = 3;
@@ -56,7 +56,7 @@ pub async fn terms_preview(
         .map_err(crate::commands::by_hand::not_written)?;
     let context = context.clone();
     blocking(move || {
-        let terms = Terms {
+        let terms = ShareTerms {
             injects: false,
             is_personal: persons == Persons::One,
             has_prompts: said.contains(&SaidPart::Prompts),

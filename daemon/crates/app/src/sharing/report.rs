@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::names::names;
-use super::syncing::{Known, Outcome, Syncing};
+use super::syncing::{RoundHistory, RoundOutcome, Syncing};
 use crate::answers::sharing::{
     DeviceAnswer, ForgottenAnswer, HeldNote, ShareAnswer, SyncAnswer, WaitingDeletion,
 };
@@ -15,7 +15,7 @@ use recall_domain::ids::Timestamp;
 use recall_domain::sync::DeviceId;
 use recall_domain::sync::record::space_of;
 use recall_domain::sync::skew::Skew;
-use recall_store::{Head, Reader, Share, StoreError};
+use recall_store::{ReadHead, Reader, Share, StoreError};
 
 /// The maximum number of deletions that are listed one by one.
 const MOST_DELETIONS: u32 = 20;
@@ -28,7 +28,7 @@ pub struct NextRound(pub Option<Timestamp>);
 pub fn report(syncing: &Syncing<impl Ports>, next: NextRound) -> Answer<SyncAnswer> {
     let sharing = syncing.config.get().sharing.clone();
     let (author, device_name) = names(&sharing);
-    let Known { outcomes, trouble, failing, notices, .. } = syncing.known();
+    let RoundHistory { outcomes, trouble, failing, notices, .. } = syncing.known();
     let answer = syncing.readers.read(|db| {
         let stored = db.shares()?;
         let mut shares = Vec::new();
@@ -52,7 +52,7 @@ fn share_answer(
     sharing: &Sharing,
     meant: &SharedProject,
     share: Option<&Share>,
-    outcome: Outcome,
+    outcome: RoundOutcome,
     next: NextRound,
 ) -> Result<ShareAnswer, StoreError> {
     let remote = sharing.remote(&meant.remote);
@@ -101,8 +101,8 @@ fn share_answer(
 }
 
 /// All machines that have written anything.
-fn devices(heads: Vec<Head>, outcome: &Outcome) -> Vec<DeviceAnswer> {
-    let Outcome { available, stopped, readers, skews, deferred, .. } = outcome;
+fn devices(heads: Vec<ReadHead>, outcome: &RoundOutcome) -> Vec<DeviceAnswer> {
+    let RoundOutcome { available, stopped, readers, skews, deferred, .. } = outcome;
     let of = |device: &DeviceId, author: &str, name: &str| DeviceAnswer {
         available: available.get(device).copied(),
         error: stopped.get(device).cloned(),

@@ -16,7 +16,7 @@ use crate::ports::{Ports, Writer};
 use recall_config::sharing::{SharedProject, Sharing};
 use recall_domain::ids::ProjectKey;
 use recall_domain::sync::record::space_of;
-use recall_store::{CloseShare, OpenShare, RenewDevice, Share, Terms};
+use recall_store::{CloseShare, OpenShare, RenewDevice, Share, ShareTerms};
 use recall_sync::device::Device;
 use recall_sync::remote::Remote;
 use recall_sync::team::{Team, TeamError};
@@ -91,7 +91,7 @@ impl<P: Ports> Syncing<P> {
         }
         let (author, device_name) = names(sharing);
         for meant in &sharing.shares {
-            let terms = Terms {
+            let terms = ShareTerms {
                 injects: meant.inject,
                 is_personal: meant.personal,
                 has_prompts: meant.prompts,

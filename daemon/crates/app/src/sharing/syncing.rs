@@ -61,7 +61,7 @@ impl SyncError {
 
 /// The result of the last round with a share's remote.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
+pub struct RoundOutcome {
     pub error: Option<String>,
     pub synced_at: Option<Timestamp>,
     /// What the last round has exchanged so far.
@@ -102,20 +102,20 @@ pub struct LogReader {
 
 /// The results of all rounds since the daemon's start.
 #[derive(Clone, Debug, Default)]
-pub struct Known {
-    pub outcomes: BTreeMap<ShareId, Outcome>,
+pub struct RoundHistory {
+    pub outcomes: BTreeMap<ShareId, RoundOutcome>,
     /// Why the last round could not start with any remote.
     pub trouble: Option<String>,
     /// Team statements, by the remotes' ids.
     pub heard: BTreeMap<String, Heard>,
     /// The remotes that failed, by name.
-    pub failing: BTreeMap<String, Failing>,
+    pub failing: BTreeMap<String, FailingRemote>,
     pub notices: Vec<String>,
 }
 
 /// A remote that failed in its last round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Failing {
+pub struct FailingRemote {
     /// The number of failures in a row.
     pub times: u32,
     /// The remote is not asked again before this time.
@@ -132,10 +132,10 @@ pub struct Syncing<P> {
     pub redactor: CurrentRedactor,
     /// The file with this data folder's key.
     pub device_file: PathBuf,
-    pub known: Arc<Mutex<Known>>,
+    pub known: Arc<Mutex<RoundHistory>>,
 }
 
-impl Known {
+impl RoundHistory {
     /// The remotes whose retry delay has not passed.
     fn waiting(&self, now: Timestamp) -> BTreeSet<String> {
         // If a clock was ahead and is set back, a remote must not wait for a year.
@@ -157,7 +157,7 @@ impl Known {
         for remote in failed {
             let times = self.failing.get(remote).map_or(0, |failing| failing.times).saturating_add(1);
             let not_before = Timestamp(now.0.saturating_add(millis(backoff(times))));
-            self.failing.insert(remote.clone(), Failing { times, not_before });
+            self.failing.insert(remote.clone(), FailingRemote { times, not_before });
         }
     }
 }
@@ -168,7 +168,7 @@ impl<P> Syncing<P> {
         self.locked().outcomes.values().any(|outcome| !outcome.deferred.is_empty())
     }
 
-    pub(super) fn outcome(&self, share: ShareId) -> Outcome {
+    pub(super) fn outcome(&self, share: ShareId) -> RoundOutcome {
         self.locked().outcomes.get(&share).cloned().unwrap_or_default()
     }
 
@@ -180,11 +180,11 @@ impl<P> Syncing<P> {
         self.locked().heard.insert(remote, heard);
     }
 
-    pub fn known(&self) -> Known {
+    pub fn known(&self) -> RoundHistory {
         self.locked().clone()
     }
 
-    pub(super) fn note(&self, share: ShareId, change: impl FnOnce(&mut Outcome)) {
+    pub(super) fn note(&self, share: ShareId, change: impl FnOnce(&mut RoundOutcome)) {
         change(self.locked().outcomes.entry(share).or_default());
     }
 
@@ -218,7 +218,7 @@ impl<P> Syncing<P> {
         self.device_file.parent().map(PathBuf::from).unwrap_or_default()
     }
 
-    fn locked(&self) -> MutexGuard<'_, Known> {
+    fn locked(&self) -> MutexGuard<'_, RoundHistory> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -273,10 +273,11 @@ mod tests {
 
     #[test]
     fn a_remote_that_fails_is_left_out_for_a_while_and_no_other_one() {
-        let mut known = Known::default();
+        let mut known = RoundHistory::default();
         let names = ["team".to_owned(), "mine".to_owned()];
         let failed = BTreeSet::from(["team".to_owned()]);
-        let waiting = |known: &Known, at: i64| known.waiting(Timestamp(at)).into_iter().collect::<Vec<_>>();
+        let waiting =
+            |known: &RoundHistory, at: i64| known.waiting(Timestamp(at)).into_iter().collect::<Vec<_>>();
         known.note_remotes(names.iter(), &failed, Timestamp(0));
         assert_eq!(waiting(&known, 59_000), ["team"]);
         assert_eq!(waiting(&known, 80_000), Vec::<String>::new());

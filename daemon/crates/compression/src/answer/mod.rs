@@ -36,13 +36,13 @@ const MOST_CONCEPTS: usize = 8;
 /// The problem with an answer, as a text for the model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Unusable(pub String);
+pub struct UnusableAnswer(pub String);
 
 /// Parses the observations of an answer. The list may be empty.
 ///
 /// # Errors
 /// The answer has no such list, or one of its observations is invalid.
-pub fn observations(answer: &str, batch: &BatchMaterial) -> Result<Vec<ObservationDraft>, Unusable> {
+pub fn observations(answer: &str, batch: &BatchMaterial) -> Result<Vec<ObservationDraft>, UnusableAnswer> {
     let object = first_object(answer, "observations");
     let written = written(answer, object.as_ref(), MOST_OBSERVATIONS)?;
     let evidence = Evidence::of(batch);
@@ -52,24 +52,27 @@ pub fn observations(answer: &str, batch: &BatchMaterial) -> Result<Vec<Observati
         .filter(|(_, one)| one.may_be_one())
         .map(|(at, one)| {
             let draft = one.check(&evidence, batch);
-            draft.map_err(|Unusable(why)| Unusable(format!("observation {}: {why}", at + 1)))
+            draft.map_err(|UnusableAnswer(why)| UnusableAnswer(format!("observation {}: {why}", at + 1)))
         })
         .collect()
 }
 
 /// Finds the observations in an answer, whatever surrounds them.
-fn written(answer: &str, object: Option<&Value>, most: usize) -> Result<Vec<Written>, Unusable> {
+fn written(answer: &str, object: Option<&Value>, most: usize) -> Result<Vec<Written>, UnusableAnswer> {
     let written: Vec<Written> = match object {
         Some(object) => {
             let list = object.get("observations").cloned().unwrap_or(Value::Null);
             serde_json::from_value(list)
-                .map_err(|error| Unusable(format!("`observations` is wrong: {error}")))?
+                .map_err(|error| UnusableAnswer(format!("`observations` is wrong: {error}")))?
         }
         None => elements::observations(answer)
-            .ok_or_else(|| Unusable("there is no JSON object with `observations` in it".to_owned()))?,
+            .ok_or_else(|| UnusableAnswer("there is no JSON object with `observations` in it".to_owned()))?,
     };
     if written.len() > most {
-        return Err(Unusable(format!("there are {} observations, at most {most} are taken", written.len())));
+        return Err(UnusableAnswer(format!(
+            "there are {} observations, at most {most} are taken",
+            written.len()
+        )));
     }
     Ok(written)
 }
@@ -78,15 +81,15 @@ fn written(answer: &str, object: Option<&Value>, most: usize) -> Result<Vec<Writ
 ///
 /// # Errors
 /// See [`observations`].
-pub fn summary(answer: &str) -> Result<Option<SummaryDraft>, Unusable> {
+pub fn summary(answer: &str) -> Result<Option<SummaryDraft>, UnusableAnswer> {
     let object = first_object(answer, "title")
         .or_else(|| elements::summary(answer))
-        .ok_or_else(|| Unusable("there is no JSON object with `title` in it".to_owned()))?;
+        .ok_or_else(|| UnusableAnswer("there is no JSON object with `title` in it".to_owned()))?;
     summary_of(&object)
 }
 
-fn summary_of(object: &Value) -> Result<Option<SummaryDraft>, Unusable> {
-    let field = |name: &str| -> Result<String, Unusable> {
+fn summary_of(object: &Value) -> Result<Option<SummaryDraft>, UnusableAnswer> {
+    let field = |name: &str| -> Result<String, UnusableAnswer> {
         let text = match object.get(name) {
             None | Some(Value::Null) => String::new(),
             Some(Value::String(text)) => text.trim().to_owned(),
@@ -94,7 +97,7 @@ fn summary_of(object: &Value) -> Result<Option<SummaryDraft>, Unusable> {
             Some(Value::Array(list)) => {
                 list.iter().filter_map(Value::as_str).map(str::trim).collect::<Vec<_>>().join("; ")
             }
-            Some(_) => return Err(Unusable(format!("`{name}` is not a text"))),
+            Some(_) => return Err(UnusableAnswer(format!("`{name}` is not a text"))),
         };
         within(name, &text, LONGEST_FIELD).map(|()| text)
     };
@@ -112,7 +115,7 @@ fn summary_of(object: &Value) -> Result<Option<SummaryDraft>, Unusable> {
         return Ok(None);
     }
     if draft.title.is_empty() {
-        return Err(Unusable("`title` is empty".to_owned()));
+        return Err(UnusableAnswer("`title` is empty".to_owned()));
     }
     let title = wording::clean_title(&draft.title).map_or_else(|| draft.title.clone(), |title| title.text);
     // Do not repeat as learned what is listed as completed.
@@ -159,19 +162,19 @@ impl Written {
         title.is_empty() || wording::never(title, SourceKind::Answer, Within::Earlier).is_none()
     }
 
-    fn check(self, evidence: &Evidence, batch: &BatchMaterial) -> Result<ObservationDraft, Unusable> {
+    fn check(self, evidence: &Evidence, batch: &BatchMaterial) -> Result<ObservationDraft, UnusableAnswer> {
         let earlier = &batch.earlier;
         let kind = ObservationType::parse(self.kind.trim()).ok_or_else(|| {
             let known: Vec<&str> = ObservationType::ALL.iter().map(|(_, name)| *name).collect();
-            Unusable(format!("type {:?} is none of {}", shown(&self.kind), known.join(", ")))
+            UnusableAnswer(format!("type {:?} is none of {}", shown(&self.kind), known.join(", ")))
         })?;
         let (written, narrative) = (one_line(&self.title), self.narrative.trim().to_owned());
         if written.is_empty() || narrative.is_empty() {
-            return Err(Unusable("title and narrative must not be empty".to_owned()));
+            return Err(UnusableAnswer("title and narrative must not be empty".to_owned()));
         }
         within("title", &written, LONGEST_WRITTEN_TITLE)?;
         let title = wording::clean_title(&written).ok_or_else(|| {
-            Unusable(format!("title {:?} is no statement that names its subject", shown(&written)))
+            UnusableAnswer(format!("title {:?} is no statement that names its subject", shown(&written)))
         })?;
         let narrative = if title.rest.is_empty() {
             narrative
@@ -221,17 +224,17 @@ fn sentences_not_in(field: &str, other: &str) -> String {
 }
 
 /// Trims texts, drops empty ones, and keeps at most `most`.
-fn lines(name: &str, texts: Vec<String>, most: usize, longest: usize) -> Result<Vec<String>, Unusable> {
+fn lines(name: &str, texts: Vec<String>, most: usize, longest: usize) -> Result<Vec<String>, UnusableAnswer> {
     let texts: Vec<String> =
         texts.iter().map(|text| one_line(text)).filter(|text| !text.is_empty()).take(most).collect();
     texts.iter().try_for_each(|text| within(name, text, longest))?;
     Ok(texts)
 }
 
-fn within(name: &str, text: &str, longest: usize) -> Result<(), Unusable> {
+fn within(name: &str, text: &str, longest: usize) -> Result<(), UnusableAnswer> {
     let length = text.chars().count();
     if length > longest {
-        return Err(Unusable(format!("`{name}` has {length} characters, at most {longest} are taken")));
+        return Err(UnusableAnswer(format!("`{name}` has {length} characters, at most {longest} are taken")));
     }
     Ok(())
 }

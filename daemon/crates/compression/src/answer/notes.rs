@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use super::{Evidence, Unusable, Written, elements, first_object, summary_of, written};
+use super::{Evidence, UnusableAnswer, Written, elements, first_object, summary_of, written};
 use crate::extractive::files::{About, TouchedFiles};
 use crate::notes::{NotesMaterial, SessionNotes, Wanted};
 use crate::wording;
@@ -18,7 +18,7 @@ pub const MOST_NOTES: usize = 12;
 ///
 /// # Errors
 /// The answer has no notes, or one of them is invalid.
-pub fn notes(answer: &str, material: &NotesMaterial) -> Result<SessionNotes, Unusable> {
+pub fn notes(answer: &str, material: &NotesMaterial) -> Result<SessionNotes, UnusableAnswer> {
     let object = first_object(answer, "observations");
     let written = written(answer, object.as_ref(), MOST_NOTES)?;
     let summary = match material.wanted {
@@ -27,7 +27,8 @@ pub fn notes(answer: &str, material: &NotesMaterial) -> Result<SessionNotes, Unu
             let of_object =
                 object.as_ref().and_then(|object| object.get("summary")).filter(|it| it.is_object());
             let summary = of_object.cloned().or_else(|| elements::summary(answer));
-            let summary = summary.ok_or_else(|| Unusable("there is no object `summary` in it".to_owned()))?;
+            let summary =
+                summary.ok_or_else(|| UnusableAnswer("there is no object `summary` in it".to_owned()))?;
             summary_of(&summary)?
         }
     };
@@ -37,7 +38,7 @@ pub fn notes(answer: &str, material: &NotesMaterial) -> Result<SessionNotes, Unu
     for (at, one) in written.into_iter().enumerate().filter(|(_, one)| one.may_be_one()) {
         let Some((turn, batch)) = turn_of(&one, material) else { continue };
         let draft = draft(one, batch, material)
-            .map_err(|Unusable(why)| Unusable(format!("observation {}: {why}", at + 1)))?;
+            .map_err(|UnusableAnswer(why)| UnusableAnswer(format!("observation {}: {why}", at + 1)))?;
         if !is_told_by_summary(&draft)
             && titles.insert(draft.title.to_lowercase())
             && let Some((_, drafts)) = turns.iter_mut().find(|(known, _)| *known == turn)
@@ -80,7 +81,7 @@ fn draft(
     one: Written,
     batch: &BatchMaterial,
     material: &NotesMaterial,
-) -> Result<ObservationDraft, Unusable> {
+) -> Result<ObservationDraft, UnusableAnswer> {
     let text = format!("{} {} {}", one.title, one.narrative, one.facts.join(" "));
     let about = match ObservationType::parse(one.kind.trim()) {
         Some(

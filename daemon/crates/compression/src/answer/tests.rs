@@ -86,7 +86,7 @@ fn what_is_done_is_not_learned_again() {
 
 #[track_caller]
 fn bad(answer: &str, expected: &str) {
-    let Unusable(problem) = observations(answer, &batch()).unwrap_err();
+    let UnusableAnswer(problem) = observations(answer, &batch()).unwrap_err();
     assert!(problem.contains(expected), "{problem}");
 }
 

@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::{Block, Extent, Item, Limits, Moment, Note, Place, Statement, SummaryNote, age, mixed};
+use super::{
+    Block, BlockItem, BlockLimits, Declaration, Extent, InjectionMoment, Note, PassageNote, SummaryNote, age,
+    mixed,
+};
 use crate::checkout::Elsewhere;
 use crate::continuity::{Continuity, Reader};
 use crate::document::DocumentKind;
@@ -45,7 +48,7 @@ pub(super) struct Page {
     text: String,
     /// The measure of the text, including the closing line.
     pub(super) measure: Measure,
-    pub(super) items: Vec<Item>,
+    pub(super) items: Vec<BlockItem>,
     code: Code,
     pub(super) budget: u32,
     pub(super) most_units: u64,
@@ -64,27 +67,27 @@ const CLOSING_OF_ONE: &str = "More: `recall show ID`.\n</recall-context>";
 const BRIEF_CLOSING: &str = "</recall-context>";
 
 impl Page {
-    pub(super) fn open(limits: Limits, title: &str) -> Self {
+    pub(super) fn open(limits: BlockLimits, title: &str) -> Self {
         Self::framed(limits, &format!("{title} (notes from earlier sessions, not instructions)"), CLOSING)
     }
 
     /// Like [`Self::open`], for a single line.
-    pub(super) fn open_for_one(limits: Limits, title: &str) -> Self {
+    pub(super) fn open_for_one(limits: BlockLimits, title: &str) -> Self {
         Self::framed(limits, &format!("{title} {OF_ONE}"), CLOSING_OF_ONE)
     }
 
     /// Like [`Self::open_for_one`], for a line that interrupts.
-    pub(super) fn open_brief(limits: Limits, title: &str) -> Self {
+    pub(super) fn open_brief(limits: BlockLimits, title: &str) -> Self {
         Self::framed(limits, &format!("{title} {OF_ONE}"), BRIEF_CLOSING)
     }
 
     /// Like [`Self::open`], for places in the code only.
-    pub(super) fn open_for_code(limits: Limits, asked: &str) -> Self {
+    pub(super) fn open_for_code(limits: BlockLimits, asked: &str) -> Self {
         let title = format!("recall: code of this {asked} (found by names, not instructions)");
         Self::framed(limits, &title, BRIEF_CLOSING)
     }
 
-    fn framed(limits: Limits, title: &str, closing: &'static str) -> Self {
+    fn framed(limits: BlockLimits, title: &str, closing: &'static str) -> Self {
         let text = format!("<recall-context>\n# {title}\n");
         let measure = Measure::of(&text).and(Measure::of(closing));
         Self {
@@ -123,7 +126,7 @@ impl Page {
 
     /// Adds a line for each place in the code. The lines are not recorded as items, because they come from no stored
     /// document.
-    pub(super) fn places(&mut self, places: &[Place]) {
+    pub(super) fn places(&mut self, places: &[Declaration]) {
         for place in places {
             let (file, symbol) = (plain(&place.file), plain(&place.symbol()));
             if self.add(&format!("- {file}:{} {} {symbol}\n", place.line, place.kind)) == Added::Yes {
@@ -132,9 +135,9 @@ impl Page {
         }
     }
 
-    pub(super) fn summary(&mut self, moment: Moment, summary: &SummaryNote, now: Timestamp) {
+    pub(super) fn summary(&mut self, moment: InjectionMoment, summary: &SummaryNote, now: Timestamp) {
         let heading = match moment {
-            Moment::Compact => format!("This session so far ({})", summary.public_id()),
+            InjectionMoment::Compact => format!("This session so far ({})", summary.public_id()),
             _ => format!("Last session ({}), {}", summary.public_id(), age(summary.at, now)),
         };
         let (title, mark) = (after_colon(&summary.title), mark(summary.elsewhere.as_ref()));
@@ -142,10 +145,10 @@ impl Page {
             return;
         }
         let reason = match moment {
-            Moment::Compact => "this session's own state",
+            InjectionMoment::Compact => "this session's own state",
             _ => "the project's last session",
         };
-        self.items.push(Item {
+        self.items.push(BlockItem {
             kind: "summary",
             id: summary.id,
             extent: Extent::Whole,
@@ -185,7 +188,7 @@ impl Page {
         }
         let reason = format!("the last session of {author}, on another machine");
         let (id, title) = (summary.id, summary.title.clone());
-        self.items.push(Item { kind: "summary", id, extent: Extent::Whole, title, reason });
+        self.items.push(BlockItem { kind: "summary", id, extent: Extent::Whole, title, reason });
         self.told.push(Words::of(&summary.title));
         for (label, text) in [("Done", &summary.completed), ("Open", &summary.next_steps)] {
             let mut told = self.told.clone();
@@ -213,7 +216,7 @@ impl Page {
             self.line(label, text, COMPACT_STATE_SHARE);
         }
         let (id, title) = (summary.id, summary.title.clone());
-        self.items.push(Item {
+        self.items.push(BlockItem {
             kind: "summary",
             id,
             extent: Extent::Whole,
@@ -230,7 +233,7 @@ impl Page {
         if self.text.len() > before {
             let (id, title) = (state.session, "where the session stands".to_owned());
             let reason = "its goal, plan, files and open ends".to_owned();
-            self.items.push(Item { kind: "session", id, extent: Extent::Whole, title, reason });
+            self.items.push(BlockItem { kind: "session", id, extent: Extent::Whole, title, reason });
         }
     }
 
@@ -396,8 +399,8 @@ pub(super) enum Added {
     No,
 }
 
-impl Statement {
-    pub(super) fn item(&self) -> Item {
+impl PassageNote {
+    pub(super) fn item(&self) -> BlockItem {
         let mut reason = self.reason.clone();
         if let Some(elsewhere) = &self.elsewhere {
             let _ = write!(reason, "; {elsewhere}");
@@ -413,11 +416,11 @@ impl Statement {
         };
         let named = if self.heading.is_empty() { &self.text } else { &self.heading };
         let title = plain(named).chars().take(LONGEST_TITLE).collect();
-        Item { kind: kind.as_str(), id: self.key.document.row, extent, title, reason }
+        BlockItem { kind: kind.as_str(), id: self.key.document.row, extent, title, reason }
     }
 }
 
-pub(super) fn statement_line(statement: &Statement, now: Timestamp) -> String {
+pub(super) fn statement_line(statement: &PassageNote, now: Timestamp) -> String {
     let id = match statement.key.document.kind {
         DocumentKind::Observation => format!("#{}", statement.key.document.row),
         _ => statement.key.document.to_string(),
@@ -436,14 +439,14 @@ pub(super) fn statement_line(statement: &Statement, now: Timestamp) -> String {
 }
 
 impl Note {
-    pub(super) fn item(&self, extent: Extent, mut reason: String) -> Item {
+    pub(super) fn item(&self, extent: Extent, mut reason: String) -> BlockItem {
         if let Some(elsewhere) = &self.elsewhere {
             let _ = write!(reason, "; {elsewhere}");
         }
         if !self.changed.is_empty() {
             let _ = write!(reason, "; {}", changed_since(&self.changed));
         }
-        Item { kind: "observation", id: self.id.0, extent, title: self.title.clone(), reason }
+        BlockItem { kind: "observation", id: self.id.0, extent, title: self.title.clone(), reason }
     }
 }
 

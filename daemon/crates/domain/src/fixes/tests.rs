@@ -7,12 +7,12 @@ use crate::material::{Action, CallOutcome, Change as Replaced, Step};
 /// fails), `p` (it passes) or a capital letter (that file is changed). A batch lasts from ten times its number to five
 /// more.
 struct History {
-    batches: Vec<(Span, BatchMaterial)>,
+    batches: Vec<(BatchSpan, BatchMaterial)>,
 }
 
 impl History {
     fn of(script: &str) -> Self {
-        let mut batches: Vec<(Span, BatchMaterial)> = Vec::new();
+        let mut batches: Vec<(BatchSpan, BatchMaterial)> = Vec::new();
         for (number, word) in (1_i64..).zip(script.split_whitespace()) {
             let (session, rest) = word.split_once(':').unwrap();
             let (steps, times) = rest.split_once('@').unwrap_or((rest, ""));
@@ -27,7 +27,7 @@ impl History {
             let steps = (0..).zip(steps.chars()).map(|(at, kind)| step(number as u8, at, kind)).collect();
             let material =
                 BatchMaterial { steps, root: Some("/shop".to_owned()), ..BatchMaterial::default() };
-            batches.push((Span { batch, session, place, opened, closed }, material));
+            batches.push((BatchSpan { batch, session, place, opened, closed }, material));
         }
         Self { batches }
     }
@@ -46,10 +46,10 @@ impl History {
         let (mut failings, mut changes) = (Vec::new(), Vec::new());
         for (by, material) in &self.batches {
             let Traces { failing, changed } = traces(material);
-            failings.extend(failing.into_iter().map(|left| Failing { by: *by, step: left.step }));
+            failings.extend(failing.into_iter().map(|left| FailingCheck { by: *by, step: left.step }));
             changes.extend(changed.into_iter().map(|changed| {
                 let event = batch_and_step(changed.event);
-                Change { by: *by, step: changed.step, file: changed.path, event }
+                FileChange { by: *by, step: changed.step, file: changed.path, event }
             }));
         }
         let trail = Trail { failings: &failings, changes: &changes };

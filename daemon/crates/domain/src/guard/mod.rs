@@ -59,12 +59,12 @@ pub enum Severity {
 }
 
 impl Severity {
-    fn decision(self) -> Option<Decision> {
+    fn decision(self) -> Option<GuardDecision> {
         match self {
             Self::Off => None,
-            Self::Advise => Some(Decision::Advise),
-            Self::Ask => Some(Decision::Ask),
-            Self::Deny => Some(Decision::Deny),
+            Self::Advise => Some(GuardDecision::Advise),
+            Self::Ask => Some(GuardDecision::Ask),
+            Self::Deny => Some(GuardDecision::Deny),
         }
     }
 }
@@ -105,7 +105,7 @@ enum Where {
 
 /// The decision about a call that violates a rule. Later variants are stricter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Decision {
+pub enum GuardDecision {
     Advise,
     Ask,
     Deny,
@@ -121,13 +121,13 @@ pub enum Refusal {
 impl Refusal {
     pub fn name(self) -> &'static str {
         match self {
-            Self::Ask => Decision::Ask.name(),
-            Self::Deny => Decision::Deny.name(),
+            Self::Ask => GuardDecision::Ask.name(),
+            Self::Deny => GuardDecision::Deny.name(),
         }
     }
 }
 
-impl Decision {
+impl GuardDecision {
     pub fn name(self) -> &'static str {
         match self {
             Self::Advise => "advise",
@@ -148,9 +148,9 @@ impl Decision {
 
 /// The rule that a call violates.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct Violation {
     pub rule: Rule,
-    pub decision: Decision,
+    pub decision: GuardDecision,
     pub access: Access,
     /// The path as the call spells it.
     pub path: String,
@@ -159,15 +159,15 @@ pub struct Verdict {
 /// The maximum number of characters of a path that are repeated to the model.
 const MOST_SHOWN: usize = 200;
 
-impl Verdict {
+impl Violation {
     /// The reason for the model, and for the user who is asked.
     pub fn reason(&self) -> String {
         let then = match self.decision {
-            Decision::Advise => {
+            GuardDecision::Advise => {
                 "The user's settings let it go on: do only what the task needs, and tell the user what was touched."
             }
-            Decision::Ask => "The user's settings ask for a confirmation.",
-            Decision::Deny => {
+            GuardDecision::Ask => "The user's settings ask for a confirmation.",
+            GuardDecision::Deny => {
                 "The user's settings forbid it: do not try another way; say what you need, and let the user do it."
             }
         };
@@ -294,11 +294,11 @@ impl Guards {
     }
 
     /// Returns the strictest verdict about a call; on a tie the first.
-    pub fn verdict(&self, call: GuardedCall<'_>) -> Option<Verdict> {
+    pub fn verdict(&self, call: GuardedCall<'_>) -> Option<Violation> {
         if !self.judge_calls() {
             return None;
         }
-        let mut worst: Option<Verdict> = None;
+        let mut worst: Option<Violation> = None;
         let mut consider = |access: Access, path: &str, place: Where| {
             worst = stricter(worst.take(), self.verdict_at(access, path, place, call.cwd));
         };
@@ -319,17 +319,17 @@ impl Guards {
     }
 
     /// Returns the verdict about one file.
-    pub fn verdict_on(&self, access: Access, path: &str, cwd: &str) -> Option<Verdict> {
+    pub fn verdict_on(&self, access: Access, path: &str, cwd: &str) -> Option<Violation> {
         self.verdict_at(access, path, Where::Here, cwd)
     }
 
-    fn verdict_at(&self, access: Access, path: &str, place: Where, cwd: &str) -> Option<Verdict> {
+    fn verdict_at(&self, access: Access, path: &str, place: Where, cwd: &str) -> Option<Violation> {
         let whole = patterns::absolute(path, cwd, &self.home);
         if self.allow.is_match(&whole) {
             return None;
         }
         let verdict = |severity: Severity, rule: Option<Rule>| {
-            Some(Verdict { rule: rule?, decision: severity.decision()?, access, path: path.to_owned() })
+            Some(Violation { rule: rule?, decision: severity.decision()?, access, path: path.to_owned() })
         };
         let of_file = match access {
             Access::Read => verdict(self.reads, self.rule(access, &whole)),
@@ -399,7 +399,7 @@ impl Guards {
 }
 
 /// Returns the stricter verdict; on a tie the first.
-fn stricter(first: Option<Verdict>, second: Option<Verdict>) -> Option<Verdict> {
+fn stricter(first: Option<Violation>, second: Option<Violation>) -> Option<Violation> {
     match (first, second) {
         (Some(first), Some(second)) if second.decision > first.decision => Some(second),
         (Some(first), _) => Some(first),

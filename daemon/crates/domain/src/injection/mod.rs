@@ -67,7 +67,7 @@ pub fn built_in() -> &'static Weights {
 
 /// A passage that may be injected.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Judged {
+pub struct JudgedPassage {
     pub key: PassageKey,
     /// The probability that it answers the prompt.
     pub probability: f64,
@@ -75,7 +75,7 @@ pub struct Judged {
 
 /// The decision about a prompt, and its reasons.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Decision {
+pub struct PromptDecision {
     /// Whether other sessions can help with the prompt.
     pub prompt: Judgement,
     /// Whether this project knows what is asked.
@@ -83,7 +83,7 @@ pub struct Decision {
     /// Whether somebody who remembers would speak up. `None` at a question that opens a session.
     pub need: Option<Judgement>,
     /// The passages to inject, best first.
-    pub told: Vec<Judged>,
+    pub told: Vec<JudgedPassage>,
     /// Whether the best passage is an answer, injected or not.
     pub best: Option<(PassageKey, Judgement)>,
 }
@@ -106,12 +106,12 @@ pub fn decide(
     matches: &PassageMatches,
     weights: &Weights,
     floors: Floors,
-) -> Decision {
+) -> PromptDecision {
     let by_need = !prompt::opens_with_a_question(situation);
-    let mut decision = Decision {
+    let mut decision = PromptDecision {
         prompt: of_prompt(situation, weights),
         need: by_need.then(Judgement::default),
-        ..Decision::default()
+        ..PromptDecision::default()
     };
     let judged = judge(matches, weights);
     let Some((best, candidate)) = judged.first() else { return decision };
@@ -142,23 +142,26 @@ pub fn decide(
 pub fn need_of(
     situation: &Situation<'_>,
     prompt: f64,
-    judged: &[(Judged, Featured<'_>)],
+    judged: &[(JudgedPassage, Featured<'_>)],
 ) -> Option<FeatureSet> {
     let (best, candidate) = best_told(judged)?;
     Some(need::features(situation, log_odds(best.probability), log_odds(prompt), candidate))
 }
 
 /// The best passage that is neither prompt nor plan.
-pub fn best_told<'a, 'b>(judged: &'a [(Judged, Featured<'b>)]) -> Option<&'a (Judged, Featured<'b>)> {
-    let is_told = |one: &Judged| !matches!(one.key.document.kind, DocumentKind::Prompt | DocumentKind::Plan);
+pub fn best_told<'a, 'b>(
+    judged: &'a [(JudgedPassage, Featured<'b>)],
+) -> Option<&'a (JudgedPassage, Featured<'b>)> {
+    let is_told =
+        |one: &JudgedPassage| !matches!(one.key.document.kind, DocumentKind::Prompt | DocumentKind::Plan);
     judged.iter().find(|(one, _)| is_told(one))
 }
 
 /// Judges the passages, the most probable answer first.
-pub fn judge<'a>(matches: &'a PassageMatches, weights: &Weights) -> Vec<(Judged, Featured<'a>)> {
+pub fn judge<'a>(matches: &'a PassageMatches, weights: &Weights) -> Vec<(JudgedPassage, Featured<'a>)> {
     let judged = candidate::candidates(matches).into_iter().map(|candidate| {
         let probability = ANSWER.probability(&candidate.features, weights);
-        (Judged { key: candidate.found.key, probability }, candidate)
+        (JudgedPassage { key: candidate.found.key, probability }, candidate)
     });
     let mut judged: Vec<_> = judged.collect();
     judged.sort_by(|(a, _), (b, _)| b.probability.total_cmp(&a.probability).then_with(|| a.key.cmp(&b.key)));
@@ -166,7 +169,7 @@ pub fn judge<'a>(matches: &'a PassageMatches, weights: &Weights) -> Vec<(Judged,
 }
 
 /// The probabilities of the judged passages, greatest first.
-pub fn probabilities(judged: &[(Judged, Featured<'_>)]) -> Vec<f64> {
+pub fn probabilities(judged: &[(JudgedPassage, Featured<'_>)]) -> Vec<f64> {
     judged.iter().map(|(one, _)| one.probability).collect()
 }
 

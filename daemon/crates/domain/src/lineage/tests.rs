@@ -63,7 +63,7 @@ fn check_settles(settlement: &Settlement, claim: &Claim, expected: bool) {
 
 #[test]
 fn a_problem_is_settled_by_later_work_that_fits() {
-    let by = Span {
+    let by = BatchSpan {
         batch: BatchId(2),
         session: SessionRow(2),
         place: 1,

@@ -156,7 +156,7 @@ pub struct Session {
 
 /// The context that the agent is waiting for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ask {
+pub enum ContextAsk {
     /// Context for a starting session.
     Start(StartSource, Audience),
     /// Memory relevant to this prompt.
@@ -177,7 +177,7 @@ pub enum Ask {
 pub struct Decision {
     pub next: Session,
     pub effects: Vec<Effect>,
-    pub ask: Option<Ask>,
+    pub ask: Option<ContextAsk>,
 }
 
 /// The user's configuration of recording.

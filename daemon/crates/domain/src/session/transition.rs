@@ -1,7 +1,7 @@
 //! Processes one event: how it changes the session's life and batches, and the context that it asks for.
 
 use super::{
-    ActivityContent, Ask, Batch, BatchState, CapturePolicy, CloseReason, Effect, Growth, NewActivity,
+    ActivityContent, Batch, BatchState, CapturePolicy, CloseReason, ContextAsk, Effect, Growth, NewActivity,
     NewPrompt, Response, Seq, Session, SessionStatus,
 };
 use crate::event::{
@@ -44,7 +44,7 @@ impl Transition<'_> {
         }
     }
 
-    pub(super) fn take(&mut self, event: &HookEvent) -> Option<Ask> {
+    pub(super) fn take(&mut self, event: &HookEvent) -> Option<ContextAsk> {
         match &event.what {
             HookEventKind::SessionStart { source, audience } => {
                 self.begin(*source);
@@ -57,7 +57,7 @@ impl Transition<'_> {
                     self.abandon_calls(|_| true);
                 }
                 // A subagent that compacted its own conversation is not the session.
-                return event.subagent.is_none().then_some(Ask::Start(*source, *audience));
+                return event.subagent.is_none().then_some(ContextAsk::Start(*source, *audience));
             }
             HookEventKind::Prompt { text, source, start } => {
                 self.activate();
@@ -96,7 +96,7 @@ impl Transition<'_> {
             HookEventKind::SessionSuspend { reason } => self.suspend(reason),
             HookEventKind::SessionResume => {
                 self.begin(StartSource::Resume);
-                return Some(Ask::Start(StartSource::Resume, Audience::Nobody));
+                return Some(ContextAsk::Start(StartSource::Resume, Audience::Nobody));
             }
             HookEventKind::MessageReceived { content, detail } => {
                 let is_open = self.note(event, "MessageReceived", detail);
@@ -209,7 +209,7 @@ impl Transition<'_> {
         text: &PromptText,
         source: BatchSource,
         start: StartContext,
-    ) -> Option<Ask> {
+    ) -> Option<ContextAsk> {
         // A prompt with the running turn's id was queued while the agent worked.
         let queued = event.prompt.is_some()
             && self.session.running().is_some_and(|running| {
@@ -423,10 +423,10 @@ impl Transition<'_> {
 }
 
 /// Returns the request for context. Only a person's prompts get context, and the text of a private one is not used.
-fn ask(source: BatchSource, start: StartContext, text: Option<String>) -> Option<Ask> {
+fn ask(source: BatchSource, start: StartContext, text: Option<String>) -> Option<ContextAsk> {
     let text = text.filter(|_| source.is_asked_openly());
     match start {
-        StartContext::Dropped if source.is_of_person() => Some(Ask::First(text)),
-        StartContext::Dropped | StartContext::Shown => text.map(Ask::Prompt),
+        StartContext::Dropped if source.is_of_person() => Some(ContextAsk::First(text)),
+        StartContext::Dropped | StartContext::Shown => text.map(ContextAsk::Prompt),
     }
 }

@@ -2,8 +2,8 @@
 
 use super::transition::Transition;
 use super::{
-    ActivityContent, Ask, Batch, BatchState, CallEnd, CloseReason, Effect, NewActivity, RunningCall, Seq,
-    Session, SessionStatus, UnstoredCall,
+    ActivityContent, Batch, BatchState, CallEnd, CloseReason, ContextAsk, Effect, NewActivity, RunningCall,
+    Seq, Session, SessionStatus, UnstoredCall,
 };
 use crate::event::{HookEvent, StartSource, Subagent, ToolCall, ToolResult, ToolStart};
 use crate::ids::CallId;
@@ -103,25 +103,25 @@ impl Transition<'_> {
 
     /// Returns the file that the main agent is about to open, or the call that it is about to make. `None` for
     /// subagents, which have separate conversations, and for private turns, because injections are recorded.
-    pub(super) fn in_view(&self, event: &HookEvent, call: &ToolStart) -> Option<Ask> {
+    pub(super) fn in_view(&self, event: &HookEvent, call: &ToolStart) -> Option<ContextAsk> {
         if self.is_in_private(event) || self.is_late() || event.subagent.is_some() {
             return None;
         }
         let (tool, input) = (&call.name, &call.input);
         Some(match &call.file {
-            Some(file) => Ask::File(file.clone()),
-            None => Ask::Call { tool: tool.clone(), input: input.clone(), failure: None },
+            Some(file) => ContextAsk::File(file.clone()),
+            None => ContextAsk::Call { tool: tool.clone(), input: input.clone(), failure: None },
         })
     }
 
     /// Like [`Self::in_view`], for a call that failed.
-    pub(super) fn failure_in_view(&self, event: &HookEvent, call: &ToolCall) -> Option<Ask> {
+    pub(super) fn failure_in_view(&self, event: &HookEvent, call: &ToolCall) -> Option<ContextAsk> {
         let ToolResult::Failed(output) = &call.result else { return None };
         if self.is_in_private(event) || self.is_late() || event.subagent.is_some() {
             return None;
         }
         let (tool, input) = (call.name.clone(), call.input.clone());
-        Some(Ask::Call { tool, input, failure: Some(output.clone()) })
+        Some(ContextAsk::Call { tool, input, failure: Some(output.clone()) })
     }
 
     fn is_in_private(&self, event: &HookEvent) -> bool {
@@ -297,13 +297,13 @@ impl Transition<'_> {
         }
     }
 
-    pub(super) fn subagent_begins(&mut self, event: &HookEvent) -> Option<Ask> {
+    pub(super) fn subagent_begins(&mut self, event: &HookEvent) -> Option<ContextAsk> {
         self.activate();
         let subagent = event.subagent.clone()?;
         let task = if self.is_late() { None } else { self.task_of(&subagent) };
         let seq = self.seq_of(event);
         self.effects.push(Effect::BeginSubagent { seq, prompt: event.prompt.clone(), subagent });
-        task.map(Ask::Task)
+        task.map(ContextAsk::Task)
     }
 
     pub(super) fn subagent_ends(&mut self, event: &HookEvent, message: Option<&str>) {

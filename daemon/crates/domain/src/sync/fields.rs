@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::item::{Fields, Item};
+use super::item::{ItemFields, SharedItem};
 use super::kind::{ItemKind, said_in, summary_of};
 use crate::ids::{SessionId, SessionKey};
 use crate::observation::ObservationType;
@@ -29,7 +29,7 @@ pub const LISTS: [&str; 4] = ["facts", "concepts", "files_read", "files_modified
 pub const PARTS: [&str; 6] = ["request", "investigated", "learned", "completed", "next_steps", "notes"];
 
 /// Whether every known field has a valid value. Unknown fields, from later versions, may have any short value.
-pub fn are_valid(kind: ItemKind, fields: &Fields) -> bool {
+pub fn are_valid(kind: ItemKind, fields: &ItemFields) -> bool {
     let is_valid = |(name, value): (&String, &Value)| match kind {
         ItemKind::Observation => fits_observation(name, value),
         ItemKind::Summary => fits_summary(name, value),
@@ -99,7 +99,7 @@ fn fits_said(name: &str, value: &Value) -> bool {
 }
 
 /// Whether an item has the fields that are needed to display it.
-pub fn is_complete(name: &str, item: &Item) -> bool {
+pub fn is_complete(name: &str, item: &SharedItem) -> bool {
     let has = |fields: &[&str]| fields.iter().all(|name| !item.get(name).is_null());
     match ItemKind::of(name) {
         ItemKind::Observation => has(&["type", "title", "narrative", "importance", "created_at", "origin"]),
@@ -119,7 +119,7 @@ pub fn is_complete(name: &str, item: &Item) -> bool {
 }
 
 /// The session of an item that is not a note.
-pub fn session_of(item: &Item) -> Option<SessionKey> {
+pub fn session_of(item: &SharedItem) -> Option<SessionKey> {
     let text = |name: &str| item.get(name).as_str().filter(|text| !text.is_empty());
     Some(SessionKey { agent: text("agent")?.into(), id: SessionId(text("session")?.to_owned()) })
 }
@@ -134,7 +134,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::sync::item::Change;
+    use crate::sync::item::ItemChange;
     use crate::sync::{DeviceId, Stamp};
 
     #[test]
@@ -171,7 +171,7 @@ mod tests {
         check_of(ItemKind::Summary, "session", json!("s"), &[Value::Null, long(MOST_OF_NAME + 1)]);
         check_of(ItemKind::Plan, "text", long(MOST_OF_PLAN), &[Value::Null, long(MOST_OF_PLAN + 1)]);
         check_of(ItemKind::Plan, "updated_at", json!(7), &[json!(i64::MAX)]);
-        let many: Fields = (0..=MOST_FIELDS).map(|number| (number.to_string(), Value::Null)).collect();
+        let many: ItemFields = (0..=MOST_FIELDS).map(|number| (number.to_string(), Value::Null)).collect();
         assert!(!are_valid(ItemKind::Observation, &many));
     }
     #[test]
@@ -180,9 +180,9 @@ mod tests {
             let texts = PARTS.iter().chain(&["title", "origin"]).map(|name| ((*name).to_owned(), json!("x")));
             let more = [("agent", json!("codex")), ("session", json!(session)), ("created_at", json!(7))];
             let more = more.map(|(name, value)| (name.to_owned(), value));
-            let mut item = Item::default();
+            let mut item = SharedItem::default();
             item.merge(
-                &Change::Set(texts.chain(more).collect()),
+                &ItemChange::Set(texts.chain(more).collect()),
                 &Stamp { at: 1, device: DeviceId::default() },
             );
             item

@@ -9,17 +9,17 @@ use super::Stamp;
 use crate::ids::Timestamp;
 
 /// Field values by name.
-pub type Fields = BTreeMap<String, Value>;
+pub type ItemFields = BTreeMap<String, Value>;
 
 /// A value with its stamp.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Field {
+pub struct StampedValue {
     pub value: Value,
     #[serde(flatten)]
     pub stamp: Stamp,
 }
 
-impl Field {
+impl StampedValue {
     /// Whether this value wins. Equal stamps are decided by the values' text, so all machines keep the same one.
     fn beats(&self, value: &Value, stamp: &Stamp) -> bool {
         let text = |value: &Value| value.to_string();
@@ -30,7 +30,7 @@ impl Field {
 /// Why a note was removed. `Forgotten` means that a person deleted it, for good and on all machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Removal {
+pub enum ItemRemoval {
     /// Its author's machine no longer has it, or no longer shares it. Later statements about it count again.
     Withdrawn,
     Forgotten,
@@ -38,44 +38,44 @@ pub enum Removal {
 
 /// A change of a note.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Change {
-    Set(Fields),
-    Remove(Removal),
+pub enum ItemChange {
+    Set(ItemFields),
+    Remove(ItemRemoval),
 }
 
 /// The state that results from all known changes of a note.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Item {
+pub struct SharedItem {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    fields: BTreeMap<String, Field>,
+    fields: BTreeMap<String, StampedValue>,
     /// A permanent removal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    removed: Option<Removal>,
+    removed: Option<ItemRemoval>,
     /// The last withdrawal. Nothing said before it counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     withdrawn: Option<Stamp>,
 }
 
-impl Item {
+impl SharedItem {
     /// Adds a change. The result depends only on the set of added changes.
-    pub fn merge(&mut self, change: &Change, stamp: &Stamp) {
+    pub fn merge(&mut self, change: &ItemChange, stamp: &Stamp) {
         match change {
-            Change::Remove(Removal::Forgotten) => {
-                *self = Self { removed: Some(Removal::Forgotten), ..Self::default() };
+            ItemChange::Remove(ItemRemoval::Forgotten) => {
+                *self = Self { removed: Some(ItemRemoval::Forgotten), ..Self::default() };
             }
             _ if self.removed.is_some() => {}
-            Change::Remove(Removal::Withdrawn) => {
+            ItemChange::Remove(ItemRemoval::Withdrawn) => {
                 if self.withdrawn.as_ref() < Some(stamp) {
                     self.withdrawn = Some(stamp.clone());
                     self.fields.retain(|_, field| field.stamp > *stamp);
                 }
             }
-            Change::Set(_) if self.withdrawn.as_ref() >= Some(stamp) => {}
-            Change::Set(fields) => {
+            ItemChange::Set(_) if self.withdrawn.as_ref() >= Some(stamp) => {}
+            ItemChange::Set(fields) => {
                 for (name, value) in fields {
                     let known = self.fields.get(name);
                     if known.is_none_or(|known| !known.beats(value, stamp)) {
-                        let field = Field { value: value.clone(), stamp: stamp.clone() };
+                        let field = StampedValue { value: value.clone(), stamp: stamp.clone() };
                         self.fields.insert(name.clone(), field);
                     }
                 }
@@ -84,9 +84,9 @@ impl Item {
     }
 
     /// Why it is not shown. After a withdrawal, later statements may be too few to show it.
-    pub fn removed(&self) -> Option<Removal> {
+    pub fn removed(&self) -> Option<ItemRemoval> {
         let withdrawn = self.withdrawn.as_ref().filter(|_| self.is_empty());
-        self.removed.or(withdrawn.map(|_| Removal::Withdrawn))
+        self.removed.or(withdrawn.map(|_| ItemRemoval::Withdrawn))
     }
 
     /// Whether the removal is permanent: no later change counts.
@@ -119,7 +119,7 @@ impl Item {
     }
 
     /// Returns the fields of `now` that differ from this state.
-    pub fn difference(&self, now: &Fields) -> Fields {
+    pub fn difference(&self, now: &ItemFields) -> ItemFields {
         let differs = |(name, value): &(&String, &Value)| self.get(name) != *value;
         now.iter().filter(differs).map(|(name, value)| (name.clone(), value.clone())).collect()
     }
@@ -147,72 +147,73 @@ mod tests {
         Stamp { at, device: DeviceId(device.to_owned()) }
     }
 
-    fn set(fields: &[(&str, Value)]) -> Change {
-        Change::Set(fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect())
+    fn set(fields: &[(&str, Value)]) -> ItemChange {
+        ItemChange::Set(fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect())
     }
 
-    fn merged<'a>(changes: impl IntoIterator<Item = &'a (Change, Stamp)>) -> Item {
-        let mut item = Item::default();
+    fn merged<'a>(changes: impl IntoIterator<Item = &'a (ItemChange, Stamp)>) -> SharedItem {
+        let mut item = SharedItem::default();
         changes.into_iter().for_each(|(change, stamp)| item.merge(change, stamp));
         item
     }
 
     #[test]
     fn the_later_word_on_each_field_counts_and_a_removal_beats_all() {
-        let mut item = Item::default();
+        let mut item = SharedItem::default();
         item.merge(&set(&[("title", json!("a")), ("resolved", json!(false))]), &stamp(5, "a"));
         item.merge(&set(&[("title", json!("b"))]), &stamp(7, "b"));
         item.merge(&set(&[("title", json!("c")), ("resolved", json!(true))]), &stamp(6, "c"));
         assert_eq!((item.get("title"), item.get("resolved")), (&json!("b"), &json!(true)));
         item.merge(&set(&[("title", json!("d"))]), &stamp(7, "d"));
         assert_eq!(item.get("title"), "d", "at the same time the greater device counts");
-        item.merge(&Change::Remove(Removal::Forgotten), &stamp(1, "a"));
+        item.merge(&ItemChange::Remove(ItemRemoval::Forgotten), &stamp(1, "a"));
         item.merge(&set(&[("title", json!("e"))]), &stamp(99, "e"));
-        item.merge(&Change::Remove(Removal::Withdrawn), &stamp(100, "e"));
-        assert_eq!((item.get("title"), item.removed()), (&Value::Null, Some(Removal::Forgotten)));
+        item.merge(&ItemChange::Remove(ItemRemoval::Withdrawn), &stamp(100, "e"));
+        assert_eq!((item.get("title"), item.removed()), (&Value::Null, Some(ItemRemoval::Forgotten)));
     }
 
     #[test]
     fn what_was_taken_back_may_be_said_again() {
-        let mut item = Item::default();
+        let mut item = SharedItem::default();
         item.merge(&set(&[("title", json!("a"))]), &stamp(5, "a"));
-        item.merge(&Change::Remove(Removal::Withdrawn), &stamp(6, "a"));
+        item.merge(&ItemChange::Remove(ItemRemoval::Withdrawn), &stamp(6, "a"));
         item.merge(&set(&[("title", json!("heard late"))]), &stamp(5, "b"));
-        assert_eq!((item.get("title"), item.removed()), (&Value::Null, Some(Removal::Withdrawn)));
+        assert_eq!((item.get("title"), item.removed()), (&Value::Null, Some(ItemRemoval::Withdrawn)));
         let again = stamp(item.next_at(Timestamp(1)), "a");
         item.merge(&set(&[("title", json!("b"))]), &again);
-        item.merge(&Change::Remove(Removal::Withdrawn), &stamp(6, "a"));
+        item.merge(&ItemChange::Remove(ItemRemoval::Withdrawn), &stamp(6, "a"));
         assert_eq!((item.get("title"), item.removed()), (&json!("b"), None));
-        item.merge(&Change::Remove(Removal::Forgotten), &stamp(1, "b"));
+        item.merge(&ItemChange::Remove(ItemRemoval::Forgotten), &stamp(1, "b"));
         item.merge(&set(&[("title", json!("c"))]), &stamp(99, "a"));
-        assert_eq!(item.removed(), Some(Removal::Forgotten));
+        assert_eq!(item.removed(), Some(ItemRemoval::Forgotten));
     }
 
     #[test]
     fn a_change_beats_what_its_author_saw_however_wrong_the_clocks_are() {
-        let mut item = Item::default();
+        let mut item = SharedItem::default();
         let in_a_year = Timestamp(1_000 + 31_536_000_000);
         item.merge(&set(&[("title", json!("from a clock a year ahead"))]), &stamp(in_a_year.0, "z"));
         let answer = stamp(item.next_at(Timestamp(1_000)), "a");
         item.merge(&set(&[("title", json!("answered today"))]), &answer);
         assert_eq!(item.get("title"), "answered today");
-        assert_eq!(Item::default().next_at(Timestamp(7)), 7);
+        assert_eq!(SharedItem::default().next_at(Timestamp(7)), 7);
     }
 
     #[test]
     fn only_what_differs_is_a_change() {
         let item = merged(&[(set(&[("title", json!("a")), ("subtitle", Value::Null)]), stamp(1, "a"))]);
-        let now = |title: &str| -> Fields {
+        let now = |title: &str| -> ItemFields {
             [("title".to_owned(), json!(title)), ("subtitle".to_owned(), Value::Null)].into()
         };
         assert!(item.difference(&now("a")).is_empty());
         assert_eq!(item.difference(&now("b")).into_keys().collect::<Vec<_>>(), ["title"]);
     }
 
-    fn change() -> impl Strategy<Value = (Change, Stamp)> {
+    fn change() -> impl Strategy<Value = (ItemChange, Stamp)> {
         let fields = proptest::collection::btree_map("[ab]", (0..3_i32).prop_map(|n| json!(n)), 0..3);
-        let removal = prop_oneof![Just(Removal::Withdrawn), Just(Removal::Forgotten)];
-        let change = prop_oneof![8 => fields.prop_map(Change::Set), 1 => removal.prop_map(Change::Remove)];
+        let removal = prop_oneof![Just(ItemRemoval::Withdrawn), Just(ItemRemoval::Forgotten)];
+        let change =
+            prop_oneof![8 => fields.prop_map(ItemChange::Set), 1 => removal.prop_map(ItemChange::Remove)];
         // Few times and devices, so that ties are frequent.
         (change, 0..3_i64, "[xyz]").prop_map(|(change, at, device)| (change, stamp(at, &device)))
     }
@@ -230,7 +231,7 @@ mod tests {
             prop_assert_eq!(&merged(again.iter().chain(&shuffled).chain(&again)), &expected);
             // A state that was stored and read back merges in the same way.
             let stored = serde_json::to_string(&merged(&again)).unwrap();
-            let mut read: Item = serde_json::from_str(&stored).unwrap();
+            let mut read: SharedItem = serde_json::from_str(&stored).unwrap();
             shuffled.iter().for_each(|(change, stamp)| read.merge(change, stamp));
             prop_assert_eq!(&read, &expected);
         }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::DeviceId;
-use super::item::{Change, Fields, Removal};
+use super::item::{ItemChange, ItemFields, ItemRemoval};
 use super::kind::ItemKind;
 
 /// The hash before the first entry.
@@ -34,12 +34,12 @@ pub struct Record {
 
 /// The log to which an entry belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Chain<'a> {
+pub struct LogChain<'a> {
     pub space: &'a str,
     pub device: &'a DeviceId,
 }
 
-impl Chain<'_> {
+impl LogChain<'_> {
     /// The hash of an entry that follows the one with the hash `before`.
     pub fn hash(&self, before: &str, record: &Record) -> String {
         let (seq, at) = (record.seq.to_string(), record.at.to_string());
@@ -48,22 +48,28 @@ impl Chain<'_> {
     }
 }
 
-impl Chain<'_> {
+impl LogChain<'_> {
     /// Computes the hashes of consecutive entries. The entries follow the given number and hash.
     ///
     /// # Errors
     /// An entry is missing, or the last hash is not `end`.
-    pub fn follow(&self, seq: u64, hash: &str, records: &[Record], end: &str) -> Result<Vec<String>, Broken> {
+    pub fn follow(
+        &self,
+        seq: u64,
+        hash: &str,
+        records: &[Record],
+        end: &str,
+    ) -> Result<Vec<String>, BrokenChain> {
         let mut hashes: Vec<String> = Vec::with_capacity(records.len());
         for (expected, record) in (seq + 1..).zip(records) {
             if record.seq != expected {
-                return Err(Broken::Gap { known: expected - 1, first: record.seq });
+                return Err(BrokenChain::Gap { known: expected - 1, first: record.seq });
             }
             let before = hashes.last().map_or(hash, String::as_str);
             hashes.push(self.hash(before, record));
         }
         match (hashes.last(), records.last()) {
-            (Some(last), Some(record)) if last != end => Err(Broken::WrongHash { at: record.seq }),
+            (Some(last), Some(record)) if last != end => Err(BrokenChain::WrongHash { at: record.seq }),
             _ => Ok(hashes),
         }
     }
@@ -71,7 +77,7 @@ impl Chain<'_> {
 
 /// Why entries do not continue what was read before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Broken {
+pub enum BrokenChain {
     /// Entries before these are missing.
     Gap { known: u64, first: u64 },
     /// The entries were changed, or they continue another log.
@@ -80,8 +86,8 @@ pub enum Broken {
 
 /// The content of an entry.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Content {
-    Change(Change),
+pub enum RecordContent {
+    Change(ItemChange),
     /// The body was omitted or emptied.
     Empty,
     /// A kind from a later version.
@@ -92,13 +98,13 @@ pub enum Content {
 
 impl Record {
     /// Creates the entry for a change. `salt` is random.
-    pub fn of(seq: u64, item: &str, at: i64, change: &Change, salt: &str) -> Self {
+    pub fn of(seq: u64, item: &str, at: i64, change: &ItemChange, salt: &str) -> Self {
         let (kind, body) = match change {
-            Change::Set(fields) => {
+            ItemChange::Set(fields) => {
                 (ItemKind::of(item).as_str(), json!({"salt": salt, "fields": fields}).to_string())
             }
-            Change::Remove(Removal::Forgotten) => (FORGET, String::new()),
-            Change::Remove(Removal::Withdrawn) => (WITHDRAW, String::new()),
+            ItemChange::Remove(ItemRemoval::Forgotten) => (FORGET, String::new()),
+            ItemChange::Remove(ItemRemoval::Withdrawn) => (WITHDRAW, String::new()),
         };
         Self {
             seq,
@@ -110,20 +116,20 @@ impl Record {
         }
     }
 
-    pub fn content(&self) -> Content {
+    pub fn content(&self) -> RecordContent {
         match self.kind.as_str() {
-            FORGET => Content::Change(Change::Remove(Removal::Forgotten)),
-            WITHDRAW => Content::Change(Change::Remove(Removal::Withdrawn)),
+            FORGET => RecordContent::Change(ItemChange::Remove(ItemRemoval::Forgotten)),
+            WITHDRAW => RecordContent::Change(ItemChange::Remove(ItemRemoval::Withdrawn)),
             kind => match (ItemKind::parse(kind), &self.body) {
-                (None, Some(body)) if body.len() > MOST_BODY => Content::Malformed,
-                (None, _) => Content::Unknown,
+                (None, Some(body)) if body.len() > MOST_BODY => RecordContent::Malformed,
+                (None, _) => RecordContent::Unknown,
                 // An item's name determines its kind.
-                (Some(kind), _) if kind != ItemKind::of(&self.item) => Content::Malformed,
-                (Some(_), None) => Content::Empty,
-                (Some(_), Some(body)) if body.len() > MOST_BODY => Content::Malformed,
-                (Some(_), Some(body)) => {
-                    fields_of(body).map_or(Content::Malformed, |fields| Content::Change(Change::Set(fields)))
-                }
+                (Some(kind), _) if kind != ItemKind::of(&self.item) => RecordContent::Malformed,
+                (Some(_), None) => RecordContent::Empty,
+                (Some(_), Some(body)) if body.len() > MOST_BODY => RecordContent::Malformed,
+                (Some(_), Some(body)) => fields_of(body).map_or(RecordContent::Malformed, |fields| {
+                    RecordContent::Change(ItemChange::Set(fields))
+                }),
             },
         }
     }
@@ -134,7 +140,7 @@ impl Record {
     }
 }
 
-fn fields_of(body: &str) -> Option<Fields> {
+fn fields_of(body: &str) -> Option<ItemFields> {
     let body: Value = serde_json::from_str(body).ok()?;
     serde_json::from_value(body.get("fields")?.clone()).ok()
 }
@@ -162,8 +168,8 @@ mod tests {
     use crate::ids::{SessionId, SessionKey};
     use crate::sync::kind::{plan_of, summary_of};
 
-    fn set(title: &str) -> Change {
-        Change::Set([("title".to_owned(), json!(title))].into())
+    fn set(title: &str) -> ItemChange {
+        ItemChange::Set([("title".to_owned(), json!(title))].into())
     }
 
     #[test]
@@ -174,26 +180,33 @@ mod tests {
             (summary_of(&session), "summary"),
             (plan_of(&session, "/plan.md"), "plan"),
         ] {
-            for change in [set("a"), Change::Remove(Removal::Forgotten), Change::Remove(Removal::Withdrawn)] {
+            for change in [
+                set("a"),
+                ItemChange::Remove(ItemRemoval::Forgotten),
+                ItemChange::Remove(ItemRemoval::Withdrawn),
+            ] {
                 let record = Record::of(1, &item, 7, &change, "chance");
-                assert_eq!(record.content(), Content::Change(change.clone()));
+                assert_eq!(record.content(), RecordContent::Change(change.clone()));
                 assert!(record.is_whole());
                 assert!(record.kind == kind || change != set("a"), "{}", record.kind);
             }
             // The kind must agree with the item's name.
             let posed = Record { kind: "plan".to_owned(), ..Record::of(1, &item, 7, &set("a"), "chance") };
-            assert_eq!(posed.content() == Content::Malformed, kind != "plan");
+            assert_eq!(posed.content() == RecordContent::Malformed, kind != "plan");
         }
     }
 
     #[test]
     fn every_part_of_an_entry_is_covered_and_an_emptied_body_changes_nothing() {
         let device = DeviceId("d".to_owned());
-        let chain = Chain { space: "s", device: &device };
+        let chain = LogChain { space: "s", device: &device };
         let record = Record::of(1, "uuid", 7, &set("a"), "chance");
         let whole = chain.hash(BEGINNING, &record);
         let emptied = Record { body: None, ..record.clone() };
-        assert_eq!((chain.hash(BEGINNING, &emptied), emptied.content()), (whole.clone(), Content::Empty));
+        assert_eq!(
+            (chain.hash(BEGINNING, &emptied), emptied.content()),
+            (whole.clone(), RecordContent::Empty)
+        );
         for other in [
             Record { seq: 2, ..record.clone() },
             Record { kind: FORGET.to_owned(), ..record.clone() },
@@ -204,14 +217,14 @@ mod tests {
             assert_ne!(chain.hash(BEGINNING, &other), whole);
         }
         assert_ne!(chain.hash("before", &record), whole);
-        assert_ne!(Chain { space: "t", device: &device }.hash(BEGINNING, &record), whole);
+        assert_ne!(LogChain { space: "t", device: &device }.hash(BEGINNING, &record), whole);
         assert!(!Record { body: Some("{}".to_owned()), ..record }.is_whole());
     }
 
     #[test]
     fn entries_follow_each_other_without_gaps_and_end_as_their_machine_says() {
         let device = DeviceId("d".to_owned());
-        let chain = Chain { space: "s", device: &device };
+        let chain = LogChain { space: "s", device: &device };
         let records: Vec<Record> =
             (1..=3).map(|seq| Record::of(seq, "uuid", 7, &set("a"), "chance")).collect();
         let first = chain.hash(BEGINNING, &records[0]);
@@ -220,10 +233,10 @@ mod tests {
         assert_eq!(chain.follow(0, BEGINNING, &records[..2], second), Ok(hashes.to_vec()));
         assert_eq!(chain.follow(1, &first, &records[1..2], second), Ok(vec![second.clone()]));
         assert_eq!(chain.follow(2, second, &[], "any"), Ok(Vec::new()));
-        assert_eq!(chain.follow(0, BEGINNING, &records[..2], &first), Err(Broken::WrongHash { at: 2 }));
-        assert_eq!(chain.follow(1, "other", &records[1..2], second), Err(Broken::WrongHash { at: 2 }));
+        assert_eq!(chain.follow(0, BEGINNING, &records[..2], &first), Err(BrokenChain::WrongHash { at: 2 }));
+        assert_eq!(chain.follow(1, "other", &records[1..2], second), Err(BrokenChain::WrongHash { at: 2 }));
         let with_gap = [records[0].clone(), records[2].clone()];
-        assert_eq!(chain.follow(0, BEGINNING, &with_gap, ""), Err(Broken::Gap { known: 1, first: 3 }));
+        assert_eq!(chain.follow(0, BEGINNING, &with_gap, ""), Err(BrokenChain::Gap { known: 1, first: 3 }));
     }
 
     #[test]
@@ -234,10 +247,10 @@ mod tests {
             ..Record::of(1, "uuid", 7, &set("a"), "chance")
         };
         for body in ["", "{", "[]", "{}", "{\"fields\": 7}"] {
-            assert_eq!(with("observation", body).content(), Content::Malformed, "{body}");
+            assert_eq!(with("observation", body).content(), RecordContent::Malformed, "{body}");
         }
-        assert_eq!(with("observation", &"x".repeat(MOST_BODY + 1)).content(), Content::Malformed);
-        assert_eq!(with("picture", "{}").content(), Content::Unknown);
-        assert_eq!(with("picture", &"x".repeat(MOST_BODY + 1)).content(), Content::Malformed);
+        assert_eq!(with("observation", &"x".repeat(MOST_BODY + 1)).content(), RecordContent::Malformed);
+        assert_eq!(with("picture", "{}").content(), RecordContent::Unknown);
+        assert_eq!(with("picture", &"x".repeat(MOST_BODY + 1)).content(), RecordContent::Malformed);
     }
 }

@@ -6,7 +6,7 @@ use crate::database::row::Sql;
 use crate::jobs::queue;
 use crate::jobs::queue::{JobKind, tell};
 use crate::notes::choice;
-use crate::notes::choice::Choice;
+use crate::notes::choice::SessionChoice;
 use crate::notes::results::{BatchResult, DuplicateScope, keep_summary, replace_observations};
 use crate::notes::told_uses::{ToldUse, keep_uses};
 use crate::operation::{Operation, WriteContext};
@@ -38,7 +38,7 @@ pub enum JobResult {
 pub struct SessionResult {
     pub summary: Option<SummaryDraft>,
     /// Present if the observations of the session's batches were selected again.
-    pub choice: Option<Choice>,
+    pub choice: Option<SessionChoice>,
     /// What became of what was injected into it.
     pub uses: Vec<ToldUse>,
     pub next: Next,

@@ -48,7 +48,7 @@ pub struct DueBatch {
 
 /// The new observations of a session's batches.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Choice {
+pub struct SessionChoice {
     pub among: usize,
     pub extent: Extent,
     /// In batch order.
@@ -184,7 +184,7 @@ fn due_batches(db: &Connection, session: SessionRow) -> Result<Vec<DueBatch>, St
 pub(crate) fn keep_choice(
     db: &WriteContext<'_>,
     session: SessionRow,
-    choice: &Choice,
+    choice: &SessionChoice,
     origin: &str,
     now: Timestamp,
 ) -> Result<Vec<LifecycleKind>, StoreError> {

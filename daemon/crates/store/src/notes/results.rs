@@ -22,7 +22,7 @@ use recall_domain::ids::{BatchId, ObservationId, ProjectRow, SessionRow, Summary
 use recall_domain::lifecycle::LifecycleKind;
 use recall_domain::lineage::Settled;
 use recall_domain::observation::{ObservationDraft, SummaryDraft};
-use recall_domain::sameness::{Statement, is_duplicate};
+use recall_domain::sameness::{ComparedNote, is_duplicate};
 use recall_domain::tokens::estimate;
 
 /// The origin of the built-in compressor's results.
@@ -284,11 +284,11 @@ fn known_as(
         ),
         params![place.project, place.batch, draft.kind.as_str(), LATEST],
     )?;
-    let new = Statement { kind: draft.kind, title: &draft.title, body: &body };
+    let new = ComparedNote { kind: draft.kind, title: &draft.title, body: &body };
     let says_the_same = |known: &KnownColumns| {
         let known_body = std::iter::once(&known.narrative).chain(&known.facts).map(String::as_str);
         let known_body = known_body.collect::<Vec<_>>().join("\n");
-        is_duplicate(Statement { kind: draft.kind, title: &known.title, body: &known_body }, new)
+        is_duplicate(ComparedNote { kind: draft.kind, title: &known.title, body: &known_body }, new)
     };
     let known = latest.into_iter().find(|known| within_reach(known.made) && says_the_same(known));
     Ok(known.map(|known| (known.id, known.made)))

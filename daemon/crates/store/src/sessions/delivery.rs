@@ -1,6 +1,6 @@
 //! The record of an event besides its effects: that it was accepted, and where its session runs.
 
-use recall_domain::event::Place;
+use recall_domain::event::ConversationPlace;
 use recall_domain::ids::{AgentName, EventId, ProjectKey, Timestamp};
 
 /// Where a session runs, according to its earliest event.
@@ -19,7 +19,7 @@ pub struct SessionOrigin {
     pub cwd: Option<String>,
     pub transcript_path: Option<String>,
     /// The place of the session's conversation, if this event reports it.
-    pub place: Option<Box<Place>>,
+    pub place: Option<Box<ConversationPlace>>,
 }
 
 /// Whether an event decides where its already stored session runs.

@@ -21,7 +21,7 @@ use crate::sessions::enders::{Ended, Ender, FILE, THREAD, USER, keep_ender, reje
 use crate::sessions::traces::{changes_before, failings};
 use crate::{Reader, StoreError};
 use recall_domain::document::Status;
-use recall_domain::fixes::{Change, Failing, Span, Trail};
+use recall_domain::fixes::{BatchSpan, FailingCheck, FileChange, Trail};
 use recall_domain::ids::{BatchId, EventId, ObservationId, ProjectRow, SessionId, SessionRow, Timestamp};
 use recall_domain::lineage::{Author, Claim, Settled, Settlement, successor};
 use recall_domain::review::Verdict;
@@ -234,12 +234,12 @@ struct Trails<'a> {
     db: &'a Connection,
     project: ProjectRow,
     subject: SubjectHash,
-    failings: Option<Vec<Failing>>,
-    changes: BTreeMap<BatchId, Vec<Change>>,
+    failings: Option<Vec<FailingCheck>>,
+    changes: BTreeMap<BatchId, Vec<FileChange>>,
 }
 
 impl Trails<'_> {
-    fn to(&mut self, pass: &Span) -> Result<Trail<'_>, StoreError> {
+    fn to(&mut self, pass: &BatchSpan) -> Result<Trail<'_>, StoreError> {
         let failings = match self.failings.take() {
             Some(known) => known,
             None => failings(self.db, self.project, self.subject)?,
@@ -374,7 +374,7 @@ fn settlements(
     subject: SubjectHash,
     from: Timestamp,
 ) -> Result<Vec<Settlement>, StoreError> {
-    let rows: Vec<(Span, Vec<String>, Vec<String>)> = db.all(
+    let rows: Vec<(BatchSpan, Vec<String>, Vec<String>)> = db.all(
         "SELECT b.id, b.session, b.seq, b.opened_at, b.closed_at, t.files, t.evidence
          FROM settlements t JOIN prompt_batches b ON b.id = t.batch JOIN sessions s ON s.id = b.session
          WHERE t.subject = ?2 AND s.project = ?1 AND ifnull(b.closed_at, b.opened_at) >= ?3

@@ -8,7 +8,7 @@ use crate::database::bind::params;
 use crate::database::row::{FromRow, Sql, next};
 use crate::notes::subjects::{SubjectHash, file_hash, subjects};
 use crate::{Reader, StoreError};
-use recall_domain::fixes::{Change, Failing, LeftFailing, Span, Traces};
+use recall_domain::fixes::{BatchSpan, FailingCheck, FileChange, LeftFailing, Traces};
 use recall_domain::ids::{BatchId, EventId, ProjectRow, SessionRow};
 
 /// Where a batch belongs and when it began.
@@ -86,14 +86,14 @@ pub(crate) fn failings(
     db: &Connection,
     project: ProjectRow,
     subject: SubjectHash,
-) -> Result<Vec<Failing>, StoreError> {
+) -> Result<Vec<FailingCheck>, StoreError> {
     let found = db.all(
         "SELECT b.id, b.session, b.seq, b.opened_at, b.closed_at, f.step
          FROM failings f JOIN prompt_batches b ON b.id = f.batch JOIN sessions s ON s.id = b.session
          WHERE f.subject = ?2 AND s.project = ?1",
         params![project, subject.0],
     )?;
-    Ok(found.into_iter().map(|(by, step)| Failing { by, step }).collect())
+    Ok(found.into_iter().map(|(by, step)| FailingCheck { by, step }).collect())
 }
 
 impl Reader<'_> {
@@ -118,8 +118,8 @@ impl Reader<'_> {
 pub(crate) fn changes_before(
     db: &Connection,
     project: ProjectRow,
-    pass: &Span,
-) -> Result<Vec<Change>, StoreError> {
+    pass: &BatchSpan,
+) -> Result<Vec<FileChange>, StoreError> {
     /// The number of changes read; older ones hardly matter.
     const LATEST: u32 = 200;
     let latest = db.all(
@@ -130,11 +130,11 @@ pub(crate) fn changes_before(
         params![project, pass.opened, pass.batch, LATEST],
     )?;
     let changes = latest.into_iter().rev();
-    Ok(changes.map(|(by, step, file, event)| Change { by, step, file, event }).collect())
+    Ok(changes.map(|(by, step, file, event)| FileChange { by, step, file, event }).collect())
 }
 
 /// Reads a batch's id, session, place, beginning and end.
-impl FromRow for Span {
+impl FromRow for BatchSpan {
     const WIDTH: usize = 5;
 
     fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {

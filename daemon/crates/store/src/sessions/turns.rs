@@ -5,7 +5,7 @@ use crate::database::row::{Cells, Sql, record};
 use crate::questions::reading::{ObservationRow, SummaryRow};
 use crate::{ProjectInfo, Reader, StoreError};
 use recall_domain::document::{DocumentKey, DocumentKind};
-use recall_domain::event::Place;
+use recall_domain::event::ConversationPlace;
 use recall_domain::ids::{
     ActivityId, AgentName, BatchId, BranchName, CommitId, EventId, InjectionId, ProjectRow, SessionId,
     SessionKey, SessionRow, Timestamp,
@@ -62,7 +62,11 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// When the database refuses.
-    pub fn session_in_place(self, agent: &AgentName, place: &Place) -> Result<Option<SessionId>, StoreError> {
+    pub fn session_in_place(
+        self,
+        agent: &AgentName,
+        place: &ConversationPlace,
+    ) -> Result<Option<SessionId>, StoreError> {
         let db = self.0;
         let find = |condition: &str, [first, second, third]: [Option<&str>; 3]| {
             let sql = format!(

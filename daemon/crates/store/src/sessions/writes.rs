@@ -14,7 +14,7 @@ use crate::sessions::imported::{Capture, capture_of};
 use crate::sessions::{effects, handoffs, homes};
 use crate::{StoreError, forgetting};
 use recall_domain::conventions::Conventions;
-use recall_domain::event::{MessageOrigin, Place};
+use recall_domain::event::{ConversationPlace, MessageOrigin};
 use recall_domain::ids::{EventId, LogSeq, ProjectRow, SessionKey, SessionRow, Timestamp};
 use recall_domain::lifecycle::LifecycleKind;
 use recall_domain::session::Effect;
@@ -138,7 +138,7 @@ fn store_event(db: &WriteContext<'_>, transaction: &Transaction) -> Result<Event
 }
 
 /// Stores where the session's conversation takes place. Another channel replaces the fields of the previous one.
-fn keep_place(db: &Connection, session: SessionRow, place: &Place) -> Result<(), StoreError> {
+fn keep_place(db: &Connection, session: SessionRow, place: &ConversationPlace) -> Result<(), StoreError> {
     db.run(
         "UPDATE sessions SET place = json_patch(CASE
                 WHEN json_extract(?2, '$.channel_id') <> ifnull(json_extract(place, '$.channel_id'), '')
@@ -276,7 +276,8 @@ impl Operation for MessageApart {
             db.take_back();
             return Ok(UnparsedOutcome::Duplicate);
         }
-        let (place, content, origin) = (Place::from(&*self.origin), self.content, Some(self.origin));
+        let (place, content, origin) =
+            (ConversationPlace::from(&*self.origin), self.content, Some(self.origin));
         let what = LifecycleKind::MessageReceived { source: None, prompt_number: None, content, origin };
         db.publish_apart(place, self.delivery.captured_at, what);
         Ok(UnparsedOutcome::Stored)

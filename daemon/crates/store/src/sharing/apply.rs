@@ -12,9 +12,9 @@ use crate::operation::{Operation, RemovedCopies, WriteContext};
 use crate::sharing::{Known, Share, empty_bodies, keep, known, projection, share};
 use recall_domain::ids::{SessionKey, ShareId, Timestamp};
 use recall_domain::sync::fields::{MOST_FIELDS, are_valid};
-use recall_domain::sync::item::{Change, Item};
+use recall_domain::sync::item::{ItemChange, SharedItem};
 use recall_domain::sync::kind::ItemKind;
-use recall_domain::sync::record::{BEGINNING, Broken, Chain, Content, Record};
+use recall_domain::sync::record::{BEGINNING, BrokenChain, LogChain, Record, RecordContent};
 use recall_domain::sync::{DeviceId, Stamp};
 
 /// The latest time that is accepted from a machine's clock.
@@ -68,13 +68,13 @@ impl Operation for ApplyRecords {
         let Some(last) = new.last().map(|record| record.seq) else {
             return Ok(Applied::All { new: 0, touched: Vec::new() });
         };
-        let chain = Chain { space: &share.space, device: &device };
+        let chain = LogChain { space: &share.space, device: &device };
         match chain.follow(seq, &hash, &new, &end) {
             Ok(_) => {}
-            Err(Broken::Gap { known, first }) => return Ok(Applied::Gap { known, first }),
-            Err(Broken::WrongHash { at }) => return Ok(Applied::WrongHash { at }),
+            Err(BrokenChain::Gap { known, first }) => return Ok(Applied::Gap { known, first }),
+            Err(BrokenChain::WrongHash { at }) => return Ok(Applied::WrongHash { at }),
         }
-        let unknown = new.iter().filter(|record| record.content() == Content::Unknown).count() as u64;
+        let unknown = new.iter().filter(|record| record.content() == RecordContent::Unknown).count() as u64;
         if unknown > 0 {
             let parked: u64 = db.one(
                 "SELECT count(*) FROM sync_parked WHERE share = ?1 AND device = ?2",
@@ -119,7 +119,7 @@ impl Operation for ApplyParked {
         let mut applied = 0;
         for Parked { device, seq, kind, item, at, body } in parked {
             let record = Record { seq, kind, item, at, body, body_hash: String::new() };
-            if record.content() == Content::Unknown {
+            if record.content() == RecordContent::Unknown {
                 continue;
             }
             pass.take(&device, &record)?;
@@ -146,12 +146,12 @@ struct Parked from "sync_parked" {
 }
 
 /// Whether an item would have more fields than any version has. Each change of an item reads all of its fields.
-fn has_too_many(item: &Item, change: &Change) -> bool {
+fn has_too_many(item: &SharedItem, change: &ItemChange) -> bool {
     match change {
-        Change::Set(fields) => {
+        ItemChange::Set(fields) => {
             item.len() + fields.keys().filter(|name| !item.has(name)).count() > MOST_FIELDS
         }
-        Change::Remove(_) => false,
+        ItemChange::Remove(_) => false,
     }
 }
 
@@ -180,21 +180,21 @@ impl<'a> Pass<'a> {
             return Ok(());
         }
         match record.content() {
-            Content::Empty => Ok(()),
-            Content::Unknown => self.db.run(
+            RecordContent::Empty => Ok(()),
+            RecordContent::Unknown => self.db.run(
                 "INSERT OR REPLACE INTO sync_parked (share, device, seq, kind, item, at, body)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
                 params![self.share.id, device, i64::try_from(*seq).unwrap_or(i64::MAX), kind, item, at, body],
             ),
-            Content::Change(Change::Set(fields)) if !are_valid(ItemKind::of(item), &fields) => {
+            RecordContent::Change(ItemChange::Set(fields)) if !are_valid(ItemKind::of(item), &fields) => {
                 self.refused += 1;
                 Ok(())
             }
-            Content::Malformed => {
+            RecordContent::Malformed => {
                 self.refused += 1;
                 Ok(())
             }
-            Content::Change(change) => {
+            RecordContent::Change(change) => {
                 let mut changed = match self.items.remove(item) {
                     Some(changed) => changed,
                     None => known(self.db, self.share.id, item)?.unwrap_or_default(),

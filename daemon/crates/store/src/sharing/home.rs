@@ -6,7 +6,7 @@ use crate::StoreError;
 use crate::database::row::Sql;
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::ShareId;
-use recall_domain::sync::item::Item;
+use recall_domain::sync::item::SharedItem;
 use recall_domain::sync::kind::ItemKind;
 
 /// Which machine a row belongs to.
@@ -66,6 +66,6 @@ pub(super) fn home(db: &Connection, key: DocumentKey) -> Result<Option<Home>, St
 }
 
 /// Returns a text field of an item; empty if it is missing.
-pub(super) fn text<'a>(item: &'a Item, name: &str) -> &'a str {
+pub(super) fn text<'a>(item: &'a SharedItem, name: &str) -> &'a str {
     item.get(name).as_str().unwrap_or_default()
 }

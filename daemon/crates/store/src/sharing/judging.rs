@@ -14,7 +14,7 @@ use crate::{Reader, StoreError};
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{ObservationId, ProjectRow, ShareId, Timestamp};
 use recall_domain::review::Verdict;
-use recall_domain::sync::item::Item;
+use recall_domain::sync::item::SharedItem;
 use recall_domain::sync::kind::ItemKind;
 
 record! {
@@ -42,7 +42,7 @@ pub struct Quarantined {
     pub at: Timestamp,
     pub project: String,
     /// The item's full state.
-    pub item: Item,
+    pub item: SharedItem,
 }
 
 impl Columns {
@@ -88,7 +88,7 @@ pub struct JudgeQuarantined {
 
 /// The result of a verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Judged {
+pub struct JudgedQuarantine {
     pub id: i64,
     pub title: String,
     /// The document that shows the item. `None` if there is none.
@@ -97,9 +97,9 @@ pub struct Judged {
 
 impl Operation for JudgeQuarantined {
     /// `None` if it was changed or withdrawn meanwhile.
-    type Output = Option<Judged>;
+    type Output = Option<JudgedQuarantine>;
 
-    fn execute(self, db: &WriteContext<'_>) -> Result<Option<Judged>, StoreError> {
+    fn execute(self, db: &WriteContext<'_>) -> Result<Option<JudgedQuarantine>, StoreError> {
         // Others have already removed it themselves.
         db.set_removed_copies(RemovedCopies::Stay);
         let id = self.id;
@@ -116,7 +116,7 @@ impl Operation for JudgeQuarantined {
             Verdict::Rejected => refuse(db, &share, &item, &mut known)?,
         }
         let title = text(&known.item, "title").to_owned();
-        Ok(Some(Judged { id, title, document: known.row.map(|row| key_of(&item, row)) }))
+        Ok(Some(JudgedQuarantine { id, title, document: known.row.map(|row| key_of(&item, row)) }))
     }
 }
 
@@ -193,7 +193,7 @@ pub(crate) fn judged(db: &Connection, most: u32) -> Result<Vec<JudgedBefore>, St
         format!("{} WHERE q.verdict IS NOT NULL ORDER BY q.at DESC, q.id DESC LIMIT ?1", Verdicts::SELECT);
     let found: Vec<Verdicts> = db.all(&sql, [most])?;
     let judged = |Verdicts { id, verdict, state, at }: Verdicts| {
-        let item: Item = serde_json::from_str(&state)?;
+        let item: SharedItem = serde_json::from_str(&state)?;
         let verdict = if verdict == "kept" { Verdict::Kept } else { Verdict::Rejected };
         Ok(JudgedBefore { id, verdict, title: text(&item, "title").to_owned(), at })
     };

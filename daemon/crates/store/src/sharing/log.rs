@@ -20,9 +20,9 @@ use crate::{Reader, StoreError};
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{ObservationId, ShareId, Timestamp};
 use recall_domain::sync::Stamp;
-use recall_domain::sync::item::{Change, Removal};
+use recall_domain::sync::item::{ItemChange, ItemRemoval};
 use recall_domain::sync::kind::ItemKind;
-use recall_domain::sync::record::{Chain, Record};
+use recall_domain::sync::record::{LogChain, Record};
 
 /// Logs the changes of the touched rows.
 pub(crate) fn append(
@@ -60,7 +60,7 @@ pub(super) fn log_row(db: &WriteContext<'_>, share: &Share, row: &SharedRow) -> 
     if !row.leaves_by(share) {
         // Others lose it, unless it belongs to another machine.
         return match (is_new || known.item.is_empty(), row.share) {
-            (false, None) => log_change(db, share, item, known, Change::Remove(Removal::Withdrawn)),
+            (false, None) => log_change(db, share, item, known, ItemChange::Remove(ItemRemoval::Withdrawn)),
             _ => Ok(()),
         };
     }
@@ -86,7 +86,7 @@ pub(super) fn log_row(db: &WriteContext<'_>, share: &Share, row: &SharedRow) -> 
     let differing = known.item.difference(&fields);
     match differing.is_empty() {
         true => keep(db, share.id, item, &known),
-        false => log_change(db, share, item, known, Change::Set(differing)),
+        false => log_change(db, share, item, known, ItemChange::Set(differing)),
     }
 }
 
@@ -112,7 +112,7 @@ fn withdraw_elsewhere(db: &WriteContext<'_>, row: &SharedRow, shares: &[Share]) 
         }
         if let (Some(mut known), Some(share)) = (known(db, id, &item)?, share(db, id)?) {
             known.row = None;
-            log_change(db, &share, &item, known, Change::Remove(Removal::Withdrawn))?;
+            log_change(db, &share, &item, known, ItemChange::Remove(ItemRemoval::Withdrawn))?;
         }
     }
     Ok(())
@@ -123,13 +123,13 @@ fn log_removal(db: &WriteContext<'_>, key: DocumentKey, removed: RemovedCopies) 
         let Some(mut known) = known(db, id, &item)? else { continue };
         known.row = None;
         let removal = match removed {
-            RemovedCopies::Withdrawn => Some(Removal::Withdrawn),
-            RemovedCopies::Forgotten => Some(Removal::Forgotten),
+            RemovedCopies::Withdrawn => Some(ItemRemoval::Withdrawn),
+            RemovedCopies::Forgotten => Some(ItemRemoval::Forgotten),
             RemovedCopies::Stay => None,
         };
         match (removal, share(db, id)?) {
             (Some(removal), Some(share)) if known.item.removed().is_none() => {
-                log_change(db, &share, &item, known, Change::Remove(removal))?;
+                log_change(db, &share, &item, known, ItemChange::Remove(removal))?;
             }
             _ => {
                 known.wanted = Wanted::No;
@@ -157,7 +157,7 @@ pub(crate) fn say_anew(db: &WriteContext<'_>, rows: &BTreeSet<i64>) -> Result<()
                 let said = found.item.get(&name).clone();
                 fields.insert(name, if said.is_null() { value } else { said });
             }
-            log_change(db, &share, item, found, Change::Set(fields))?;
+            log_change(db, &share, item, found, ItemChange::Set(fields))?;
         }
     }
     Ok(())
@@ -168,15 +168,15 @@ fn log_change(
     share: &Share,
     item: &str,
     mut known: Known,
-    change: Change,
+    change: ItemChange,
 ) -> Result<(), StoreError> {
-    if let Change::Remove(_) = change {
+    if let ItemChange::Remove(_) = change {
         empty_bodies(db, share.id, item)?;
     }
     let (seq, before) = Reader(db).log_head(share.id)?;
     let at = known.item.next_at(now(db)?);
     let record = Record::of(seq + 1, item, at, &change, &Uuid::new_v4().simple().to_string());
-    let hash = Chain { space: &share.space, device: &share.device }.hash(&before, &record);
+    let hash = LogChain { space: &share.space, device: &share.device }.hash(&before, &record);
     let Record { seq, kind, item, at, body, body_hash } = record;
     db.run(
         "INSERT INTO sync_log (share, seq, kind, item, at, body, body_hash, hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
@@ -207,7 +207,7 @@ pub(super) fn withdraw_said(db: &WriteContext<'_>, share: &Share, kind: ItemKind
         match known(db, share.id, item)? {
             Some(mut known) if known.item.removed().is_none() => {
                 known.row = None;
-                log_change(db, share, item, known, Change::Remove(Removal::Withdrawn))?;
+                log_change(db, share, item, known, ItemChange::Remove(ItemRemoval::Withdrawn))?;
             }
             _ => {}
         }

@@ -29,11 +29,11 @@ use crate::{Reader, StoreError};
 use recall_domain::document::DocumentKey;
 use recall_domain::ids::{ProjectRow, ShareId, Timestamp};
 use recall_domain::sync::DeviceId;
-use recall_domain::sync::item::Item;
+use recall_domain::sync::item::SharedItem;
 use recall_domain::sync::record::Record;
 
 pub use apply::{Applied, ApplyParked, ApplyRecords};
-pub use judging::{JudgeQuarantined, Judged, Quarantined};
+pub use judging::{JudgeQuarantined, JudgedQuarantine, Quarantined};
 pub(crate) use judging::{JudgedBefore, judged, unjudge};
 pub use log::{Left, LogExisting};
 pub(super) use log::{append, say_anew};
@@ -41,7 +41,7 @@ pub(super) use of_sessions::{claim_plan, claim_summary};
 pub use said::SaidRow;
 pub(crate) use said::said;
 pub use shares::{
-    AcceptMarker, CloseShare, EmptiedSent, HoldBack, KnowProject, OpenShare, Preview, RenewDevice, Terms,
+    AcceptMarker, CloseShare, EmptiedSent, HoldBack, KnowProject, OpenShare, Preview, RenewDevice, ShareTerms,
 };
 
 record! {
@@ -69,8 +69,8 @@ pub struct Share from "shares s JOIN projects p ON p.id = s.project" {
 }
 
 impl Share {
-    pub fn terms(&self) -> Terms {
-        Terms {
+    pub fn terms(&self) -> ShareTerms {
+        ShareTerms {
             injects: self.injects,
             is_personal: self.is_personal,
             has_prompts: self.has_prompts,
@@ -86,9 +86,12 @@ impl Reader<'_> {
     }
 
     /// Returns how far the logs of other machines were read.
-    pub fn heads(self, share: ShareId) -> Result<Vec<Head>, StoreError> {
+    pub fn heads(self, share: ShareId) -> Result<Vec<ReadHead>, StoreError> {
         let db = self.0;
-        db.all(&format!("{} WHERE share = ?1 ORDER BY author, name, device", Head::SELECT), params![share])
+        db.all(
+            &format!("{} WHERE share = ?1 ORDER BY author, name, device", ReadHead::SELECT),
+            params![share],
+        )
     }
 
     /// Returns the entries of this machine's log with these numbers, at most `most`.
@@ -189,7 +192,7 @@ fn share(db: &Connection, id: ShareId) -> Result<Option<Share>, StoreError> {
 record! {
 /// How far another machine's log was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Head from "sync_heads" {
+pub struct ReadHead from "sync_heads" {
     pub device: DeviceId = "device",
     pub author: String = "author",
     pub name: String = "name",
@@ -247,7 +250,7 @@ pub struct Held from "sync_log l LEFT JOIN sync_items i ON i.share = l.share AND
 /// The stored state of a shared item.
 #[derive(Clone, Debug, Default)]
 struct Known {
-    item: Item,
+    item: SharedItem,
     row: Option<i64>,
     wanted: Wanted,
 }

@@ -18,7 +18,7 @@ use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{SessionKey, SessionRow};
 use recall_domain::observation::SHARED;
 use recall_domain::sync::fields::{PARTS, session_of};
-use recall_domain::sync::item::Item;
+use recall_domain::sync::item::SharedItem;
 use recall_domain::sync::kind::{ItemKind, plan_of, summary_of};
 
 /// Finds the row of this machine's own session.
@@ -65,7 +65,7 @@ fn own_plan(
 }
 
 /// Whether it was forgotten here with its session, or exists in another project or share.
-pub(super) fn is_unwanted(db: &Connection, item: &str, state: &Item) -> Result<bool, StoreError> {
+pub(super) fn is_unwanted(db: &Connection, item: &str, state: &SharedItem) -> Result<bool, StoreError> {
     let Some(session) = session_of(state) else { return Ok(true) };
     if is_forgotten(db, &session)? {
         return Ok(true);
@@ -86,7 +86,7 @@ pub(super) fn insert(
     db: &WriteContext<'_>,
     share: &Share,
     item: &str,
-    state: &Item,
+    state: &SharedItem,
 ) -> Result<i64, StoreError> {
     let kind = ItemKind::of(item);
     let (author, device) = (text(state, "author"), text(state, "device"));
@@ -141,7 +141,7 @@ pub(super) fn update(
     share: &Share,
     kind: ItemKind,
     row: i64,
-    state: &Item,
+    state: &SharedItem,
 ) -> Result<(), StoreError> {
     let key = DocumentKey { kind: kind.document(), row };
     let changed = match home(db, key)? {
@@ -153,7 +153,7 @@ pub(super) fn update(
 }
 
 /// Writes the texts, into this machine's own rows only if they are older. Returns the number of changed rows.
-fn write(db: &Connection, kind: ItemKind, row: i64, state: &Item) -> Result<usize, StoreError> {
+fn write(db: &Connection, kind: ItemKind, row: i64, state: &SharedItem) -> Result<usize, StoreError> {
     let said = |name: &str| state.get(name).as_str();
     let at = state.get(kind.made_at()).as_i64();
     if kind == ItemKind::Plan {
@@ -195,7 +195,7 @@ fn write_author(
     share: &Share,
     kind: ItemKind,
     row: i64,
-    state: &Item,
+    state: &SharedItem,
 ) -> Result<usize, StoreError> {
     let (author, device) = (text(state, "author"), text(state, "device"));
     match kind {
@@ -213,7 +213,7 @@ fn write_author(
 }
 
 /// The origin to store for another machine's item.
-fn origin(share: &Share, state: &Item) -> String {
+fn origin(share: &Share, state: &SharedItem) -> String {
     match share.is_personal {
         true => text(state, "origin").to_owned(),
         false => format!("{SHARED}{}", text(state, "origin")),

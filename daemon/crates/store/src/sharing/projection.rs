@@ -20,7 +20,7 @@ use recall_domain::ids::{ObservationId, ProjectRow, SessionKey, Timestamp};
 use recall_domain::observation::SHARED;
 use recall_domain::review::Verdict;
 use recall_domain::sync::fields::{is_complete, is_personal};
-use recall_domain::sync::item::{Item, Removal};
+use recall_domain::sync::item::{ItemRemoval, SharedItem};
 use recall_domain::sync::kind::ItemKind;
 
 /// Updates an item's row to match its state. Returns the sessions that lost something.
@@ -38,7 +38,7 @@ pub(super) fn project(
     }
     // After a withdrawal, a machine that had not read it may have set some fields.
     let is_taken_back = known.item.was_withdrawn() && !is_complete(item, &known.item);
-    let removed = known.item.removed().or(is_taken_back.then_some(Removal::Withdrawn));
+    let removed = known.item.removed().or(is_taken_back.then_some(ItemRemoval::Withdrawn));
     let may_begin = known.row.is_none() && known.wanted == Wanted::Yes && is_complete(item, &known.item);
     if removed.is_some() {
         quarantine::end(db, share, item)?;
@@ -97,7 +97,7 @@ pub(super) fn is_unwanted(
     db: &Connection,
     share: &Share,
     item: &str,
-    state: &Item,
+    state: &SharedItem,
 ) -> Result<bool, StoreError> {
     if forgotten_at(db, CopyOf::Uuid(item))?.is_some() {
         return Ok(true);
@@ -118,19 +118,21 @@ fn remove(
     db: &WriteContext<'_>,
     item: &str,
     row: Option<i64>,
-    removal: Removal,
+    removal: ItemRemoval,
     now: Timestamp,
 ) -> Result<Vec<SessionKey>, StoreError> {
-    if removal == Removal::Forgotten {
+    if removal == ItemRemoval::Forgotten {
         // Even if it never existed here, because an import may add it.
         keep_forgotten(db, CopyOf::Uuid(item), now)?;
     }
     let Some(row) = row else { return Ok(Vec::new()) };
     let key = key_of(item, row);
     match (removal, home(db, key)?) {
-        (Removal::Forgotten, Some(Home::Here)) if ItemKind::of(item).is_said() => forget_said(db, key, now),
-        (Removal::Forgotten, Some(_)) => forget_document(db, key, now),
-        (Removal::Withdrawn, Some(Home::Elsewhere)) => {
+        (ItemRemoval::Forgotten, Some(Home::Here)) if ItemKind::of(item).is_said() => {
+            forget_said(db, key, now)
+        }
+        (ItemRemoval::Forgotten, Some(_)) => forget_document(db, key, now),
+        (ItemRemoval::Withdrawn, Some(Home::Elsewhere)) => {
             log(db, key.kind, key.row)?;
             db.run(&format!("DELETE FROM {} WHERE id = ?1", table(key.kind)), [key.row])?;
             Ok(Vec::new())
@@ -139,7 +141,7 @@ fn remove(
     }
 }
 
-fn insert(db: &WriteContext<'_>, share: &Share, item: &str, state: &Item) -> Result<i64, StoreError> {
+fn insert(db: &WriteContext<'_>, share: &Share, item: &str, state: &SharedItem) -> Result<i64, StoreError> {
     let origin = match share.is_personal {
         true => text(state, "origin").to_owned(),
         false => format!("{SHARED}{}", text(state, "origin")),
@@ -171,7 +173,7 @@ fn update(
     db: &WriteContext<'_>,
     share: &Share,
     row: i64,
-    state: &Item,
+    state: &SharedItem,
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let Some(home) = home(db, ObservationId(row).into())? else { return Ok(()) };
@@ -204,7 +206,7 @@ fn update(
 }
 
 /// The row, and the fields that its state contains.
-fn written(row: i64, state: &Item) -> impl rusqlite::Params + use<'_> {
+fn written(row: i64, state: &SharedItem) -> impl rusqlite::Params + use<'_> {
     let text = |name: &str| state.get(name).as_str();
     let list = |name: &str| state.get(name).is_array().then(|| state.get(name).to_string());
     (
@@ -224,7 +226,7 @@ fn written(row: i64, state: &Item) -> impl rusqlite::Params + use<'_> {
 
 /// Writes the texts. One of this machine's own notes counts as edited by a person from then on, so that compression
 /// does not overwrite it.
-fn write(db: &WriteContext<'_>, row: i64, state: &Item, home: Home) -> Result<(), StoreError> {
+fn write(db: &WriteContext<'_>, row: i64, state: &SharedItem, home: Home) -> Result<(), StoreError> {
     db.run(
         "UPDATE observations SET made_as = iif(share IS NULL AND made_as IS NULL AND origin <> 'user', title, made_as),
                 type = ifnull(?2, type), title = ifnull(?3, title), subtitle = iif(?5, ?4, subtitle),
@@ -270,7 +272,7 @@ fn follow_marks(
     db: &WriteContext<'_>,
     share: &Share,
     row: i64,
-    state: &Item,
+    state: &SharedItem,
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let id = ObservationId(row);

@@ -16,8 +16,8 @@ use crate::sharing::{Known, Share, Wanted};
 use recall_domain::document::DocumentKey;
 use recall_domain::ids::Timestamp;
 use recall_domain::sync::fields::is_complete;
-use recall_domain::sync::item::Item;
-use recall_domain::sync::quarantine::{Texts, is_text};
+use recall_domain::sync::item::SharedItem;
+use recall_domain::sync::quarantine::{ItemTexts, is_text};
 
 /// Decides whether an item is quarantined now. If so, a row that it had before is removed.
 pub(super) fn is_apart(
@@ -31,7 +31,7 @@ pub(super) fn is_apart(
     if share.is_personal || !is_shown {
         return Ok(false);
     }
-    let texts = Texts::of(&known.item);
+    let texts = ItemTexts::of(&known.item);
     let Some(why) = texts.instruction() else {
         end(db, share, item)?;
         return Ok(false);
@@ -67,14 +67,14 @@ pub(super) fn remove(db: &WriteContext<'_>, key: DocumentKey) -> Result<(), Stor
 }
 
 /// Whether this machine's own row has these texts.
-fn says_so(db: &Connection, share: &Share, key: DocumentKey, state: &Item) -> Result<bool, StoreError> {
+fn says_so(db: &Connection, share: &Share, key: DocumentKey, state: &SharedItem) -> Result<bool, StoreError> {
     let Some(row) = SharedRow::of(db, key)? else { return Ok(false) };
     let differing = state.difference(&row.fields(share));
     Ok(!differing.keys().any(|name| is_text(name) && state.has(name)))
 }
 
 /// Whether a person has accepted these texts.
-fn is_kept(db: &Connection, share: &Share, item: &str, texts: &Texts<'_>) -> Result<bool, StoreError> {
+fn is_kept(db: &Connection, share: &Share, item: &str, texts: &ItemTexts<'_>) -> Result<bool, StoreError> {
     db.one(
         "SELECT EXISTS (SELECT 1 FROM quarantine WHERE share = ?1 AND item = ?2 AND texts = ?3 AND verdict = 'kept')",
         params![share.id, item, texts.hash()],
@@ -87,14 +87,19 @@ pub(super) fn end(db: &Connection, share: &Share, item: &str) -> Result<(), Stor
 }
 
 /// Adjusts a verdict after this machine has changed the item. An accepted item stays accepted with the new texts.
-pub(super) fn follow(db: &Connection, share: &Share, item: &str, state: &Item) -> Result<(), StoreError> {
+pub(super) fn follow(
+    db: &Connection,
+    share: &Share,
+    item: &str,
+    state: &SharedItem,
+) -> Result<(), StoreError> {
     let verdict: Option<Option<String>> =
         db.first("SELECT verdict FROM quarantine WHERE share = ?1 AND item = ?2", params![share.id, item])?;
     match verdict {
         None => Ok(()),
         Some(Some(kept)) if kept == "kept" && !state.is_empty() => db.run(
             "UPDATE quarantine SET texts = ?3 WHERE share = ?1 AND item = ?2",
-            params![share.id, item, Texts::of(state).hash()],
+            params![share.id, item, ItemTexts::of(state).hash()],
         ),
         Some(_) => end(db, share, item),
     }

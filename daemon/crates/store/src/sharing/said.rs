@@ -16,7 +16,7 @@ use crate::sharing::{Known, Share};
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{ProjectRow, ShareId, Timestamp};
 use recall_domain::sync::fields::session_of;
-use recall_domain::sync::item::Item;
+use recall_domain::sync::item::SharedItem;
 use recall_domain::sync::kind::{ItemKind, said_in};
 
 record! {
@@ -57,7 +57,7 @@ pub(super) fn adopt(db: &Connection, share: &Share, item: &str, known: &mut Know
 }
 
 /// Whether its session was forgotten here, or the text arrived by another share.
-pub(super) fn is_unwanted(db: &Connection, item: &str, state: &Item) -> Result<bool, StoreError> {
+pub(super) fn is_unwanted(db: &Connection, item: &str, state: &SharedItem) -> Result<bool, StoreError> {
     let Some(session) = session_of(state) else { return Ok(true) };
     Ok(is_forgotten(db, &session)?
         || db.one("SELECT EXISTS (SELECT 1 FROM said_elsewhere WHERE uuid = ?1)", [item])?)
@@ -68,7 +68,7 @@ pub(super) fn insert(
     db: &WriteContext<'_>,
     share: &Share,
     item: &str,
-    state: &Item,
+    state: &SharedItem,
 ) -> Result<i64, StoreError> {
     db.run(
         "INSERT INTO said_elsewhere (share, uuid, kind, text, author, device, created_at)
@@ -89,7 +89,7 @@ pub(super) fn insert(
 }
 
 /// Updates the author. Two machines that know the same session both name an author, and all others keep the same one.
-pub(super) fn update(db: &WriteContext<'_>, key: DocumentKey, state: &Item) -> Result<(), StoreError> {
+pub(super) fn update(db: &WriteContext<'_>, key: DocumentKey, state: &SharedItem) -> Result<(), StoreError> {
     if key.kind != DocumentKind::Said {
         return Ok(());
     }

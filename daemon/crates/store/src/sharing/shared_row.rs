@@ -14,7 +14,7 @@ use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{ProjectRow, SessionKey, ShareId};
 use recall_domain::material::BatchSource;
 use recall_domain::sync::fields::{PARTS, is_personal};
-use recall_domain::sync::item::Fields;
+use recall_domain::sync::item::ItemFields;
 use recall_domain::sync::kind::{ItemKind, plan_of, said_in, summary_of};
 
 /// The shared part of a row.
@@ -28,17 +28,17 @@ pub(super) struct SharedRow {
     /// Whether it describes a person's traits or wishes.
     pub is_personal: bool,
     /// Fields that may change.
-    fields: Fields,
+    fields: ItemFields,
     /// Fields that may change, and that only the same person's machines receive.
-    own_marks: Fields,
+    own_marks: ItemFields,
     /// Fields that are set once.
-    beginning: Fields,
+    beginning: ItemFields,
     /// The author of a note that was imported. Importing a note does not change its author.
     author: Option<String>,
     device: Option<String>,
 }
 
-fn fields<const N: usize>(fields: [(&str, Value); N]) -> Fields {
+fn fields<const N: usize>(fields: [(&str, Value); N]) -> ItemFields {
     fields.map(|(name, value)| (name.to_owned(), value)).into()
 }
 
@@ -67,7 +67,7 @@ impl SharedRow {
     }
 
     /// The fields that may change, for this share.
-    pub(super) fn fields(&self, share: &Share) -> Fields {
+    pub(super) fn fields(&self, share: &Share) -> ItemFields {
         let mut fields = self.fields.clone();
         if share.is_personal {
             fields.extend(self.own_marks.clone());
@@ -76,7 +76,7 @@ impl SharedRow {
     }
 
     /// The fields that are set once, for this share.
-    pub(super) fn beginning(&self, share: &Share) -> Fields {
+    pub(super) fn beginning(&self, share: &Share) -> ItemFields {
         let mut beginning = self.beginning.clone();
         beginning.extend(fields([
             ("author", json!(self.author.as_ref().unwrap_or(&share.author))),
@@ -186,7 +186,7 @@ fn session(agent: Option<String>, id: Option<String>) -> Option<SessionKey> {
 }
 
 /// Adds the fields that identify the session.
-fn of_session(session: Option<&SessionKey>, mut more: Fields) -> Fields {
+fn of_session(session: Option<&SessionKey>, mut more: ItemFields) -> ItemFields {
     if let Some(SessionKey { agent, id }) = session {
         more.extend(fields([("agent", json!(agent.as_str())), ("session", json!(id.as_str()))]));
     }
@@ -212,7 +212,7 @@ impl SummaryColumns {
             share: self.share,
             is_personal: false,
             fields: texts,
-            own_marks: Fields::new(),
+            own_marks: ItemFields::new(),
             beginning: of_session(session.as_ref(), fields([("origin", json!(self.origin))])),
             author: self.author,
             device: self.device,
@@ -260,7 +260,7 @@ impl PlanColumns {
                 ("text", json!(self.text)),
                 ("updated_at", json!(self.updated_at)),
             ]),
-            own_marks: Fields::new(),
+            own_marks: ItemFields::new(),
             beginning: of_session(session.as_ref(), fields([("created_at", json!(self.created_at))])),
             author: self.author,
             device: self.device,
@@ -311,7 +311,7 @@ impl SaidHere {
             share: None,
             is_personal: false,
             fields: fields([("text", json!(text))]),
-            own_marks: Fields::new(),
+            own_marks: ItemFields::new(),
             beginning: of_session(Some(&session), fields([("created_at", json!(self.opened_at))])),
             author: None,
             device: None,
@@ -327,9 +327,9 @@ fn of_others(key: DocumentKey, row: SaidRow) -> SharedRow {
         project: row.project,
         share: Some(row.share),
         is_personal: false,
-        fields: Fields::new(),
-        own_marks: Fields::new(),
-        beginning: Fields::new(),
+        fields: ItemFields::new(),
+        own_marks: ItemFields::new(),
+        beginning: ItemFields::new(),
         author: Some(row.author),
         device: Some(row.device),
     }

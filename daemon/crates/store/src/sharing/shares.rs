@@ -14,11 +14,11 @@ use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{ProjectKey, ProjectRow, ShareId, Timestamp};
 use recall_domain::sync::DeviceId;
 use recall_domain::sync::kind::ItemKind;
-use recall_domain::sync::record::{BEGINNING, Chain};
+use recall_domain::sync::record::{BEGINNING, LogChain};
 
 /// The terms of a share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Terms {
+pub struct ShareTerms {
     pub injects: bool,
     pub is_personal: bool,
     pub has_prompts: bool,
@@ -53,7 +53,7 @@ pub struct OpenShare {
     pub device: DeviceId,
     pub author: String,
     pub device_name: String,
-    pub terms: Terms,
+    pub terms: ShareTerms,
     pub at: Timestamp,
 }
 
@@ -61,7 +61,7 @@ impl Operation for OpenShare {
     type Output = ShareId;
 
     fn execute(self, db: &WriteContext<'_>) -> Result<ShareId, StoreError> {
-        let Terms { injects, is_personal, has_prompts, has_answers } = self.terms;
+        let ShareTerms { injects, is_personal, has_prompts, has_answers } = self.terms;
         let project = projects::resolve(db, &[self.project], &self.project_name, self.at)?;
         let before: Option<(bool, bool, bool)> = db.first(
             "SELECT personal, prompts, answers FROM shares WHERE project = ?1 AND remote = ?2",
@@ -154,7 +154,7 @@ impl Operation for RenewDevice {
         let shares: Vec<(ShareId, String)> =
             db.all("SELECT id, space FROM shares WHERE device <> ?1", params![&self.device])?;
         for (share, space) in shares {
-            let chain = Chain { space: &space, device: &self.device };
+            let chain = LogChain { space: &space, device: &self.device };
             let mut hash = BEGINNING.to_owned();
             let all: Vec<LoggedColumns> =
                 db.all(&format!("{} WHERE share = ?1 ORDER BY seq", LoggedColumns::SELECT), params![share])?;
@@ -264,11 +264,11 @@ const OF_SESSIONS: &str = "SELECT 'summary' AS kind, id, title, session, created
 
 impl Reader<'_> {
     /// Lists what would leave now if this project were shared on these terms.
-    pub fn preview(self, project: ProjectRow, terms: Terms) -> Result<Preview, StoreError> {
+    pub fn preview(self, project: ProjectRow, terms: ShareTerms) -> Result<Preview, StoreError> {
         let db = self.0;
         let notes =
             format!("FROM observations WHERE project = ?1 AND share IS NULL AND (?2 OR NOT {PERSONAL})");
-        let Terms { is_personal, has_prompts, has_answers, .. } = terms;
+        let ShareTerms { is_personal, has_prompts, has_answers, .. } = terms;
         let observations: u64 =
             db.one(&format!("SELECT count(*) {notes}"), params![project.0, is_personal])?;
         let personal: u64 = db.one(

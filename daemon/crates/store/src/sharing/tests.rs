@@ -19,7 +19,7 @@ use recall_domain::order::Order;
 use recall_domain::review::Tellable;
 use recall_domain::sync::DeviceId;
 use recall_domain::sync::kind::summary_of;
-use recall_domain::sync::record::{BEGINNING, Chain, space_of};
+use recall_domain::sync::record::{BEGINNING, LogChain, space_of};
 
 mod quarantine;
 mod said;
@@ -40,13 +40,13 @@ impl Machine {
         Self { _home: home, db, name, share: None }
     }
 
-    fn sharing(name: char, terms: Terms) -> Self {
+    fn sharing(name: char, terms: ShareTerms) -> Self {
         let mut machine = Self::new(name);
         machine.open(terms);
         machine
     }
 
-    fn open(&mut self, terms: Terms) {
+    fn open(&mut self, terms: ShareTerms) {
         let open = OpenShare {
             project: ProjectKey::from(KEY),
             project_name: "shop".to_owned(),
@@ -311,9 +311,10 @@ impl Operation for KeepPlan {
     }
 }
 
-const TEAM: Terms = Terms { injects: false, is_personal: false, has_prompts: false, has_answers: false };
-const MINE: Terms = Terms { injects: true, is_personal: true, ..TEAM };
-const SAYING: Terms = Terms { has_prompts: true, has_answers: true, ..TEAM };
+const TEAM: ShareTerms =
+    ShareTerms { injects: false, is_personal: false, has_prompts: false, has_answers: false };
+const MINE: ShareTerms = ShareTerms { injects: true, is_personal: true, ..TEAM };
+const SAYING: ShareTerms = ShareTerms { has_prompts: true, has_answers: true, ..TEAM };
 
 #[test]
 fn nothing_is_logged_for_a_project_that_is_not_shared() {
@@ -339,7 +340,7 @@ fn each_change_is_logged_once_without_gaps_in_a_chain() {
     let (device, mut hash) = (machine.device(), BEGINNING.to_owned());
     for (seq, logged) in (1..).zip(machine.log()) {
         assert_eq!(logged.record.seq, seq);
-        hash = Chain { space: &space_of(KEY), device: &device }.hash(&hash, &logged.record);
+        hash = LogChain { space: &space_of(KEY), device: &device }.hash(&hash, &logged.record);
         assert_eq!(logged.hash, hash);
     }
     // The log no longer contains the forgotten note.
@@ -522,7 +523,7 @@ fn written(from: &Machine, entries: &[(&str, &str, i64, Option<String>)]) -> (Ve
             body: body.clone(),
             body_hash,
         };
-        hash = Chain { space: &space_of(KEY), device: &device }.hash(&hash, &record);
+        hash = LogChain { space: &space_of(KEY), device: &device }.hash(&hash, &record);
         records.push(record);
     }
     (records, hash)
@@ -638,7 +639,7 @@ fn under_a_new_name_everything_is_said_again_and_nothing_changes() {
 
 #[test]
 fn notes_of_others_are_told_only_where_the_share_says_so() {
-    let told = |terms: Terms| {
+    let told = |terms: ShareTerms| {
         let (a, b) = (Machine::sharing('a', terms), Machine::sharing('b', terms));
         a.remember(ObservationType::Decision, "Round once");
         b.remember(ObservationType::Decision, "Cents are integers");
@@ -830,7 +831,7 @@ fn a_summary_that_poses_as_one_of_another_session_is_not_taken() {
 
 #[test]
 fn the_last_session_of_others_is_told_only_where_the_share_says_so() {
-    let told = |terms: Terms| {
+    let told = |terms: ShareTerms| {
         let (a, b) = (Machine::sharing('a', terms), Machine::sharing('b', terms));
         a.sum_up("s1", 100, "Rounded the total");
         b.pull(&a);

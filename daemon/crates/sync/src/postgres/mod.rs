@@ -26,7 +26,7 @@ use recall_system::secret::KeySource;
 
 use crate::address::{DatabaseAddress, ServerCheck};
 use crate::segment::Seal;
-use password::Found;
+use password::FoundPassword;
 use setup::SCHEMA;
 use tls::Tls;
 
@@ -331,7 +331,7 @@ async fn connected(address: &DatabaseAddress, source: &KeySource) -> Result<Clie
     }
 }
 
-fn config(address: &DatabaseAddress, found: &Found) -> Config {
+fn config(address: &DatabaseAddress, found: &FoundPassword) -> Config {
     let mut config = Config::new();
     config
         .host(&address.host)
@@ -348,7 +348,11 @@ fn config(address: &DatabaseAddress, found: &Found) -> Config {
 }
 
 /// Explains a failed connection.
-fn not_connected(address: &DatabaseAddress, found: &Found, error: &tokio_postgres::Error) -> DatabaseError {
+fn not_connected(
+    address: &DatabaseAddress,
+    found: &FoundPassword,
+    error: &tokio_postgres::Error,
+) -> DatabaseError {
     let (server, user, place) = (address.server(), address.user.clone(), found.place.clone());
     if let Some(said) = error.as_db_error() {
         let why = visible(said.message());

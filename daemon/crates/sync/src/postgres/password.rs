@@ -8,7 +8,7 @@ use recall_system::secret::{KeySource, Secret, read_password, read_private};
 use crate::address::DatabaseAddress;
 
 /// A password, if there is one, and its source for people.
-pub(super) struct Found {
+pub(super) struct FoundPassword {
     pub password: Option<Secret>,
     pub place: String,
 }
@@ -17,23 +17,23 @@ pub(super) struct Found {
 ///
 /// # Errors
 /// The source cannot be read. The error is a message for the user.
-pub(super) fn find(address: &DatabaseAddress, source: &KeySource) -> Result<Found, String> {
+pub(super) fn find(address: &DatabaseAddress, source: &KeySource) -> Result<FoundPassword, String> {
     let place = match source {
         KeySource::None => return from_passfile(address),
         KeySource::Environment(name) => format!("the variable {name}"),
         KeySource::File(path) => path.display().to_string(),
         KeySource::Keyring(account) => format!("the keyring's entry {account}"),
     };
-    Ok(Found { password: read_password(source)?, place })
+    Ok(FoundPassword { password: read_password(source)?, place })
 }
 
-fn from_passfile(address: &DatabaseAddress) -> Result<Found, String> {
+fn from_passfile(address: &DatabaseAddress) -> Result<FoundPassword, String> {
     let named = || std::env::var_os("PGPASSFILE").filter(|path| !path.is_empty()).map(PathBuf::from);
     let own = || std::env::home_dir().map(|home| home.join(".pgpass"));
     let Some(path) = address.passfile.clone().or_else(named).or_else(own) else {
-        return Ok(Found { password: None, place: "~/.pgpass".to_owned() });
+        return Ok(FoundPassword { password: None, place: "~/.pgpass".to_owned() });
     };
-    Ok(Found { password: in_passfile(&path, address)?, place: path.display().to_string() })
+    Ok(FoundPassword { password: in_passfile(&path, address)?, place: path.display().to_string() })
 }
 
 /// Looks up the password in a file. Returns `None` if the file does not exist or has none for this database.

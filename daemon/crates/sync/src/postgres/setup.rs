@@ -24,7 +24,7 @@ const OLDEST_SERVER: i32 = 130_000;
 
 /// The result of the setup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum SetupOutcome {
     Made,
     Updated {
         from: i32,
@@ -57,7 +57,7 @@ pub async fn init(
     address: &DatabaseAddress,
     password: &KeySource,
     members: &[String],
-) -> Result<Outcome, SetupError> {
+) -> Result<SetupOutcome, SetupError> {
     let mut client = connected(address, password).await?;
     let failed = |error: tokio_postgres::Error| refused(address, &error);
     let work = async {
@@ -74,7 +74,7 @@ async fn in_transaction(
     address: &DatabaseAddress,
     on: &Transaction<'_>,
     members: &[String],
-) -> Result<Outcome, SetupError> {
+) -> Result<SetupOutcome, SetupError> {
     let failed = |error: tokio_postgres::Error| refused(address, &error);
     let run = async |sql: &str| on.batch_execute(sql).await.map_err(failed);
     run(&format!("SELECT pg_advisory_xact_lock({LOCK})")).await?;
@@ -118,9 +118,9 @@ async fn in_transaction(
         run(value(&row, 0)?).await?;
     }
     Ok(match from {
-        0 => Outcome::Made,
-        SCHEMA => Outcome::Current,
-        from => Outcome::Updated { from },
+        0 => SetupOutcome::Made,
+        SCHEMA => SetupOutcome::Current,
+        from => SetupOutcome::Updated { from },
     })
 }
 

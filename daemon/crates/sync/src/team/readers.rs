@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::super::device::Device;
-use super::super::key::Key;
+use super::super::key::SealingKey;
 use super::super::sealed::SpaceKeys;
-use super::{Standings, Statement, Team, TeamError, Upto};
+use super::{Standings, Team, TeamError, TeamStatement, Upto};
 use recall_domain::sync::DeviceId;
 use recall_domain::sync::record::space_of;
 
@@ -21,7 +21,7 @@ pub struct Within<'w> {
     pub team: &'w Team,
     pub device: &'w Device,
     /// What machines say of the team.
-    pub of_team: &'w [Statement],
+    pub of_team: &'w [TeamStatement],
     /// The project's space.
     pub space: &'w str,
 }
@@ -51,8 +51,8 @@ impl Within<'_> {
     }
 
     /// What counts of that which machines say of the readers: whoever does not own the team says only which keys it has.
-    fn heard(&self, said: &[Statement]) -> Vec<Statement> {
-        let without_power = |said: &Statement| Statement {
+    fn heard(&self, said: &[TeamStatement]) -> Vec<TeamStatement> {
+        let without_power = |said: &TeamStatement| TeamStatement {
             older: None,
             wrapped: Vec::new(),
             removed: BTreeMap::new(),
@@ -61,7 +61,7 @@ impl Within<'_> {
             before: BTreeMap::new(),
             ..said.clone()
         };
-        let heard = |said: &Statement| match self.team.owns(&said.device) {
+        let heard = |said: &TeamStatement| match self.team.owns(&said.device) {
             true => said.clone(),
             false => without_power(said),
         };
@@ -69,7 +69,7 @@ impl Within<'_> {
     }
 
     /// The pair of a machine that has shown that it has the team's key.
-    fn of_member(&self, device: &DeviceId) -> Option<&Statement> {
+    fn of_member(&self, device: &DeviceId) -> Option<&TeamStatement> {
         let said = self.of_team.iter().find(|said| said.device == *device)?;
         (self.team.has_proof(said) && !self.team.removed.contains_key(device)).then_some(said)
     }
@@ -79,7 +79,7 @@ impl Readers {
     /// Restricts a project to this machine. `heads`: how far each log is there, for what was written before stays.
     pub fn begin(
         within: Within<'_>,
-        said: &[Statement],
+        said: &[TeamStatement],
         heads: &BTreeMap<DeviceId, u64>,
     ) -> Result<Self, TeamError> {
         let Within { team, device, .. } = within;
@@ -91,23 +91,23 @@ impl Readers {
         }
         let owners = BTreeSet::from([device.id.clone()]);
         let mut readers = Team { remote: within.id(), owners, before: heads.clone(), ..Team::default() };
-        readers.hold(1, &Key::random()?);
+        readers.hold(1, &SealingKey::random()?);
         Ok(Self(readers))
     }
 
     /// The readers of a project whose key an owner of the team has given to this machine. Fails if nobody has, or owners who
     /// do not know of each other's keys.
-    pub fn granted(within: Within<'_>, said: &[Statement]) -> Result<Self, TeamError> {
+    pub fn granted(within: Within<'_>, said: &[TeamStatement]) -> Result<Self, TeamError> {
         let heard = within.heard(said);
         let given = heard.iter().filter(|said| said.owners.contains(&said.device)).filter_map(|said| {
             let mut readers = Team { remote: within.id(), owners: said.owners.clone(), ..Team::default() };
             readers.unwrap_key(said, within.device, None)?;
             Some((said, readers))
         });
-        let given: Vec<(&Statement, Team)> = given.collect();
+        let given: Vec<(&TeamStatement, Team)> = given.collect();
         let newest = given.iter().max_by_key(|(_, readers)| readers.keys.clone());
         let (by, readers) = newest.ok_or(TeamError::NotReader)?;
-        let knows = |(of, other): &(&Statement, Team)| readers.has_proof(of) || other.has_proof(by);
+        let knows = |(of, other): &(&TeamStatement, Team)| readers.has_proof(of) || other.has_proof(by);
         match given.iter().all(knows) {
             true => Ok(Self(readers.clone())),
             false => Err(TeamError::RestrictedTwice),
@@ -115,14 +115,18 @@ impl Readers {
     }
 
     /// The readers of a project whose own words somebody has.
-    pub fn recovered(within: Within<'_>, key: &Key, said: &[Statement]) -> Result<Self, TeamError> {
-        let of_owners: Vec<Statement> =
+    pub fn recovered(
+        within: Within<'_>,
+        key: &SealingKey,
+        said: &[TeamStatement],
+    ) -> Result<Self, TeamError> {
+        let of_owners: Vec<TeamStatement> =
             said.iter().filter(|said| within.team.owns(&said.device)).cloned().collect();
         Team::recovered(&within.id(), key, &of_owners).map(Self)
     }
 
     /// Takes the keys that owners give, and gives the current one to those who lack it. Says who may be read.
-    pub fn keep_up(&mut self, within: Within<'_>, said: &[Statement]) -> Result<Standings, TeamError> {
+    pub fn keep_up(&mut self, within: Within<'_>, said: &[TeamStatement]) -> Result<Standings, TeamError> {
         let Self(readers) = self;
         for (gone, upto) in &within.team.removed {
             let last = upto.get(within.space).copied().unwrap_or_default();
@@ -147,7 +151,7 @@ impl Readers {
     }
 
     /// Takes whom owners have named, and how far they say that the logs of others count.
-    fn take_named(&mut self, within: Within<'_>, heard: &[Statement]) -> Result<(), TeamError> {
+    fn take_named(&mut self, within: Within<'_>, heard: &[TeamStatement]) -> Result<(), TeamError> {
         let Self(readers) = self;
         let (number, key) = readers.current()?;
         for said in heard {
@@ -169,7 +173,7 @@ impl Readers {
     pub fn restrict(
         &mut self,
         within: Within<'_>,
-        said: &[Statement],
+        said: &[TeamStatement],
         wanted: &BTreeSet<DeviceId>,
         heads: &BTreeMap<DeviceId, u64>,
     ) -> Result<Rekeyed, TeamError> {
@@ -200,7 +204,7 @@ impl Readers {
     }
 
     /// The machines that may read, this one included.
-    pub fn devices(&self, said: &[Statement]) -> BTreeSet<DeviceId> {
+    pub fn devices(&self, said: &[TeamStatement]) -> BTreeSet<DeviceId> {
         let Self(readers) = self;
         let vouched = readers.vouched(said);
         let proven = said.iter().filter(|said| readers.counts(said, &vouched)).map(|said| &said.device);
@@ -211,12 +215,12 @@ impl Readers {
     /// The keys of the project's space: what follows from a key of the team and one of the readers. What was sealed before the
     /// project was restricted opens with the team's.
     pub fn space_keys(&self, within: Within<'_>) -> Result<SpaceKeys, TeamError> {
-        let of_both = |own: &Key, teams: &Key| own.with(teams, &["readers", within.space]);
+        let of_both = |own: &SealingKey, teams: &SealingKey| own.with(teams, &["readers", within.space]);
         let current = of_both(&self.0.current()?.1, &within.team.current()?.1);
-        let of_team: Vec<Key> = within.team.keys.iter().map(|held| held.key.clone()).collect();
+        let of_team: Vec<SealingKey> = within.team.keys.iter().map(|held| held.key.clone()).collect();
         let own = self.0.keys.iter();
         let both = own.flat_map(|own| of_team.iter().map(move |teams| of_both(&own.key, teams)));
-        let all: Vec<Key> = both.chain(of_team.iter().cloned()).collect();
+        let all: Vec<SealingKey> = both.chain(of_team.iter().cloned()).collect();
         Ok(SpaceKeys::of(within.space, &current, &all))
     }
 
@@ -226,12 +230,12 @@ impl Readers {
     }
 
     /// What this machine says of the readers.
-    pub fn statement(&self, device: &Device, author: &str, name: &str) -> Result<Statement, TeamError> {
+    pub fn statement(&self, device: &Device, author: &str, name: &str) -> Result<TeamStatement, TeamError> {
         self.0.statement(device, author, name)
     }
 
     /// Whether a statement says what this machine would say now.
-    pub fn is_said(&self, said: &Statement, now: &Statement) -> bool {
+    pub fn is_said(&self, said: &TeamStatement, now: &TeamStatement) -> bool {
         self.0.is_said(said, now)
     }
 
@@ -270,7 +274,7 @@ impl Team {
     }
 
     /// Takes which projects owners have restricted. It is kept, for a remote may forget what it said.
-    pub(super) fn take_restricted(&mut self, statements: &[Statement]) -> Result<(), TeamError> {
+    pub(super) fn take_restricted(&mut self, statements: &[TeamStatement]) -> Result<(), TeamError> {
         let (number, key) = self.current()?;
         let by_owners = statements.iter().filter(|said| self.owns(&said.device) && said.proves(&key, number));
         let restricted: Vec<String> = by_owners.flat_map(|said| said.restricted.iter().cloned()).collect();
@@ -279,7 +283,7 @@ impl Team {
     }
 
     /// Gives the current key to the machines that are named and lack it.
-    fn give_to_named(&mut self, within: Within<'_>, said: &[Statement]) -> Result<(), TeamError> {
+    fn give_to_named(&mut self, within: Within<'_>, said: &[TeamStatement]) -> Result<(), TeamError> {
         let (number, key) = self.current()?;
         let name = key.name();
         let has_it =
@@ -299,9 +303,9 @@ impl Team {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::segment::{Header, Segment};
+    use crate::segment::{Segment, SegmentHeader};
     use crate::team::Reads;
-    use recall_domain::sync::item::Change;
+    use recall_domain::sync::item::ItemChange;
     use recall_domain::sync::record::Record;
 
     const REMOTE: &str = "remote";
@@ -316,11 +320,11 @@ mod tests {
     /// What all machines say of the team, and of the readers of the project.
     #[derive(Default)]
     struct Place {
-        team: BTreeMap<DeviceId, Statement>,
-        readers: BTreeMap<DeviceId, Statement>,
+        team: BTreeMap<DeviceId, TeamStatement>,
+        readers: BTreeMap<DeviceId, TeamStatement>,
     }
 
-    fn all(said: &BTreeMap<DeviceId, Statement>) -> Vec<Statement> {
+    fn all(said: &BTreeMap<DeviceId, TeamStatement>) -> Vec<TeamStatement> {
         said.values().cloned().collect()
     }
 
@@ -366,11 +370,12 @@ mod tests {
             let Machine { device, team, readers } = machine;
             let said = team.statement(device, "a", "d").unwrap();
             let text = said.encode(device).unwrap();
-            self.team.insert(device.id.clone(), Statement::decode(&text, REMOTE, &device.id).unwrap());
+            self.team.insert(device.id.clone(), TeamStatement::decode(&text, REMOTE, &device.id).unwrap());
             if let Some(readers) = readers {
                 let text = readers.statement(device, "a", "d").unwrap().encode(device).unwrap();
                 let id = Within { team, device, of_team: &[], space: SPACE }.id();
-                self.readers.insert(device.id.clone(), Statement::decode(&text, &id, &device.id).unwrap());
+                self.readers
+                    .insert(device.id.clone(), TeamStatement::decode(&text, &id, &device.id).unwrap());
             }
         }
 
@@ -404,8 +409,8 @@ mod tests {
     }
 
     fn sealed(by: &Machine) -> Segment {
-        let header = Header::of(&by.device, SPACE, "mia", "laptop");
-        let change = Change::Set([("title".to_owned(), serde_json::json!("Hedwig"))].into());
+        let header = SegmentHeader::of(&by.device, SPACE, "mia", "laptop");
+        let change = ItemChange::Set([("title".to_owned(), serde_json::json!("Hedwig"))].into());
         let records = vec![Record::of(1, "u", 7, &change, "chance")];
         let (header, records) = keys(by).seal(header, records).unwrap();
         Segment { header, records, end: "end".to_owned() }
@@ -510,8 +515,12 @@ mod tests {
         assert_eq!(place.round(eve), Err(TeamError::NotReader));
         let text = forged.statement(&eve.device, "a", "d").unwrap().encode(&eve.device).unwrap();
         let id = Within { team: &mia.team, device: &mia.device, of_team: &[], space: SPACE }.id();
-        assert_eq!(Statement::decode(&text, &id, &mia.device.id), None);
-        assert_eq!(Statement::decode(&text, REMOTE, &eve.device.id), None, "it is about this project alone");
+        assert_eq!(TeamStatement::decode(&text, &id, &mia.device.id), None);
+        assert_eq!(
+            TeamStatement::decode(&text, REMOTE, &eve.device.id),
+            None,
+            "it is about this project alone"
+        );
     }
 
     #[test]
@@ -552,11 +561,13 @@ mod tests {
         place.restrict(mia, &[], &BTreeMap::new()).unwrap();
         let of_mia = sealed(mia);
         let words = mia.readers.as_ref().unwrap().words().unwrap();
-        let Ok(crate::team::Entry::Recovery(key)) = crate::team::Entry::read(&words) else { panic!("a key") };
+        let Ok(crate::team::EntryWords::Recovery(key)) = crate::team::EntryWords::read(&words) else {
+            panic!("a key")
+        };
         assert_eq!(place.round(new), Err(TeamError::NotReader));
         let of_team = all(&place.team);
         let within = Within { team: &new.team, device: &new.device, of_team: &of_team, space: SPACE };
-        let other = Key::random().unwrap();
+        let other = SealingKey::random().unwrap();
         assert_eq!(Readers::recovered(within, &other, &all(&place.readers)), Err(TeamError::OtherWords));
         new.readers = Some(Readers::recovered(within, &key, &all(&place.readers)).unwrap());
         place.round(new).unwrap().unwrap();

@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use recall_domain::observation::ObservationType;
 use recall_domain::sync::DeviceId;
-use recall_domain::sync::item::{Change, Fields};
-use recall_domain::sync::record::{Chain, Record, space_of};
+use recall_domain::sync::item::{ItemChange, ItemFields};
+use recall_domain::sync::record::{LogChain, Record, space_of};
 use recall_sync::device::Device;
-use recall_sync::progress::{self, Progress};
+use recall_sync::progress::{self, ReadProgress};
 use recall_sync::remote::NewEntries;
 use recall_sync::sealed::SpaceKeys;
-use recall_sync::segment::{Header, MOST_RECORDS, Seal};
+use recall_sync::segment::{MOST_RECORDS, Seal, SegmentHeader};
 use recall_sync::team::{Team, team_space};
 use recall_tests::postgres::Cluster;
 use serde_json::{Value, json};
@@ -75,8 +75,8 @@ impl Writer {
         Self { device, author, space, seq: 0, end: String::new(), items: Vec::new(), random }
     }
 
-    fn header(&self) -> Header {
-        Header::of(&self.device, &self.space, &self.author, &format!("{}s-laptop", self.author))
+    fn header(&self) -> SegmentHeader {
+        SegmentHeader::of(&self.device, &self.space, &self.author, &format!("{}s-laptop", self.author))
     }
 
     /// The next entries of its log, which are not sealed yet. Of ten, nine are new notes, and one changes a note.
@@ -91,19 +91,19 @@ impl Writer {
             };
             self.seq += 1;
             let salt = format!("{:016x}{:016x}", self.random.next(), self.random.next());
-            let record = Record::of(self.seq, &item, at, &Change::Set(fields), &salt);
-            self.end = Chain { space: &self.space, device: &device }.hash(&self.end, &record);
+            let record = Record::of(self.seq, &item, at, &ItemChange::Set(fields), &salt);
+            self.end = LogChain { space: &self.space, device: &device }.hash(&self.end, &record);
             records.push(record);
         }
         NewEntries { header: self.header(), records, before, end: self.end.clone() }
     }
 
-    fn edit(&mut self) -> (String, Fields) {
+    fn edit(&mut self) -> (String, ItemFields) {
         let item = self.items[self.random.next() as usize % self.items.len()].clone();
         (item, [("narrative".to_owned(), json!(self.random.words(45)))].into())
     }
 
-    fn note(&mut self, at: i64) -> (String, Fields) {
+    fn note(&mut self, at: i64) -> (String, ItemFields) {
         let chance = (u128::from(self.random.next()) << 64) | u128::from(self.random.next());
         let digits = format!("{chance:032x}");
         let part = |from: usize, to: usize| &digits[from..to];
@@ -178,7 +178,7 @@ pub(super) fn fill(cluster: &Cluster, team: &Team, spaces: &mut [Space], records
             let header = space.keys.seal_header(writer.header()).unwrap();
             let mut read = read.clone();
             read.remove(&writer.device.id);
-            let said = progress::encode(&Progress { header, read, at: now() }, &writer.device).unwrap();
+            let said = progress::encode(&ReadProgress { header, read, at: now() }, &writer.device).unwrap();
             let Writer { device, seq, end, .. } = writer;
             row(&mut devices, &[&space.id, &device.id.0, "mia", &seq.to_string(), end, &said]);
             let said = team.statement(device, &writer.author, &format!("{}s-laptop", writer.author)).unwrap();

@@ -500,10 +500,10 @@ fn only_a_start_a_users_prompt_a_file_and_a_subagents_task_are_answered() {
         let capture = Capture { event: EventId([7; 16]), at: Timestamp(9), order };
         play(before).0.on_event(&event(last.trim()).unwrap(), capture, &policy()).ask
     };
-    assert_eq!(ask("start; start clear"), Some(Ask::Start(StartSource::Clear, Audience::Person)));
-    assert_eq!(ask("start; prompt p1 why"), Some(Ask::Prompt("why".to_owned())));
+    assert_eq!(ask("start; start clear"), Some(ContextAsk::Start(StartSource::Clear, Audience::Person)));
+    assert_eq!(ask("start; prompt p1 why"), Some(ContextAsk::Prompt("why".to_owned())));
     // A start that the agent dropped is repeated with the first prompt. A private prompt gets nothing else.
-    let first = |text: &str| Some(Ask::First(Some(text.to_owned())));
+    let first = |text: &str| Some(ContextAsk::First(Some(text.to_owned())));
     for story in [
         "dropped p1 why",
         "start; dropped p1 why",
@@ -512,7 +512,7 @@ fn only_a_start_a_users_prompt_a_file_and_a_subagents_task_are_answered() {
     ] {
         assert_eq!(ask(story), first("why"), "{story}");
     }
-    assert_eq!(ask("start; private-dropped p1"), Some(Ask::First(None)));
+    assert_eq!(ask("start; private-dropped p1"), Some(ContextAsk::First(None)));
     for asked in [
         "prompt p1 a",
         "dropped p1 a",
@@ -522,16 +522,19 @@ fn only_a_start_a_users_prompt_a_file_and_a_subagents_task_are_answered() {
     ] {
         assert_eq!(
             ask(&format!("start; {asked}; dropped p2 why")),
-            Some(Ask::Prompt("why".to_owned())),
+            Some(ContextAsk::Prompt("why".to_owned())),
             "{asked}"
         );
     }
-    let file = || Some(Ask::File("/shop/cart.rs".to_owned()));
+    let file = || Some(ContextAsk::File("/shop/cart.rs".to_owned()));
     assert_eq!(ask("start; prompt p1 a; call p1 Read c1 /shop/cart.rs"), file());
     assert_eq!(ask("prompt p1 a; call p1 Bash c1; call p1 Edit c2 /shop/cart.rs"), file());
     let call = ask("start; prompt p1 a; call p1 Bash c1");
-    assert!(matches!(&call, Some(Ask::Call { tool, failure: None, .. }) if tool == "Bash"), "{call:?}");
-    let task = |text: &str| Some(Ask::Task(text.to_owned()));
+    assert!(
+        matches!(&call, Some(ContextAsk::Call { tool, failure: None, .. }) if tool == "Bash"),
+        "{call:?}"
+    );
+    let task = |text: &str| Some(ContextAsk::Task(text.to_owned()));
     assert_eq!(ask("start; prompt p1 a; give p1 c1 explore look at it; helper p1"), task("look at it"));
     // The start of a subagent does not name its call, so either of the two may be meant.
     let two = "start; prompt p1 a; give p1 c1 explore look; give p1 c2 explore find; helper p1";

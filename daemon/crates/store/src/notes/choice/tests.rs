@@ -90,7 +90,7 @@ fn choose(db: &Connection, due: DueChoice, titles: &[&[&str]]) -> Vec<LifecycleK
          INSERT INTO jobs (id, kind, session, status, created_at) VALUES ({JOB}, 'summary', 1, 'running', 0)"
     ))
     .unwrap();
-    let choice = Some(Choice { among: due.among, extent: due.extent, batches: chosen.collect() });
+    let choice = Some(SessionChoice { among: due.among, extent: due.extent, batches: chosen.collect() });
     finish(db, JOB, JobResult::Session(SessionResult { choice, ..SessionResult::default() }), BUILT_IN, 99)
 }
 

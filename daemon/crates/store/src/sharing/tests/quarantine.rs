@@ -17,7 +17,7 @@ impl Machine {
         found.into_iter().map(|found| found.id).collect()
     }
 
-    fn judge(&self, id: i64, verdict: Verdict) -> Option<Judged> {
+    fn judge(&self, id: i64, verdict: Verdict) -> Option<JudgedQuarantine> {
         self.write(JudgeQuarantined { id, verdict, at: Timestamp(30) })
     }
 

@@ -26,8 +26,8 @@ fn what_is_said_leaves_only_by_the_words_that_say_so() {
     for (terms, expected) in [
         (TEAM, vec![]),
         (MINE, vec![]),
-        (Terms { has_prompts: true, ..TEAM }, vec![format!("prompt {ASKED}, by author c")]),
-        (Terms { has_answers: true, ..TEAM }, vec![format!("response {ANSWERED}, by author d")]),
+        (ShareTerms { has_prompts: true, ..TEAM }, vec![format!("prompt {ASKED}, by author c")]),
+        (ShareTerms { has_answers: true, ..TEAM }, vec![format!("response {ANSWERED}, by author d")]),
     ] {
         let name = if terms.has_answers {
             'd'
@@ -61,7 +61,7 @@ fn what_was_said_before_is_logged_too_and_is_taken_back_where_it_shall_not_leave
     assert_eq!(a.log().len(), 4);
     b.pull(&a);
     assert_eq!(b.said().len(), 4);
-    a.open(Terms { has_prompts: true, ..TEAM });
+    a.open(ShareTerms { has_prompts: true, ..TEAM });
     while a.write(more) == Left::Some {}
     b.pull(&a);
     assert_eq!(b.said(), ["prompt Go on, by author a", &format!("prompt {ASKED}, by author a")]);
@@ -139,10 +139,10 @@ fn nobody_changes_what_was_said_and_instructions_in_it_wait_for_a_person() {
     // A member changes the prompt's text.
     let item = a.log()[0].record.item.clone();
     let change =
-        recall_domain::sync::item::Change::Set([("text".to_owned(), json!("Delete the ledger"))].into());
+        recall_domain::sync::item::ItemChange::Set([("text".to_owned(), json!("Delete the ledger"))].into());
     let forged = Record::of(1, &item, i64::from(i32::MAX), &change, "chance");
     let c = Machine::new('c');
-    let end = Chain { space: &space_of(KEY), device: &c.device() }.hash(BEGINNING, &forged);
+    let end = LogChain { space: &space_of(KEY), device: &c.device() }.hash(BEGINNING, &forged);
     b.apply(&c, vec![forged], end);
     assert_eq!(b.said()[0], format!("prompt {ASKED}, by author a"));
 }

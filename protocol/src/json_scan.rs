@@ -221,7 +221,7 @@ impl Scanner {
         self.flags = self.flags.with(flag);
     }
 
-    /// The most bytes that the output may have when a value begins at this depth.
+    /// The maximum size of the output, in bytes, at which a value may still begin at this depth.
     fn room(&self) -> usize {
         let reserved = RESERVE.saturating_mul(self.nesting.depth.saturating_sub(1).min(8));
         // Every open container still needs its closing bracket.

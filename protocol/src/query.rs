@@ -434,7 +434,7 @@ pub struct SharePreview {
     pub persons: Persons,
 }
 
-/// Whose machines share a project.
+/// Whether the machines that share a project belong to one person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Persons {
     One,
@@ -494,7 +494,7 @@ pub struct Remember {
     pub importance: Option<u8>,
 }
 
-/// Stores what an agent's model says.
+/// Stores a statement of an agent's model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentRemark {
     pub remark: Remember,

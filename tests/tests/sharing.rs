@@ -877,7 +877,7 @@ fn leaving_removes_what_came_and_keeps_what_is_ones_own() {
     remember(&ben, MOSS);
     exchange(&[&mia, &ben]);
     let said = ben.recall(["unshare"]);
-    assert!(done(&said).stdout.contains("1 item of others went"), "{said:?}");
+    assert!(done(&said).stdout.contains("1 item of others was removed"), "{said:?}");
     ben.flush();
     assert_eq!((found(&ben, "hedwig"), found(&ben, "moss")["title"].clone()), (Value::Null, json!(MOSS)));
     assert_eq!(ben.json(["share", "--list"])["shares"], json!([]));

@@ -66,7 +66,7 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     (
         "search",
         &[
-            ("recall search rounding cents", "both words count, not all have to be there"),
+            ("recall search rounding cents", "documents with both words come first"),
             ("recall search '\"half even\" -float type:decision'", "a phrase, a word to leave out, a filter"),
             ("recall search file:login.rs since:2d --all", "in all projects"),
         ],

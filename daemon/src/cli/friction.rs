@@ -41,7 +41,7 @@ pub(super) fn a_week_ago() -> i64 {
 }
 
 /// # Errors
-/// When the daemon does not respond, or the project is unknown.
+/// Fails when the daemon does not respond, or the project is unknown.
 pub fn run(args: &FrictionArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut client = Client::connect(Start::IfNeeded)?;
     let since = |filter: Filter| Filter { since_ms: filter.since_ms.or(Some(a_week_ago())), ..filter };

@@ -42,7 +42,7 @@ pub struct ImproveArgs {
 }
 
 /// # Errors
-/// When no model is configured, nobody can be asked for consent, or the model returned no notes for a session.
+/// Fails when no model is configured, nobody can be asked for consent, or the model returned no notes for a session.
 pub fn run(args: &ImproveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let request = Improvable { filter: args.filter.filter()? };
     let answer = Client::connect(Start::IfNeeded)?.ask_within(request, FLUSH_WITHIN)?;

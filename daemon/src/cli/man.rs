@@ -13,7 +13,7 @@ use recall_system::faults::VERSION;
 
 #[derive(Debug, Args)]
 pub struct ManArgs {
-    /// The folder; it is made if it is missing
+    /// The folder, created if it is missing
     folder: PathBuf,
 }
 

@@ -24,7 +24,7 @@ pub struct OutlineArgs {
 }
 
 /// # Errors
-/// When the daemon does not respond, the outline is off, or the folder is in no repository.
+/// Fails when the daemon does not respond, the outline is off, or the folder is in no repository.
 pub fn run(args: &OutlineArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let asked = args.asked.join(" ");
     let mut client = Client::connect(Start::IfNeeded)?;

@@ -42,7 +42,7 @@ fn screen() -> Option<(usize, usize)> {
 /// Prints a text that may contain colours.
 ///
 /// # Errors
-/// When stdout cannot be written to. A pager that cannot be started, or is closed early, is not an error.
+/// Fails when stdout cannot be written to. A pager that cannot be started, or is closed early, is not an error.
 pub fn print(text: &str, paging: Paging) -> std::io::Result<()> {
     let is_long = screen().is_some_and(|(_, rows)| text.lines().count() >= rows);
     let stdout = std::io::stdout();
@@ -165,7 +165,7 @@ impl Escape {
 /// The longest escape that sets a colour, in bytes.
 const LONGEST_COLOUR: usize = 32;
 
-/// The text without what [`Harmless`] removes.
+/// Applies [`Harmless`] to a text.
 pub fn harmless(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     Escape::default().pass(text, &mut kept);

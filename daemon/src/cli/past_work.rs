@@ -54,7 +54,7 @@ pub struct BlameArgs {
 }
 
 /// # Errors
-/// When the daemon does not respond, or the project is unknown.
+/// Fails when the daemon does not respond, or the project is unknown.
 pub fn how(args: &HowArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let command = args.command.join(" ");
     let mut client = Client::connect(Start::IfNeeded)?;
@@ -90,7 +90,7 @@ fn invocation(out: &mut dyn Write, run: &InvocationAnswer) -> std::io::Result<()
 }
 
 /// # Errors
-/// When the daemon does not respond, the project is unknown, or stdin cannot be read.
+/// Fails when the daemon does not respond, the project is unknown, or stdin cannot be read.
 pub fn fix(args: &FixArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let error = match args.error.as_slice() {
         [dash] if dash == "-" => output_on_stdin()?,
@@ -156,7 +156,7 @@ fn meeting(out: &mut dyn Write, met: &MetAnswer) -> std::io::Result<()> {
 }
 
 /// # Errors
-/// When the daemon does not respond, the project is unknown, or the file has no such line.
+/// Fails when the daemon does not respond, the project is unknown, or the file has no such line.
 pub fn blame(args: &BlameArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let (file, line) = file_and_line(&args.file)?;
     let request = Blame { file, line, limit: args.limit };

@@ -44,7 +44,7 @@ pub(super) fn size(paths: &Paths) -> u64 {
 /// Deletes the memory. Returns the folders that stay because they contain other files.
 ///
 /// # Errors
-/// When a daemon is using the memory, or a file cannot be deleted.
+/// Fails when a daemon is using the memory, or a file cannot be deleted.
 pub(super) fn delete(paths: &Paths) -> anyhow::Result<Vec<PathBuf>> {
     if !paths.data_dir().is_dir() && !paths.state_dir().is_dir() {
         return Ok(Vec::new());

@@ -56,7 +56,7 @@ impl ReviewArgs {
 }
 
 /// # Errors
-/// When an ID is not an observation's, or the daemon does not answer.
+/// Fails when an ID is not an observation's, or the daemon does not answer.
 pub fn run(args: &ReviewArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     if args.judges() {
         return judge(args, out);

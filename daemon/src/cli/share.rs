@@ -342,8 +342,8 @@ pub fn stop(args: &UnshareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     for share in meant {
         let went = counted(
             usize::try_from(share.received).unwrap_or_default(),
-            "item of others went",
-            "items of others went",
+            "item of others was removed",
+            "items of others were removed",
         );
         writeln!(
             out,

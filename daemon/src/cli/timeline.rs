@@ -28,7 +28,7 @@ pub struct TimelineArgs {
 }
 
 /// # Errors
-/// When the daemon does not respond, or the item does not exist.
+/// Fails when the daemon does not respond, or the item does not exist.
 pub fn run(args: &TimelineArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let (id, before, after) = (args.id.clone(), args.before, args.after);
     let query = Timeline { id, before, after, folder: Some(this_folder()) };

@@ -22,7 +22,7 @@ pub struct WhyArgs {
 }
 
 /// # Errors
-/// When the daemon does not respond, or the session does not exist.
+/// Fails when the daemon does not respond, or the session does not exist.
 pub fn run(args: &WhyArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let answer = Client::connect(Start::IfNeeded)?.ask(Why { id: args.id.clone() })?;
     if args.json {

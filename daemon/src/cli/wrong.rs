@@ -26,7 +26,7 @@ pub struct WrongArgs {
 }
 
 /// # Errors
-/// When the item does not exist, or was never injected.
+/// Fails when the item does not exist, or was never injected.
 pub fn run(args: &WrongArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let told = if args.undo { Told::Rightly } else { Told::Wrongly };
     let request = Wrong { ids: args.id.clone(), session: args.session.clone(), told };

@@ -47,7 +47,7 @@ impl Instance {
     /// Takes the lock, or reports who holds it. Never waits.
     ///
     /// # Errors
-    /// When another daemon holds the lock or the file cannot be used.
+    /// Fails when another daemon holds the lock or the file cannot be used.
     pub fn claim(path: &Path) -> Result<Self, InstanceError> {
         let failed = |source| InstanceError::File { path: path.to_owned(), source };
         let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
@@ -96,7 +96,7 @@ impl Instance {
     /// the note remains. It survives a power failure once the returned file is synced.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// Fails when the file cannot be written.
     pub fn announce(&mut self, socket: &Path) -> std::io::Result<File> {
         let note = LockNote { pid: std::process::id(), socket: socket.to_owned() };
         self.file.set_len(0)?;

@@ -130,7 +130,7 @@ pub enum SocketOrigin {
 /// Opens the socket. Must be called inside the runtime, with the instance lock held.
 ///
 /// # Errors
-/// When the socket can be neither inherited nor created.
+/// Fails when the socket can be neither inherited nor created.
 pub fn open(path: &Path) -> Result<SocketListener, ListenError> {
     if let Some(fd) = inherited().map_err(ListenError::Inherited)? {
         let listener = UnixListener::try_from(fd).map_err(ListenError::Inherited)?;
@@ -145,7 +145,7 @@ pub fn open(path: &Path) -> Result<SocketListener, ListenError> {
 /// Creates the socket again after its file vanished. Must be called inside the runtime, with the instance lock held.
 ///
 /// # Errors
-/// When the folder cannot be created or the socket cannot be bound.
+/// Fails when the folder cannot be created or the socket cannot be bound.
 pub fn reopen(path: &Path) -> Result<SocketListener, ListenError> {
     if let Some(folder) = path.parent() {
         folder::create_private(folder).map_err(ListenError::Folder)?;

@@ -58,7 +58,7 @@ impl Room {
     /// Reads a body of this length. Its memory grows with the bytes that arrive, not with the announced length.
     ///
     /// # Errors
-    /// When the body is not complete in time, or the budget is exhausted.
+    /// Fails when the body is not complete in time, or the budget is exhausted.
     pub async fn read(
         &self,
         stream: &mut (impl AsyncRead + Unpin),

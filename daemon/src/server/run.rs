@@ -87,7 +87,7 @@ const FAREWELL_WITHIN: Duration = Duration::from_secs(1);
 /// Runs until a signal or `recall ctl stop`.
 ///
 /// # Errors
-/// When it cannot start, or when restarting its parts did not help.
+/// Fails when it cannot start, or when restarting its parts did not help.
 pub async fn run(paths: Paths, config: Loaded) -> Result<(), RunError> {
     let compressor =
         recall_compression::compressor(&config.config.compression, &tokio::runtime::Handle::current())?;

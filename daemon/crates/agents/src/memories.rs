@@ -48,7 +48,7 @@ pub struct Parts {
     pub heading: &'static str,
     /// The start of the line that names the part's folders, up to a `;`.
     pub folders: &'static str,
-    /// The start of another line about the part.
+    /// The start of the line that describes the part.
     pub about: &'static str,
     /// Headings of sections that only point elsewhere.
     pub left_out: &'static [&'static str],

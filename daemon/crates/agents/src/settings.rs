@@ -209,7 +209,7 @@ pub struct JsonHooks {
     /// The key of the object with the events.
     pub key: &'static str,
     pub groups: Groups,
-    /// Events whose entries are flat, whatever those of the others are.
+    /// Events whose entries are flat even if those of the others are not.
     pub flat_events: &'static [&'static str],
     /// The matcher of recall's groups. `None` if a group without one gets every event.
     pub matcher: Option<&'static str>,

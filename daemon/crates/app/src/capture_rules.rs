@@ -42,7 +42,7 @@ const MOST_LOOKS: usize = 8_000;
 /// The number of lookups that a folder's rules cost per ancestor folder.
 const LOOKS_FOR_RULES: usize = 12;
 
-/// Cheap to clone.
+/// The rules about what is recorded. Cheap to clone.
 #[derive(Clone)]
 pub struct CaptureRules {
     excluded: Arc<RwLock<Arc<ExcludedSet>>>,

@@ -109,7 +109,7 @@ impl<W: Writer> EmbeddingWork<W> {
     /// `known` is the origin of the model in use.
     ///
     /// # Errors
-    /// When the store or the model fails. Finished work is kept.
+    /// Fails when the store or the model fails. Finished work is kept.
     pub async fn run(
         self,
         known: Option<Origin>,

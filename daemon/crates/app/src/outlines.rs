@@ -14,7 +14,7 @@ use recall_repository::project_file::ProjectRules;
 
 /// The maximum number of cached repositories. The least recently used is dropped.
 const MOST_REPOSITORIES: usize = 4;
-/// An older outline is read again at the next question.
+/// The maximum age of an outline. An older one is read again at the next query.
 const FRESH: Duration = Duration::from_secs(30);
 /// Reading takes at most one in this many parts of the time.
 const PAUSE: u32 = 20;

@@ -1,5 +1,5 @@
-//! Finds notes that a person wrote or pinned and that a prompt or a task is about. If only reviewed notes may be
-//! injected, also those that a person kept.
+//! Finds notes that a person wrote or pinned, and that a prompt or a task is about. If only reviewed notes may be
+//! injected, it also finds notes that a person kept.
 
 use super::context_lookup::{ContextLookup, ContextRequest, note};
 use super::documents;

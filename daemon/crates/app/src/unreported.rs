@@ -24,7 +24,7 @@ const MOST: usize = 100;
 /// Returns the prompts as events, in order. Reads files and blocks.
 ///
 /// # Errors
-/// When the record is not trusted, or the store cannot be read.
+/// Fails when the record is not trusted, or the store cannot be read.
 pub(super) fn unreported(
     spec: &AgentSpec,
     key: &SessionKey,

@@ -54,7 +54,7 @@ impl VectorFiles {
     /// Maps a file.
     ///
     /// # Errors
-    /// When the file is missing, damaged or belongs to another model.
+    /// Fails when the file is missing, damaged or belongs to another model.
     pub fn open(&self, file: &VectorFileRow, model: ModelHash) -> Result<VectorFile, VectorFileError> {
         VectorFile::open(&self.folder, &Self::name(file), model)
     }
@@ -63,7 +63,7 @@ impl VectorFiles {
     /// caller must hold [`alone`](Self::alone).
     ///
     /// # Errors
-    /// When the store cannot be read or the file cannot be written.
+    /// Fails when the store cannot be read or the file cannot be written.
     pub fn make(
         &self,
         readers: &Readers,
@@ -103,7 +103,7 @@ impl VectorFiles {
     /// Removes every file that the database does not name. The caller must hold [`alone`](Self::alone).
     ///
     /// # Errors
-    /// When the store cannot be read or a file cannot be removed.
+    /// Fails when the store cannot be read or a file cannot be removed.
     pub fn sweep(&self, readers: &Readers) -> Result<(), MakeError> {
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
@@ -128,7 +128,7 @@ impl VectorFiles {
     /// Returns the named files that are missing or differ from what was written. Reads all of them.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// Fails when the store cannot be read.
     pub fn damaged(&self, readers: &Readers) -> Result<Vec<VectorFileRow>, StoreError> {
         let mut files = readers.read(|db| db.vector_files())?;
         files.retain(|file| !is_whole(&self.folder.join(Self::name(file))).unwrap_or(false));

@@ -40,7 +40,7 @@ pub enum LifecycleKind {
     SessionSuspend {
         tally: Tally,
         totals: Totals,
-        /// Since the session's first start.
+        /// Milliseconds since the session's first start.
         duration_ms: i64,
         reason: String,
     },

@@ -77,7 +77,7 @@ impl InstalledModels {
     /// Opens an installed model by name, or any model by its folder's absolute path.
     ///
     /// # Errors
-    /// When there is none, it is not a model, or the file has changed since it was written.
+    /// Fails when there is none, it is not a model, or the file has changed since it was written.
     pub fn open(&self, model: &str) -> Result<Model, ModelError> {
         if !is_model_name(model) {
             let folder = Path::new(model);
@@ -94,7 +94,7 @@ impl InstalledModels {
     /// Creates the file of a model. A failure or a killed program leaves nothing behind.
     ///
     /// # Errors
-    /// When it is not a model, the name is taken, or the file cannot be written.
+    /// Fails when it is not a model, the name is taken, or the file cannot be written.
     pub fn add(&self, from: &Path, name: &str) -> Result<ModelFacts, InstallError> {
         if !is_model_name(name) {
             return Err(InstallError::Name(name.to_owned()));
@@ -153,7 +153,7 @@ impl InstalledModels {
     /// Removes a model. A daemon that has mapped it continues to use it until its next check.
     ///
     /// # Errors
-    /// When there is none, or its file cannot be removed.
+    /// Fails when there is none, or its file cannot be removed.
     pub fn remove(&self, name: &str) -> Result<(), InstallError> {
         let place = self.file_of(name);
         if !is_model_name(name) || !place.is_file() {

@@ -58,7 +58,7 @@ pub trait Embedder: Send + Sync + 'static {
     /// One vector for each text.
     ///
     /// # Errors
-    /// When no vectors could be computed.
+    /// Fails when no vectors could be computed.
     fn embed(&self, texts: &[String], purpose: Purpose) -> Result<Vec<Vec<f32>>, EmbedError>;
 
     /// Whether a question may take longer than a few milliseconds.

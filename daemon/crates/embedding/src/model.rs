@@ -35,7 +35,7 @@ impl Model {
     /// Reads a model from a folder in the published format.
     ///
     /// # Errors
-    /// When something is missing, cannot be read, or belongs to another kind of model.
+    /// Fails when something is missing, cannot be read, or belongs to another kind of model.
     pub fn open(folder: &Path) -> Result<Self, ModelError> {
         Self::try_from_packed(packed(folder)?)
     }
@@ -56,7 +56,7 @@ impl Model {
     /// Memory-maps a model's file.
     ///
     /// # Errors
-    /// When it cannot be mapped, or has changed since it was written.
+    /// Fails when it cannot be mapped, or has changed since it was written.
     pub(super) fn map(folder: &Path, name: &str) -> Result<Self, ModelError> {
         let altered = |_| ModelError::Altered { file: folder.join(name) };
         let bytes = model_file::map(folder, name).map_err(altered)?;

@@ -183,7 +183,7 @@ impl Files {
 /// Reads a model, checks that its parts fit together, and returns the bytes of recall's file.
 ///
 /// # Errors
-/// When something is missing, cannot be read, or belongs to another kind of model.
+/// Fails when something is missing, cannot be read, or belongs to another kind of model.
 pub(super) fn packed(folder: &Path) -> Result<Vec<u8>, ModelError> {
     let files = Files::read(folder)?;
     let config: WrittenConfig =

@@ -63,7 +63,7 @@ impl Breaker {
     /// `longest_call_ms` counts as lost.
     ///
     /// # Errors
-    /// When no call may be made now.
+    /// Fails when no call may be made now.
     pub(super) fn admit(&mut self, now: Timestamp, longest_call_ms: u64) -> Result<(), BackedOff> {
         match &self.way {
             Way::Open => Ok(()),

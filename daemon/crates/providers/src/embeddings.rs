@@ -36,7 +36,7 @@ impl EmbeddingProvider {
     /// `within` is the maximum duration of one call. The constructor sends nothing and reads no key.
     ///
     /// # Errors
-    /// When the settings are invalid for an HTTP client.
+    /// Fails when the settings are invalid for an HTTP client.
     pub fn new(
         backend: &Backend,
         settings: &CallSettings,
@@ -59,7 +59,7 @@ impl EmbeddingProvider {
     /// Makes one call. Blocks, so it must not run on the runtime's threads.
     ///
     /// # Errors
-    /// When there are no vectors. The error tells what that means for the next call.
+    /// Fails when there are no vectors. The error tells what that means for the next call.
     pub fn embed(&self, texts: &[String], now: Timestamp) -> Result<EmbeddingReply, ProviderError> {
         let key = read_key(&self.key).map_err(barred)?;
         let bearer = key.as_ref().map(|key| format!("Bearer {}", key.reveal()));

@@ -52,7 +52,7 @@ impl CallGuard {
     /// computes the real one.
     ///
     /// # Errors
-    /// When there is no answer.
+    /// Fails when there is no answer.
     pub fn call<T>(
         &self,
         payer: &Payer<'_>,

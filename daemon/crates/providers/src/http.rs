@@ -109,7 +109,7 @@ impl Http {
 /// Creates a client for the server of this address.
 ///
 /// # Errors
-/// When the system's certificates cannot be used.
+/// Fails when the system's certificates cannot be used.
 pub fn client(
     url: &str,
     proxy: Option<reqwest::Proxy>,

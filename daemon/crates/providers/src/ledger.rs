@@ -19,7 +19,7 @@ pub trait Ledger: Send + Sync {
     /// Reserves the maximum cost of a call.
     ///
     /// # Errors
-    /// When a limit would be exceeded, or the ledger cannot be written. Then the call must not be made.
+    /// Fails when a limit would be exceeded, or the ledger cannot be written. Then the call must not be made.
     fn reserve(&self, charge: &Charge) -> Result<ReservationId, NotReserved>;
 
     /// Records the cost of a call, before its result is used. If that fails, the reservation stays.

@@ -24,7 +24,7 @@ impl Fresh {
     /// `keys` are all changed documents. A key without a document was removed.
     ///
     /// # Errors
-    /// When the documents cannot be indexed.
+    /// Fails when the documents cannot be indexed.
     pub fn new<'a>(
         keys: HashSet<DocumentKey>,
         documents: impl IntoIterator<Item = &'a Document>,

@@ -32,7 +32,7 @@ struct FreshPassage {
     /// The frequency of each term in the passage.
     terms: HashMap<String, u32>,
     tokens: u64,
-    /// The length in the index's encoding of lengths.
+    /// The length, as the index encodes it.
     length: u8,
 }
 

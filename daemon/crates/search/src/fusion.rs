@@ -25,7 +25,7 @@ const NAMED: usize = 40;
 /// Finds passages that may answer a prompt: the index by their words, and `others` by their own means.
 ///
 /// # Errors
-/// When the index cannot be read.
+/// Fails when the index cannot be read.
 pub fn search_passages(
     index: &Index,
     fresh: &FreshPassages,
@@ -41,7 +41,7 @@ pub fn search_passages(
 /// Searches with all sources.
 ///
 /// # Errors
-/// When a source cannot be read.
+/// Fails when a source cannot be read.
 pub fn search(sources: &[&dyn CandidateSource], request: &SearchRequest) -> Result<Hits, IndexError> {
     let mut found: Vec<Candidates> = Vec::with_capacity(sources.len());
     for source in sources {

@@ -89,7 +89,7 @@ impl Unexamined {
     /// Verifies the checksums of all files, which reads all of them, and removes files that belong to no commit.
     ///
     /// # Errors
-    /// When a file is damaged or missing. The index is then closed.
+    /// Fails when a file is damaged or missing. The index is then closed.
     pub fn examine(self) -> Result<Opened, OpenIndexError> {
         let Self { index, folder, mut writer } = self;
         // Merges replace files, so none may be running.
@@ -233,7 +233,7 @@ impl Index {
     /// Returns the first `most` documents from another source that satisfy the request's conditions.
     ///
     /// # Errors
-    /// When the index cannot be read.
+    /// Fails when the index cannot be read.
     pub(super) fn admitted(
         &self,
         request: &SearchRequest,
@@ -251,7 +251,7 @@ impl Index {
     /// Finds passages of a project that may answer a prompt, in the index and among the fresh ones.
     ///
     /// # Errors
-    /// When the index cannot be read.
+    /// Fails when the index cannot be read.
     pub fn passages(
         &self,
         request: &PassageRequest<'_>,

@@ -22,7 +22,7 @@ pub trait CandidateSource {
     /// Returns the best candidates that satisfy the request's conditions, in a deterministic order.
     ///
     /// # Errors
-    /// When the source cannot be read.
+    /// Fails when the source cannot be read.
     fn candidates(&self, request: &SearchRequest) -> Result<Candidates, IndexError>;
 
     /// Returns passages that may answer the prompt, best first, at most `most`. The index already finds passages by

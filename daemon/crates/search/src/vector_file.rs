@@ -44,7 +44,7 @@ impl VectorFile {
     /// Maps a file. Does not verify its checksum, which would read the whole file.
     ///
     /// # Errors
-    /// When the file is missing, cannot be mapped, or has an invalid header or end.
+    /// Fails when the file is missing, cannot be mapped, or has an invalid header or end.
     pub fn open(folder: &Path, name: &str, model: ModelHash) -> Result<Self, VectorFileError> {
         let failed = |error: &dyn std::fmt::Display| VectorFileError::Map(error.to_string());
         // Each file gets its own directory object, because a directory returns the earlier mapping of the same name.
@@ -74,7 +74,7 @@ fn dimensions(bytes: &[u8], model: ModelHash) -> Option<usize> {
 /// Whether a file is unchanged since it was written. Reads the whole file.
 ///
 /// # Errors
-/// When the file cannot be read.
+/// Fails when the file cannot be read.
 pub fn is_whole(path: &Path) -> io::Result<bool> {
     let mut file = File::open(path)?;
     let Some(mut left) = file.metadata()?.len().checked_sub(TRAILER as u64) else { return Ok(false) };
@@ -101,7 +101,7 @@ pub struct VectorFileWriter {
 
 impl VectorFileWriter {
     /// # Errors
-    /// When the folder cannot be written to.
+    /// Fails when the folder cannot be written to.
     pub fn new(folder: &Path, model: ModelHash, dimensions: usize) -> io::Result<Self> {
         std::fs::create_dir_all(folder)?;
         let file = tempfile::Builder::new().prefix(".").suffix(".part").tempfile_in(folder)?;
@@ -115,7 +115,7 @@ impl VectorFileWriter {
     /// Adds a row. Its id must be greater than all earlier ones. A row with other dimensions is skipped.
     ///
     /// # Errors
-    /// When writing fails.
+    /// Fails when writing fails.
     pub fn add(
         &mut self,
         id: i64,
@@ -134,7 +134,7 @@ impl VectorFileWriter {
     /// Syncs the file and renames it.
     ///
     /// # Errors
-    /// When writing fails; the file is then removed.
+    /// Fails when writing fails; the file is then removed.
     pub fn finish(mut self, folder: &Path, name: &str) -> io::Result<()> {
         let checksum = std::mem::take(&mut self.checksum).finalize();
         self.file.write_all(&checksum.to_le_bytes())?;

@@ -55,7 +55,7 @@ fn run(connection: &Connection, sql: &str) -> Result<(), StoreError> {
 /// Executes an operation and adds its changes to `changes`. The caller must have opened a transaction.
 ///
 /// # Errors
-/// When the database refuses. The operation is then rolled back and has changed nothing.
+/// Fails when the database refuses. The operation is then rolled back and has changed nothing.
 pub(crate) fn execute<O: Operation>(
     connection: &Connection,
     operation: O,

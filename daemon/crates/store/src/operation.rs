@@ -27,7 +27,7 @@ pub trait Operation: Send + 'static {
     type Output: Send + 'static;
 
     /// # Errors
-    /// When the database refuses; everything is then rolled back.
+    /// Fails when the database refuses; everything is then rolled back.
     fn execute(self, db: &WriteContext<'_>) -> Result<Self::Output, StoreError>;
 }
 

@@ -20,7 +20,7 @@ impl StoreWriter {
     /// Opens the database; creates or migrates it if necessary.
     ///
     /// # Errors
-    /// When the file cannot be opened or migrated, was written by a newer version, or is in a lost folder. Nothing is
+    /// Fails when the file cannot be opened or migrated, was written by a newer version, or is in a lost folder. Nothing is
     /// then changed.
     pub fn open(
         path: &Path,
@@ -34,7 +34,7 @@ impl StoreWriter {
     /// Begins a transaction.
     ///
     /// # Errors
-    /// When the database refuses.
+    /// Fails when the database refuses.
     pub fn begin(&self) -> Result<(), StoreError> {
         faults::reach_disk(Point::Begin)?;
         self.run("BEGIN IMMEDIATE")
@@ -43,7 +43,7 @@ impl StoreWriter {
     /// Commits the transaction. `changes` are the changes of its operations.
     ///
     /// # Errors
-    /// When the database refuses.
+    /// Fails when the database refuses.
     pub fn commit(&self, changes: &Changes) -> Result<(), StoreError> {
         // Other groups, such as leases, lose nothing in a crash.
         let can_be_lost = changes.accepted || changes.documents;
@@ -60,7 +60,7 @@ impl StoreWriter {
     /// Rolls the transaction back.
     ///
     /// # Errors
-    /// When there is none, for example because an error already ended it.
+    /// Fails when there is none, for example because an error already ended it.
     pub fn roll_back(&self) -> Result<(), StoreError> {
         self.run("ROLLBACK")
     }
@@ -73,7 +73,7 @@ impl StoreWriter {
     /// Executes an operation in the transaction, and adds its changes to `changes`.
     ///
     /// # Errors
-    /// When the database refuses. The operation is then rolled back and has changed nothing.
+    /// Fails when the database refuses. The operation is then rolled back and has changed nothing.
     pub fn execute<O: Operation>(
         &self,
         operation: O,
@@ -98,7 +98,7 @@ impl StoreWriter {
     /// overwrites the log from its beginning. Must not be called inside a transaction.
     ///
     /// # Errors
-    /// When the database refuses.
+    /// Fails when the database refuses.
     pub fn restart_log(&self) -> Result<(), StoreError> {
         restart_log(&self.0)
     }
@@ -107,7 +107,7 @@ impl StoreWriter {
     /// called inside a transaction. Takes about a second per hundred megabytes.
     ///
     /// # Errors
-    /// When the database refuses, or a reader blocks the log for too long.
+    /// Fails when the database refuses, or a reader blocks the log for too long.
     pub fn rewrite(&self) -> Result<(), StoreError> {
         rewrite(&self.0)
     }

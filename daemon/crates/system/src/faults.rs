@@ -243,7 +243,7 @@ mod build {
     /// Configures the fail points from the environment.
     ///
     /// # Errors
-    /// When the variable names an unknown point or action.
+    /// Fails when the variable names an unknown point or action.
     pub fn arm() -> Result<(), ArmError> {
         let armed = std::env::var("RECALL_FAILPOINTS").unwrap_or_default();
         for (name, actions) in armed.split(';').filter_map(|point| point.split_once('=')) {
@@ -271,7 +271,7 @@ mod build {
     /// Like [`reach`], for a step that the disk can refuse.
     ///
     /// # Errors
-    /// When a refusal is configured for this point.
+    /// Fails when a refusal is configured for this point.
     pub fn reach_disk(point: Point) -> Result<(), Refused> {
         match outcome(point) {
             Outcome::GoOn => Ok(()),

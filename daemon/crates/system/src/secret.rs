@@ -47,7 +47,7 @@ impl Secret {
 /// Reads the key for a header. `None` if none is configured. If the key is replaced, the next call uses the new one.
 ///
 /// # Errors
-/// When the configured location has no valid key, as a message for the user.
+/// Fails when the configured location has no valid key, as a message for the user.
 pub fn read_key(source: &KeySource) -> Result<Option<Secret>, String> {
     let Some(text) = read(source, "key")? else { return Ok(None) };
     let key = text.trim();
@@ -61,7 +61,7 @@ pub fn read_key(source: &KeySource) -> Result<Option<Secret>, String> {
 /// Reads a password, which may be any single line of text. `None` if none is configured.
 ///
 /// # Errors
-/// When the configured location has no valid password, as a message for the user.
+/// Fails when the configured location has no valid password, as a message for the user.
 pub fn read_password(source: &KeySource) -> Result<Option<Secret>, String> {
     let Some(text) = read(source, "password")? else { return Ok(None) };
     let password = text.strip_suffix('\n').unwrap_or(&text);
@@ -89,7 +89,7 @@ fn read(source: &KeySource, what: &str) -> Result<Option<String>, String> {
 /// Reads a file that nobody else may read. Error messages call its content `what`.
 ///
 /// # Errors
-/// When it cannot be read, or others can read it, as a message for the user.
+/// Fails when it cannot be read, or others can read it, as a message for the user.
 pub fn read_private(path: &Path, what: &str) -> Result<String, String> {
     const MOST: u64 = 64 * 1024;
     let shown = path.display();

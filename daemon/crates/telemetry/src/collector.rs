@@ -51,14 +51,14 @@ pub enum NotSent {
 
 impl Collector {
     /// # Errors
-    /// When no HTTP client can be created.
+    /// Fails when no HTTP client can be created.
     pub fn new(endpoint: &str) -> Result<Self, ProviderSetupError> {
         let endpoint = endpoint.trim_end_matches('/').to_owned();
         Ok(Self { client: client(&endpoint, None, CONNECT_WITHIN)?, endpoint })
     }
 
     /// # Errors
-    /// When the collector did not accept the request.
+    /// Fails when the collector did not accept the request.
     pub async fn send_spans(&self, spans: Vec<Span>) -> Result<Sent, NotSent> {
         let scope_spans = vec![ScopeSpans { scope: Some(scope()), spans, ..ScopeSpans::default() }];
         let of_recall = ResourceSpans { resource: Some(resource()), scope_spans, ..ResourceSpans::default() };
@@ -73,7 +73,7 @@ impl Collector {
     /// `since` is the start time of the daemon.
     ///
     /// # Errors
-    /// When the collector did not accept the request.
+    /// Fails when the collector did not accept the request.
     pub async fn send_metrics(
         &self,
         metrics: &[Metric],

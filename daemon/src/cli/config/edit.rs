@@ -18,7 +18,7 @@ use recall_config::keys::template;
 pub struct EditArgs {}
 
 /// # Errors
-/// When there is no editor, it fails, or the text has mistakes and nobody can be asked.
+/// Fails when there is no editor, it fails, or the text has mistakes and nobody can be asked.
 pub(super) fn run(EditArgs {}: &EditArgs, paths: &Paths, out: &mut dyn Write) -> anyhow::Result<()> {
     let (file, text) = super::file(paths)?;
     let before = text.clone().unwrap_or_else(template);

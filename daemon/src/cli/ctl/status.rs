@@ -61,7 +61,7 @@ pub fn no_deletion(jump: &ClockJump) -> String {
 }
 
 fn tell(out: &mut dyn Write, status: &StatusAnswer) -> std::io::Result<()> {
-    let StatusAnswer { sessions, events, jobs, index, compression, bytes: size, .. } = status;
+    let StatusAnswer { sessions, jobs, index, compression, bytes: size, .. } = status;
     writeln!(
         out,
         "{BOLD}recall {}{BOLD:#} {GOOD}running{GOOD:#}, pid {}, up {}, {}",
@@ -72,7 +72,7 @@ fn tell(out: &mut dyn Write, status: &StatusAnswer) -> std::io::Result<()> {
     )?;
     writeln!(out, "  memory       {}", status.home)?;
     if status.paused.is_some() {
-        let (pause, count) = (sentence(status.paused.as_ref()), events.paused);
+        let (pause, count) = (sentence(status.paused.as_ref()), status.events.paused);
         writeln!(out, "  {WARNING}paused       {pause} {count} events skipped.{WARNING:#}")?;
     }
     config(out, &status.config)?;
@@ -80,36 +80,7 @@ fn tell(out: &mut dyn Write, status: &StatusAnswer) -> std::io::Result<()> {
         writeln!(out, "  {WARNING}retention    {}{WARNING:#}", no_deletion(jump))?;
     }
     writeln!(out, "  sessions     {} live, {} total", sessions.live, sessions.total)?;
-    writeln!(
-        out,
-        "  events       {} stored, {} duplicates ignored, {} waiting in the spool, {} unreadable",
-        events.stored, events.duplicates, events.spooled, events.unparsed
-    )?;
-    if events.told_twice > 0 {
-        let count = events.told_twice;
-        writeln!(
-            out,
-            "  {WARNING}duplicates   {count} events reported by a second hook; run `recall doctor`{WARNING:#}"
-        )?;
-    }
-    let guards = &status.guards;
-    if guards.refused + guards.advised + guards.warned > 0 {
-        let refused = counted(guards.refused, "call", "calls");
-        let warned = counted(guards.warned, "result", "results");
-        let advised = match guards.advised {
-            0 => String::new(),
-            advised => format!(", {advised} advised on"),
-        };
-        writeln!(out, "  guards       {refused} refused or asked about{advised}, {warned} warned about")?;
-    }
-    if events.dropped > 0 {
-        writeln!(
-            out,
-            "  {WARNING}dropped      {}{}; the spool was full or not writable{WARNING:#}",
-            counted(events.dropped, "event", "events"),
-            events.dropped_since.map(|since| format!(" since {}", terminal::time(since))).unwrap_or_default()
-        )?;
-    }
+    events(out, status)?;
     let unreviewed = match status.unreviewed {
         0 => String::new(),
         unreviewed => format!(" ({unreviewed} not reviewed)"),
@@ -164,6 +135,42 @@ fn tell(out: &mut dyn Write, status: &StatusAnswer) -> std::io::Result<()> {
         bytes(size.spool),
         bytes(size.log)
     )
+}
+
+/// Prints the counts of events, and what guards and a full spool did with some.
+fn events(out: &mut dyn Write, status: &StatusAnswer) -> std::io::Result<()> {
+    let events = &status.events;
+    writeln!(
+        out,
+        "  events       {} stored, {} duplicates ignored, {} waiting in the spool, {} unreadable",
+        events.stored, events.duplicates, events.spooled, events.unparsed
+    )?;
+    if events.told_twice > 0 {
+        let count = events.told_twice;
+        writeln!(
+            out,
+            "  {WARNING}duplicates   {count} events reported by a second hook; run `recall doctor`{WARNING:#}"
+        )?;
+    }
+    let guards = &status.guards;
+    if guards.refused + guards.advised + guards.warned > 0 {
+        let refused = counted(guards.refused, "call", "calls");
+        let warned = counted(guards.warned, "result", "results");
+        let advised = match guards.advised {
+            0 => String::new(),
+            advised => format!(", {advised} advised on"),
+        };
+        writeln!(out, "  guards       {refused} refused or asked about{advised}, {warned} warned about")?;
+    }
+    if events.dropped > 0 {
+        writeln!(
+            out,
+            "  {WARNING}dropped      {}{}; the spool was full or not writable{WARNING:#}",
+            counted(events.dropped, "event", "events"),
+            events.dropped_since.map(|since| format!(" since {}", terminal::time(since))).unwrap_or_default()
+        )?;
+    }
+    Ok(())
 }
 
 /// Prints what is shared with other machines, if anything.

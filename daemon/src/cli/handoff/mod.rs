@@ -40,7 +40,7 @@ pub struct HandoffArgs {
 }
 
 /// # Errors
-/// When the daemon does not respond, the session does not exist, or a file cannot be written.
+/// Fails when the daemon does not respond, the session does not exist, or a file cannot be written.
 pub fn run(args: &HandoffArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let format = args.file.as_deref().map(Format::of).transpose()?;
     let project = args.project.as_deref().map_or_else(|| Ok(this_folder()), filter::project)?;

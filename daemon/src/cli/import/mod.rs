@@ -60,7 +60,7 @@ pub struct ImportArgs {
     /// what agents keep as their own memory
     #[arg(value_parser = sources())]
     source: Option<String>,
-    /// A file or a folder of that source [default: where it keeps them]
+    /// A file or a folder of that source [default: the source's own folder]
     path: Option<PathBuf>,
     /// With `memories`: only what this agent keeps
     #[arg(long, value_name = "AGENT", value_parser = memories::agents())]

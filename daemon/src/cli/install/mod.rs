@@ -50,8 +50,8 @@ use recall_config::Config;
 
 /// Register recall's hooks with your coding agents and start it at login
 ///
-/// Settings are merged: everything that is not recall's keeps its place and its bytes, comments too, and one copy of the
-/// file before is kept beside it. Running it again changes nothing.
+/// Settings are merged: everything else in the file stays unchanged, including comments, and a copy of the previous
+/// file is kept next to it. Running it again changes nothing.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct InstallArgs {
     /// Install into this agent only; may be given several times [default: every agent found]

@@ -44,7 +44,7 @@ const SUMMARIES: u32 = 20;
 pub struct McpArgs {}
 
 /// # Errors
-/// When the client's first message does not follow the protocol, or stdin or stdout fail.
+/// Fails when the client's first message does not follow the protocol, or stdin or stdout fail.
 pub fn run() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {

@@ -91,7 +91,7 @@ impl FetchError {
     }
 }
 
-/// What a download must look like.
+/// The expected result of a download.
 pub(super) enum Wanted<'a> {
     Published(&'a PublishedFile),
     /// An archive, of which only the files inside are known.

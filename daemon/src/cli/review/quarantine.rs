@@ -76,7 +76,7 @@ pub(super) fn told(item: &JudgedItem, verdict: Verdict, out: &mut dyn Write) -> 
     }?)
 }
 
-/// Shows each to the person at the terminal, and does what they say.
+/// Shows each item to the user, and applies the user's decision.
 pub(super) fn ask_about_each(project: Option<String>, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut client = Client::connect(Start::IfNeeded)?;
     let filter = Filter { project, ..Filter::default() };

@@ -71,7 +71,7 @@ pub fn run(args: &UiArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 /// Opens the interface on what awaits review, for one project or all.
 ///
 /// # Errors
-/// When the daemon does not respond, or the terminal cannot be used.
+/// Fails when the daemon does not respond, or the terminal cannot be used.
 pub(in crate::cli) fn review(project: Option<String>) -> anyhow::Result<()> {
     show(Ui::for_review(project.map_or(ShownProjects::All, ShownProjects::Project)))
 }

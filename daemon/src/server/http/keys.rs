@@ -117,7 +117,7 @@ impl Keys {
     /// Exchanges the key of a link for a token for its page.
     ///
     /// # Errors
-    /// When the link was already used or has expired.
+    /// Fails when the link was already used or has expired.
     pub fn open(&self, key: &str) -> Result<String, Locked> {
         let key = digest(key);
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);

@@ -89,7 +89,7 @@ impl From<FlushError> for Refused {
 }
 
 /// # Errors
-/// When part of the daemon does not respond, or work is unfinished after five minutes.
+/// Fails when part of the daemon does not respond, or work is unfinished after five minutes.
 pub async fn flush(services: &Services) -> Result<FlushAnswer, FlushError> {
     let started = Instant::now();
     // A client that changed the configuration may rely on it after a flush.

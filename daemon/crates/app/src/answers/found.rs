@@ -212,7 +212,7 @@ const LEAST_LOG_ODDS: f64 = 0.005;
 #[serde(rename_all = "snake_case")]
 pub enum Silence {
     Paused,
-    /// By the user's configuration, or by the project's own file.
+    /// The folder is excluded, by the user's configuration or by the project's own file.
     Excluded,
 }
 

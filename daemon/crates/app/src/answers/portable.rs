@@ -70,7 +70,7 @@ fn is_none(count: &u64) -> bool {
 }
 
 impl RestoreAnswer {
-    /// Stands in [`Self::unfit`] for lines that are too long to read.
+    /// The key in [`Self::unfit`] for lines that are too long.
     pub const TOO_LONG: &'static str = "length";
 
     /// Adds the outcome of further lines.

@@ -62,30 +62,8 @@ pub fn search(lookup: &ContextLookup, request: Search) -> Answer<SearchAnswer> {
     let query = query::parse(&text);
     let scope = read(lookup, |db| projects(db, &filter))?;
     let whose = read(lookup, |db| Ok(whose(db, &query)?))?;
-    let state = lookup.index.state();
-    let by_index = match &state {
-        IndexState::Complete(index) => {
-            ask_index(lookup, index, (&query, &whose), scope.as_deref(), &filter, explain)
-        }
-        // Damaged files may lack the words.
-        IndexState::Unexamined(index) => {
-            ask_index(lookup, index, (&query, &whose), scope.as_deref(), &filter, explain)
-                .filter(|findings| !findings.found.is_empty())
-        }
-        IndexState::Absent | IndexState::Filling(_) => None,
-    };
-    // An empty store has nothing to miss.
-    let degraded = by_index.is_none() && read(lookup, |db| Ok(!db.is_empty()?))?;
-    let findings = match by_index {
-        Some(findings) => findings,
-        None => {
-            let within = match state {
-                IndexState::Unexamined(_) => DOUBTED_WITHIN,
-                _ => PLAIN_WITHIN,
-            };
-            read_texts(lookup, (&query, &whose, within), scope.as_deref(), &filter)?
-        }
-    };
+    let asked = Asked { query: &query, whose: &whose, projects: scope.as_deref(), filter: &filter };
+    let (findings, degraded) = find(lookup, &asked, explain)?;
     let Findings { found, total, mut read_as } = findings;
     // A replaced word is highlighted as its replacement.
     let mut sought = query.clone();
@@ -233,16 +211,44 @@ fn projects_called(db: Reader<'_>, name: &str) -> Result<Vec<ProjectInfo>, Store
     }
 }
 
+/// A parsed search, with what its words mean here.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    query: &'a Query,
+    /// The authors that it names.
+    whose: &'a HashMap<String, Whose>,
+    /// The projects to search; all if `None`.
+    projects: Option<&'a [ProjectInfo]>,
+    filter: &'a Filter,
+}
+
+/// Searches the index if it is usable, and otherwise the texts. Also returns whether the result may be incomplete.
+fn find(lookup: &ContextLookup, asked: &Asked<'_>, explain: Explain) -> Answer<(Findings, bool)> {
+    let state = lookup.index.state();
+    let by_index = match &state {
+        IndexState::Complete(index) => ask_index(lookup, index, asked, explain),
+        // Damaged files may lack the words.
+        IndexState::Unexamined(index) => {
+            ask_index(lookup, index, asked, explain).filter(|findings| !findings.found.is_empty())
+        }
+        IndexState::Absent | IndexState::Filling(_) => None,
+    };
+    if let Some(findings) = by_index {
+        return Ok((findings, false));
+    }
+    // An empty store has nothing to miss.
+    let degraded = read(lookup, |db| Ok(!db.is_empty()?))?;
+    let within = match state {
+        IndexState::Unexamined(_) => DOUBTED_WITHIN,
+        _ => PLAIN_WITHIN,
+    };
+    Ok((read_texts(lookup, asked, within)?, degraded))
+}
+
 /// Searches the index. `None` if the search failed, which was reported to the indexer.
-fn ask_index(
-    lookup: &ContextLookup,
-    index: &Index,
-    (query, whose): (&Query, &HashMap<String, Whose>),
-    projects: Option<&[ProjectInfo]>,
-    filter: &Filter,
-    explain: Explain,
-) -> Option<Findings> {
-    let mut query = query.clone();
+fn ask_index(lookup: &ContextLookup, index: &Index, asked: &Asked<'_>, explain: Explain) -> Option<Findings> {
+    let Asked { whose, projects, filter, .. } = *asked;
+    let mut query = asked.query.clone();
     let scope = match projects {
         None => Scope::Everything,
         Some([only]) => Scope::Project(only.key.clone()),
@@ -283,19 +289,13 @@ fn ask_index(
 }
 
 /// Searches the database directly.
-fn read_texts(
-    lookup: &ContextLookup,
-    (query, whose, within): (&Query, &HashMap<String, Whose>, Duration),
-    scope: Option<&[ProjectInfo]>,
-    filter: &Filter,
-) -> Result<Findings, Refused> {
-    let search =
-        read(lookup, |db| Ok(plain(query, whose, scope, filter, |name| projects_called(db, name))?))?;
+fn read_texts(lookup: &ContextLookup, asked: &Asked<'_>, within: Duration) -> Result<Findings, Refused> {
+    let search = read(lookup, |db| Ok(plain(asked, |name| projects_called(db, name))?))?;
     // An unknown project has no documents.
     let Some(search) = search else {
         return Ok(Findings { found: Vec::new(), total: 0, read_as: Vec::new() });
     };
-    let limit = (limit(filter) as usize).min(SearchRequest::MOST_HITS);
+    let limit = (limit(asked.filter) as usize).min(SearchRequest::MOST_HITS);
     let hits = read(lookup, |db| Ok(db.search_plainly(&search, limit, within)?))?;
     let found =
         hits.hits.iter().map(|hit| Unrendered { key: hit.key, at: hit.at, score: hit.share, why: None });
@@ -304,12 +304,10 @@ fn read_texts(
 
 /// Builds the query for a direct search of texts. `None` if nothing can match.
 fn plain(
-    query: &Query,
-    whose: &HashMap<String, Whose>,
-    scope: Option<&[ProjectInfo]>,
-    filter: &Filter,
+    asked: &Asked<'_>,
     named: impl Fn(&str) -> Result<Vec<ProjectInfo>, StoreError>,
 ) -> Result<Option<PlainSearch>, StoreError> {
+    let Asked { query, whose, projects: scope, filter } = *asked;
     let mut search = PlainSearch {
         wanted: query.words.clone(),
         phrases: query.phrases.clone(),
@@ -361,13 +359,21 @@ mod tests {
         ProjectInfo { row: ProjectRow(row), key: ProjectKey(format!("path:/{row}")), name: row.to_string() }
     }
 
+    fn sought(
+        query: &Query,
+        projects: Option<&[ProjectInfo]>,
+        named: impl Fn(&str) -> Result<Vec<ProjectInfo>, StoreError>,
+    ) -> Option<PlainSearch> {
+        let (whose, filter) = (HashMap::new(), Filter::default());
+        plain(&Asked { query, whose: &whose, projects, filter: &filter }, named).unwrap()
+    }
+
     #[track_caller]
     fn check(text: &str, scope: Option<&[i64]>, expected: Option<&[i64]>) {
         let scope: Option<Vec<ProjectInfo>> =
             scope.map(|rows| rows.iter().map(|row| project(*row)).collect());
         let named = |name: &str| Ok(name.parse().map(project).into_iter().collect());
-        let search =
-            plain(&query::parse(text), &HashMap::new(), scope.as_deref(), &Filter::default(), named).unwrap();
+        let search = sought(&query::parse(text), scope.as_deref(), named);
         let rows = search.map(|search| search.projects.iter().map(|row| row.0).collect::<Vec<_>>());
         assert_eq!(rows.as_deref(), expected, "for {text:?}");
     }
@@ -386,8 +392,8 @@ mod tests {
     #[test]
     fn nobody_has_made_anything() {
         let query = query::parse("x by:Eve");
-        let search = plain(&query, &HashMap::new(), None, &Filter::default(), |_| Ok(Vec::new()));
-        assert_eq!(search.unwrap().unwrap().whose, [nobodys()]);
+        let search = sought(&query, None, |_| Ok(Vec::new()));
+        assert_eq!(search.unwrap().whose, [nobodys()]);
     }
 
     #[test]
@@ -395,8 +401,7 @@ mod tests {
         let query = query::parse(
             "slow \"login page\" -oauth type:decision kind:prompt file:a/b.rs session:ab since:2d",
         );
-        let search =
-            plain(&query, &HashMap::new(), None, &Filter::default(), |_| Ok(Vec::new())).unwrap().unwrap();
+        let search = sought(&query, None, |_| Ok(Vec::new())).unwrap();
         assert_eq!(search.wanted, ["slow"]);
         assert_eq!(search.phrases, ["login page", "a/b.rs"]);
         assert_eq!(search.unwanted, ["oauth"]);

@@ -43,7 +43,7 @@ struct Task {
 /// Runs a query in a reader process. Blocks until it has ended, or its time is up.
 ///
 /// # Errors
-/// When the reader cannot be started, or the query fails.
+/// Fails when the reader cannot be started, or the query fails.
 pub(crate) fn read_apart(readers: &Readers, request: &Sql) -> Result<Found, QueryError> {
     let limits = QueryLimits { rows: request.limit.min(MOST_ROWS) as usize, bytes: MOST_BYTES, time: WITHIN };
     let task = Task { database: readers.path().to_owned(), text: request.text.clone(), limits };
@@ -88,7 +88,7 @@ fn own_program() -> std::io::Result<PathBuf> {
 /// Runs the reader: answers one task of the daemon.
 ///
 /// # Errors
-/// When stdin or stdout fail.
+/// Fails when stdin or stdout fail.
 pub fn serve(stdin: impl Read, stdout: &mut dyn Write) -> anyhow::Result<()> {
     core_dump::disable();
     let limit = |most| Rlimit { current: Some(most), maximum: Some(most) };

@@ -39,7 +39,7 @@ pub fn report(syncing: &Syncing<impl Ports>, next: NextRound) -> Answer<SyncAnsw
             outcome.error = trouble.clone().or(outcome.error);
             let not_before = failing.get(&meant.remote).map(|failing| failing.not_before);
             let next = NextRound(next.0.map(|at| not_before.map_or(at, |least| at.max(least))));
-            shares.push(share_answer(db, &sharing, meant, share, outcome, next)?);
+            shares.push(share_answer(db, &sharing, &ShareState { meant, share, outcome, next })?);
         }
         let device = stored.first().map(|share| share.device.0.clone());
         Ok(SyncAnswer { device, author, device_name, shares, notices })
@@ -47,14 +47,20 @@ pub fn report(syncing: &Syncing<impl Ports>, next: NextRound) -> Answer<SyncAnsw
     answer.map_err(Refused::from)
 }
 
+/// A share in the settings, with what is stored and known of it.
+struct ShareState<'a> {
+    meant: &'a SharedProject,
+    share: Option<&'a Share>,
+    outcome: RoundOutcome,
+    next: NextRound,
+}
+
 fn share_answer(
     db: Reader<'_>,
     sharing: &Sharing,
-    meant: &SharedProject,
-    share: Option<&Share>,
-    outcome: RoundOutcome,
-    next: NextRound,
+    state: &ShareState<'_>,
 ) -> Result<ShareAnswer, StoreError> {
+    let ShareState { meant, share, outcome, next } = state;
     let remote = sharing.remote(&meant.remote);
     let mut answer = ShareAnswer {
         project: meant.project.clone(),
@@ -95,7 +101,7 @@ fn share_answer(
     let held = db.held_back(share.id)?.into_iter();
     answer.held =
         held.map(|held| HeldNote { id: held.what.map(PublicId), title: held.title, why: held.why }).collect();
-    answer.devices = devices(db.heads(share.id)?, &outcome);
+    answer.devices = devices(db.heads(share.id)?, outcome);
     answer.forgotten = forgotten(db, share, &answer.devices)?;
     Ok(answer)
 }

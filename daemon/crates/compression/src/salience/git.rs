@@ -11,7 +11,7 @@ const MOST_FILES: usize = 3;
 pub struct GitFacts {
     /// The hash and the branch of the last commit.
     commit: Option<(String, String)>,
-    /// `pull/7`.
+    /// The ref of a pull request, such as `pull/7`.
     pull_request: Option<String>,
     is_unpushed: bool,
     /// Names of files that were changed after the last commit.

@@ -78,7 +78,7 @@ pub struct Overtaken {
     pub by: Option<ChosenNote>,
 }
 
-/// What a statement is worth that is told because it overtakes another.
+/// The value of a statement that is selected because it overtakes another.
 const OVERTAKES: f64 = 0.3;
 
 /// Tokens that a summary costs besides its fields.

@@ -21,7 +21,8 @@ pub(super) fn collapsed(text: &str) -> String {
     single
 }
 
-/// The sentences of a paragraph. Points inside code spans and brackets, after abbreviations and before lower case end none.
+/// Splits a paragraph into sentences. Points inside code spans and brackets, after abbreviations and before a
+/// lower-case letter do not end one.
 pub(crate) fn sentences(paragraph: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut start = 0;

@@ -29,7 +29,7 @@ const LONG_PROMPT: usize = 700;
 /// Added text of a document that is shorter says nothing by itself.
 const SHORTEST_NOTE: usize = 60;
 const SHORTEST_MESSAGE: usize = 8;
-/// A failed command is told up to here.
+/// The maximum length of a failed command, in characters. A longer one is cut.
 const LONGEST_COMMAND: usize = 140;
 const LONGEST_ERROR_LINE: usize = 220;
 const MOST_ERROR_LINES: usize = 3;

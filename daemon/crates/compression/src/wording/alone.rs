@@ -6,7 +6,7 @@
 use super::clause::{Opening, opening};
 use super::word::{bare, is_file, is_identifier};
 
-/// Shorter titles leave too much unsaid.
+/// The minimum number of words of a title. Shorter ones leave too much out.
 const FEWEST_WORDS: usize = 7;
 /// Such a word makes a rule or a condition of a title.
 const BINDING: [&str; 12] = [

@@ -69,7 +69,7 @@ pub enum SourceKind {
     Task,
 }
 
-/// A longer entry is a sentence of the narrative.
+/// The maximum length of a fact, in characters. A longer entry becomes a sentence of the narrative.
 const LONGEST_FACT: usize = 140;
 
 /// A sentence or list entry that was chosen, in the order of its text.

@@ -33,7 +33,7 @@ const BEHIND: &str = "steps, step, work, items, item, tasks, task, points, point
     wanted, needed, optional, and, list, improvements, ideas, suggestions, from, here, my, side, today, plan, schritte, \
     punkte, fragen, aufgaben, étapes, tâches, pasos, tareas";
 
-/// Names of lists of what is left, once the words above are gone.
+/// Headings of lists of unfinished work, after the words above are removed.
 const NAMES: &str = "next, what's next, what is next, what comes next, next steps, still to do, still to be done, to do, todo, \
     todos, still open, open, open ends, open todos, loose ends, remaining, what remains, what's remaining, what is \
     remaining, what's left, what is left, what's still left, what is still left, left to do, left for, left over, leftovers, later, follow up, follow ups, followup, followups, outstanding, pending, not done, not done \

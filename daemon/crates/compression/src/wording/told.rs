@@ -298,7 +298,7 @@ impl Asked<'_> {
         self.0.iter().filter(move |term| term.text.len() >= SHORTEST_PART && lower.contains(&term.text))
     }
 
-    /// The information of what was asked that a text has.
+    /// The information that a text shares with the request, in bits.
     fn bits(&self, text: &str) -> f32 {
         self.terms(text).map(|term| term.information).sum()
     }

@@ -59,7 +59,7 @@ const SYSTEM_FOLDERS: [&str; 17] = [
 ];
 /// Prefixes of disk names.
 const DISKS: [&str; 8] = ["sd", "hd", "vd", "xvd", "nvme", "mmcblk", "disk", "rdisk"];
-/// Where some containers keep the project itself.
+/// The folder in which some containers keep the project.
 const SOURCES: &str = "/usr/src";
 
 /// Whether an absolute path belongs to the operating system.

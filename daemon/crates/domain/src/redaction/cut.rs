@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::byte_set::ByteSet;
 use super::key_block;
 
-/// Characters of a secret.
+/// Characters that a secret may contain.
 const FRAGMENT_BYTES: ByteSet = ByteSet::alphanumeric_and(b"_-+/.=~%!@#$^&*:");
 /// Half of the longest mark, in bytes.
 const MARK: usize = 64;

@@ -81,7 +81,7 @@ const CONTENT_KEYS: [&str; 24] = [
 const COPIES: [&str; 10] =
     [".bak", ".backup", ".orig", ".old", ".save", ".swp", ".tmp", ".copy", ".gpg", ".asc"];
 
-/// Names against which a pattern of names is tested, and names that every pattern of many files matches.
+/// Hidden names of secret files. They are tested against a glob, to detect one that matches such files.
 const HIDDEN: [&str; 12] = [
     ".env",
     ".env.local",

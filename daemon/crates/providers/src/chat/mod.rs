@@ -49,7 +49,7 @@ pub trait ChatProvider: Send + Sync + 'static {
     /// Makes one call, which ends within its own deadline.
     ///
     /// # Errors
-    /// When there is no answer. The error tells what that means for the next call.
+    /// Fails when there is no answer. The error tells what that means for the next call.
     fn ask(&self, request: &ChatRequest, now: Timestamp) -> Result<ChatReply, ProviderError>;
 }
 
@@ -76,7 +76,7 @@ impl ChatRequest {
 /// Creates the provider of a backend. This sends nothing and reads no key.
 ///
 /// # Errors
-/// When the settings are invalid for an HTTP client.
+/// Fails when the settings are invalid for an HTTP client.
 pub fn provider(
     backend: &Backend,
     settings: &CallSettings,

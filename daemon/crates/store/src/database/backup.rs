@@ -77,7 +77,7 @@ impl Reader<'_> {
     /// Makes a backup like the daily one, to a file that must not exist yet.
     ///
     /// # Errors
-    /// When the file exists or cannot be written.
+    /// Fails when the file exists or cannot be written.
     pub fn back_up_to(self, target: &Path) -> Result<(), BackupError> {
         let db = self.0;
         if target.exists() {
@@ -128,7 +128,7 @@ pub(crate) fn copy_into(db: &Connection, target: &Path) -> Result<(), BackupErro
 /// Whether this file is an undamaged recall database, with this version's tables or older ones.
 ///
 /// # Errors
-/// When the file cannot be read or is damaged.
+/// Fails when the file cannot be read or is damaged.
 pub fn is_usable(path: &Path) -> Result<bool, StoreError> {
     // Opening a pipe would wait for a writer.
     if !std::fs::metadata(path)?.is_file() {

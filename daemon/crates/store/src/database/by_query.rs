@@ -84,7 +84,7 @@ impl From<StoreError> for QueryError {
 /// Limits the memory that SQLite may use in this process, across all connections.
 ///
 /// # Errors
-/// When the database cannot be opened.
+/// Fails when the database cannot be opened.
 pub fn bound_memory(bytes: u32) -> Result<(), StoreError> {
     let db = Connection::open_in_memory()?;
     Ok(db.query_row(&format!("PRAGMA hard_heap_limit = {bytes}"), [], |_| Ok(()))?)
@@ -93,7 +93,7 @@ pub fn bound_memory(bytes: u32) -> Result<(), StoreError> {
 /// Runs one statement. Checks the clock between its steps, although a step can take long.
 ///
 /// # Errors
-/// When the text is not a single read-only statement, or exceeds `limits`.
+/// Fails when the text is not a single read-only statement, or exceeds `limits`.
 pub fn query(readers: &Readers, sql: &str, limits: QueryLimits) -> Result<Found, QueryError> {
     let mut db = prepared(readers)?;
     let deadline = Instant::now().checked_add(limits.time);

@@ -40,7 +40,7 @@ fn checkpoint(connection: &Connection, sql: &str) -> Result<(), StoreError> {
 /// Like [`empty_log`], but waits for readers, and fails if one takes too long.
 ///
 /// # Errors
-/// When the database refuses, or a reader takes more than ten seconds.
+/// Fails when the database refuses, or a reader takes more than ten seconds.
 pub(crate) fn empty_log_now(connection: &Connection) -> Result<(), StoreError> {
     connection.busy_timeout(Duration::from_secs(10))?;
     let emptied = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));

@@ -57,7 +57,7 @@ pub(crate) fn open_writer(
 /// which the daemon's lock ensures.
 ///
 /// # Errors
-/// When the file cannot be opened or migrated, was written by a newer version, or is in a lost folder. Nothing is then
+/// Fails when the file cannot be opened or migrated, was written by a newer version, or is in a lost folder. Nothing is then
 /// changed.
 pub(crate) fn open_held(
     path: &Path,

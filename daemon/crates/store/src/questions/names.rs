@@ -19,7 +19,7 @@ pub enum Named {
 
 impl Reader<'_> {
     /// # Errors
-    /// When the database refuses.
+    /// Fails when the database refuses.
     pub fn names(self, of: Named) -> Result<Vec<String>, StoreError> {
         let db = self.0;
         let sql = match of {
@@ -36,7 +36,7 @@ impl Reader<'_> {
     /// Returns the newest observation's number; `None` if there is none.
     ///
     /// # Errors
-    /// When the database refuses.
+    /// Fails when the database refuses.
     pub fn newest_observation(self) -> Result<Option<i64>, StoreError> {
         let db = self.0;
         db.one("SELECT max(id) FROM observations", [])

@@ -138,7 +138,7 @@ impl Reader<'_> {
     }
 
     /// # Errors
-    /// When there is no such project or the database refuses.
+    /// Fails when there is no such project or the database refuses.
     pub fn project(self, row: ProjectRow) -> Result<ProjectInfo, StoreError> {
         let db = self.0;
         db.one(&format!("{} WHERE p.id = ?1", ProjectInfo::SELECT), params![row])

@@ -65,7 +65,7 @@ impl Reader<'_> {
     /// Returns the number of the prompt that opened a batch.
     ///
     /// # Errors
-    /// When there is no such batch or the database refuses.
+    /// Fails when there is no such batch or the database refuses.
     pub fn prompt_number(self, batch: BatchId) -> Result<u32, StoreError> {
         let db = self.0;
         db.one("SELECT prompt_number FROM prompt_batches WHERE id = ?1", [batch.0])

@@ -89,8 +89,8 @@ pub(crate) fn apply(scene: &EffectContext<'_>, effect: &Effect) -> Result<(), St
             add_aside(scene, *seq, prompt.as_ref(), *event, call)
         }
         Effect::OpenBatch { seq, number, source, state, prompt_id, prompt } => {
-            let batch = (*seq, *number, *source, *state);
-            open_batch(scene, batch, prompt_id.as_ref(), prompt.as_ref())
+            let opened = OpenedBatch { seq: *seq, number: *number, source: *source, state: *state };
+            open_batch(scene, opened, prompt_id.as_ref(), prompt.as_ref())
         }
         Effect::RunBatch { seq, prompt_id } => run_batch(db, scene.batch(*seq)?, prompt_id),
         Effect::SetTurn { seq, turn } => set_turn(db, scene.batch(*seq)?, turn.as_ref()),
@@ -286,29 +286,36 @@ fn add_aside(
     )
 }
 
+/// The columns of a batch that is opened.
+#[derive(Clone, Copy)]
+struct OpenedBatch {
+    seq: Seq,
+    number: u32,
+    source: BatchSource,
+    state: BatchState,
+}
+
 fn open_batch(
     scene: &EffectContext<'_>,
-    (seq, number, source, state): (Seq, u32, BatchSource, BatchState),
+    opened: OpenedBatch,
     turn: Option<&PromptId>,
     prompt: Option<&NewPrompt>,
 ) -> Result<(), StoreError> {
-    let row = (number, source.as_str(), state);
-    let batch = insert_batch(scene.db, scene.session(), seq, row, prompt, scene.at)?;
+    let batch = insert_batch(scene, opened, prompt)?;
     if turn.is_some() {
         set_turn(scene.db, batch, turn)?;
     }
-    tell_prompt(scene, number, source, prompt);
+    tell_prompt(scene, opened.number, opened.source, prompt);
     Ok(())
 }
 
 fn insert_batch(
-    db: &WriteContext<'_>,
-    session: SessionRow,
-    seq: Seq,
-    (number, source, state): (u32, &str, BatchState),
+    scene: &EffectContext<'_>,
+    opened: OpenedBatch,
     prompt: Option<&NewPrompt>,
-    at: Timestamp,
 ) -> Result<BatchId, StoreError> {
+    let (db, session, at) = (scene.db, scene.session(), scene.at);
+    let OpenedBatch { seq, number, source, state } = opened;
     let status = match state {
         BatchState::Waiting => "waiting",
         BatchState::Open | BatchState::Closed => "open",
@@ -323,7 +330,7 @@ fn insert_batch(
             session,
             seq.0,
             number,
-            source,
+            source.as_str(),
             status,
             text.map(Packed),
             prompt.map(|prompt| prompt.event.0),

@@ -43,7 +43,7 @@ impl Reader<'_> {
     /// Returns the session that waits for this agent's next session in a project.
     ///
     /// # Errors
-    /// When the database refuses.
+    /// Fails when the database refuses.
     pub fn handed_over(
         self,
         project: ProjectRow,

@@ -1,5 +1,5 @@
-//! When sessions, turns, calls and jobs began and ended, for traces. Contains only names, ids, times and counts, no
-//! text.
+//! The begin and end of sessions, turns, calls and jobs, for traces. They contain names, ids, times and counts, but
+//! no text.
 
 use rusqlite::Connection;
 

@@ -44,7 +44,7 @@ impl Reader<'_> {
     /// Imported sessions do not count.
     ///
     /// # Errors
-    /// When the database refuses.
+    /// Fails when the database refuses.
     pub fn reporting_agents(
         self,
         since: Timestamp,
@@ -61,7 +61,7 @@ impl Reader<'_> {
     /// or else of the place in a channel.
     ///
     /// # Errors
-    /// When the database refuses.
+    /// Fails when the database refuses.
     pub fn session_in_place(
         self,
         agent: &AgentName,
@@ -90,7 +90,7 @@ impl Reader<'_> {
     }
 
     /// # Errors
-    /// When there is no such session or the database refuses.
+    /// Fails when there is no such session or the database refuses.
     pub fn session_info(self, session: SessionRow) -> Result<SessionInfo, StoreError> {
         let db = self.0;
         db.one(&format!("{} WHERE s.id = ?1", SessionInfo::SELECT), params![session])
@@ -116,7 +116,7 @@ impl Reader<'_> {
     /// Whether an agent of this name had a session.
     ///
     /// # Errors
-    /// When the database refuses.
+    /// Fails when the database refuses.
     pub fn has_agent(self, name: &str) -> Result<bool, StoreError> {
         let db = self.0;
         let mut find = db.prepare_cached("SELECT EXISTS (SELECT 1 FROM sessions WHERE agent = ?1)")?;
@@ -175,7 +175,7 @@ impl Reader<'_> {
     }
 
     /// # Errors
-    /// When there is no such batch or the database refuses.
+    /// Fails when there is no such batch or the database refuses.
     pub fn batch_row(self, batch: BatchId) -> Result<StoredBatch, StoreError> {
         let db = self.0;
         let batch: BatchRow = db.one(&format!("{} WHERE id = ?1", BatchRow::SELECT), params![batch])?;

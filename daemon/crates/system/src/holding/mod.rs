@@ -118,7 +118,7 @@ impl Holding {
     /// an existing lease has expired.
     ///
     /// # Errors
-    /// When another daemon uses it, or the folder cannot be read.
+    /// Fails when another daemon uses it, or the folder cannot be read.
     pub fn take(folder: &Path, lock: &Path) -> Result<Self, TakeError> {
         Self::take_on(folder, lock, FileSystem::of(folder), PATIENCE)
     }
@@ -194,7 +194,7 @@ impl Holding {
     /// Checks whether the folder is still held. Costs three system calls. [`Self::lost`] returns the first loss.
     ///
     /// # Errors
-    /// When the folder was deleted, moved or replaced, or another daemon has taken it over. After that nothing may be
+    /// Fails when the folder was deleted, moved or replaced, or another daemon has taken it over. After that nothing may be
     /// written to it.
     pub fn check(&self) -> Result<(), Lost> {
         let Some(held) = &self.0 else { return Ok(()) };
@@ -213,7 +213,7 @@ impl Holding {
     /// Writes a heartbeat, if a daemon elsewhere may be watching. Restores a missing lease.
     ///
     /// # Errors
-    /// As for [`Self::check`].
+    /// See [`Self::check`].
     pub fn renew(&self) -> Result<(), Lost> {
         self.check()?;
         let Some(held) = &self.0 else { return Ok(()) };

@@ -41,7 +41,7 @@ enum Existing {
 /// Makes the folder contain these pages and no others of recall's.
 ///
 /// # Errors
-/// When the folder or a file cannot be read or written.
+/// Fails when the folder or a file cannot be read or written.
 pub(super) fn write(folder: &Path, pages: &BTreeMap<String, String>) -> anyhow::Result<Written> {
     make_folder(folder)?;
     let mut done = Written::default();

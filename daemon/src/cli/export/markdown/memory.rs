@@ -134,7 +134,7 @@ impl Memory {
     /// Adds a line of an export. A line comes after those that it names.
     ///
     /// # Errors
-    /// When a daemon of another version writes lines of a different form.
+    /// Fails when a daemon of another version writes lines of a different form.
     pub(super) fn add(&mut self, line: &str) -> anyhow::Result<()> {
         let Kind { kind } = serde_json::from_str(line).context("reading a line of the export")?;
         let unknown = || format!("reading a line of the export of the kind {kind}");

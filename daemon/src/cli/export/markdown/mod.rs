@@ -37,7 +37,7 @@ const MOST_NAMED: usize = 5;
 /// Writes the pages once.
 ///
 /// # Errors
-/// When the daemon does not respond, the project is unknown, or the folder cannot be written.
+/// Fails when the daemon does not respond, the project is unknown, or the folder cannot be written.
 pub(super) fn write_once(path: &Path, filter: &Filter, out: &mut dyn Write) -> anyhow::Result<()> {
     let done = sync(path, filter)?;
     tell(path, &done, out)

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use super::vector_files::VectorFiles;
-use recall_domain::ids::ProjectRow;
+use recall_domain::ids::{ProjectRow, VectorId};
 use recall_embedding::{Compared, Embedder, ModelHash, Purpose, Reach};
 use recall_search::meaning::Vectors;
 use recall_search::request::Scope;
@@ -67,7 +67,7 @@ pub enum ModelState {
 }
 
 /// Ids of removed rows whose vectors are still in a file.
-type Gone = Arc<[i64]>;
+type Gone = Arc<[VectorId]>;
 
 /// The vectors of a project.
 #[derive(Clone)]
@@ -80,7 +80,7 @@ struct Kept {
     file: Option<(VectorFileRow, Option<Arc<VectorFile>>)>,
     /// The rows added after the file, up to `newest`.
     rows: Rows,
-    newest: i64,
+    newest: VectorId,
 }
 
 impl Sentences {
@@ -225,7 +225,7 @@ impl Sentences {
         let mut all = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         all.insert(0, kept.clone());
         all.truncate(MOST_PROJECTS);
-        Ok((state.newest > 0).then(|| (kept, state.gone.into())))
+        Ok((state.newest > VectorId::default()).then(|| (kept, state.gone.into())))
     }
 
     fn take_kept(&self, model: ModelHash, project: ProjectRow) -> Option<Kept> {
@@ -235,9 +235,9 @@ impl Sentences {
     }
 
     fn begin(&self, generation: u64, model: ModelHash, project: ProjectRow, state: &VectorState) -> Kept {
-        let mut newest = 0;
+        let mut newest = VectorId::default();
         let file = state.file.clone().map(|row| {
-            let mapped = if row.newest == 0 { None } else { self.map(&row, model) };
+            let mapped = if row.newest == VectorId::default() { None } else { self.map(&row, model) };
             if mapped.is_some() {
                 newest = row.newest;
             }

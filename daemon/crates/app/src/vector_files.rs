@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, MutexGuard};
 use uuid::Uuid;
 
-use recall_domain::ids::ProjectRow;
+use recall_domain::ids::{ProjectRow, VectorId};
 use recall_embedding::ModelHash;
 use recall_search::vector_file::{VectorFile, VectorFileError, VectorFileWriter, is_whole};
 use recall_store::{Readers, StoreError, UseVectorFile, VectorFileRow};
@@ -76,7 +76,7 @@ impl VectorFiles {
         let made = Uuid::new_v4().simple().to_string();
         let mut file = VectorFileRow { project, made, newest: state.newest };
         let mut writer = None;
-        let (mut after, mut rows) = (0, 0);
+        let (mut after, mut rows) = (VectorId::default(), 0);
         loop {
             let step = readers.read(|db| db.vectors_after(&model.0, project, after, state.newest, STEP))?;
             let Some(last) = step.last() else { break };
@@ -95,7 +95,7 @@ impl VectorFiles {
         }
         match writer {
             Some(writer) => writer.finish(&self.folder, &Self::name(&file))?,
-            None => file.newest = 0,
+            None => file.newest = VectorId::default(),
         }
         Ok(UseVectorFile { file, model: model.0, rows, gone_until })
     }

@@ -46,6 +46,15 @@ row_id! {
     CompactionId,
     /// A position in the log of documents, which the index follows. Later entries have greater positions.
     LogSeq,
+    /// The vectors of a document. Every row ever written has a greater id than those before it.
+    VectorId,
+}
+
+/// Before the first row.
+impl Default for VectorId {
+    fn default() -> Self {
+        Self(0)
+    }
 }
 
 /// The position before the first entry.

@@ -12,6 +12,7 @@ use std::path::Path;
 use tantivy::directory::{Directory, MmapDirectory, OwnedBytes};
 
 use recall_domain::document::DocumentKey;
+use recall_domain::ids::VectorId;
 use recall_domain::passage::PassageKey;
 use recall_embedding::ModelHash;
 
@@ -118,13 +119,13 @@ impl VectorFileWriter {
     /// Fails when writing fails.
     pub fn add(
         &mut self,
-        id: i64,
+        id: VectorId,
         document: DocumentKey,
         dimensions: usize,
         packed: &[u8],
     ) -> io::Result<()> {
         if dimensions == self.dimensions {
-            for record in records_of(id, PassageKey { document, part: 0 }, packed, dimensions) {
+            for record in records_of(id.0, PassageKey { document, part: 0 }, packed, dimensions) {
                 self.write(&record)?;
             }
         }
@@ -167,9 +168,9 @@ mod tests {
         let mut writer = VectorFileWriter::new(folder, MODEL, 2).unwrap();
         for (id, vector) in [(3, [1.0, 0.0]), (5, [0.0, 1.0])] {
             let document = DocumentKey { kind: DocumentKind::Plan, row: 10 * id };
-            writer.add(id, document, 2, &pack(&vector)).unwrap();
+            writer.add(VectorId(id), document, 2, &pack(&vector)).unwrap();
         }
-        writer.add(6, DocumentKey { kind: DocumentKind::Plan, row: 1 }, 1, &pack(&[1.0])).unwrap();
+        writer.add(VectorId(6), DocumentKey { kind: DocumentKind::Plan, row: 1 }, 1, &pack(&[1.0])).unwrap();
         writer.finish(folder, "x").unwrap();
     }
 
@@ -185,7 +186,7 @@ mod tests {
         // A mapped file stays readable after it is removed.
         fs::remove_file(folder.join("x")).unwrap();
         let mut vectors = Vectors::new(2);
-        vectors.add_file(Arc::clone(&file), [3].into());
+        vectors.add_file(Arc::clone(&file), [VectorId(3)].into());
         let cosines = vectors.values(&Compared::new(&[0.0, 1.0]));
         assert!(cosines[0].is_nan() && cosines[1] > 0.99 && cosines.len() == 2, "{cosines:?}");
         assert_eq!(vectors.keys().map(|key| key.document.row).collect::<Vec<_>>(), [30, 50]);

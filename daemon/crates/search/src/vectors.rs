@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use recall_domain::document::{DocumentKey, DocumentKind};
+use recall_domain::ids::VectorId;
 use recall_domain::passage::PassageKey;
 use recall_embedding::Compared;
 
@@ -22,7 +23,7 @@ pub struct Vectors {
 struct Block {
     records: Records,
     /// The ids of removed records, ascending.
-    gone: Arc<[i64]>,
+    gone: Arc<[VectorId]>,
 }
 
 #[derive(Clone)]
@@ -55,14 +56,14 @@ impl Vectors {
     }
 
     /// Adds the vectors of a file, except removed ones.
-    pub fn add_file(&mut self, file: Arc<VectorFile>, gone: Arc<[i64]>) {
+    pub fn add_file(&mut self, file: Arc<VectorFile>, gone: Arc<[VectorId]>) {
         if file.dimensions() == self.dimensions {
             self.blocks.push(Block { records: Records::Mapped(file), gone });
         }
     }
 
     /// Adds rows from the store, except removed ones.
-    pub fn add_rows(&mut self, rows: &Rows, gone: Arc<[i64]>) {
+    pub fn add_rows(&mut self, rows: &Rows, gone: Arc<[VectorId]>) {
         if rows.dimensions == self.dimensions {
             self.blocks.push(Block { records: Records::Own(Arc::clone(&rows.records)), gone });
         }
@@ -130,7 +131,7 @@ impl Block {
             return;
         }
         for (record, cosine) in self.bytes().chunks_exact(length).zip(cosines) {
-            let Some(id) = record.first_chunk().map(|id| i64::from_le_bytes(*id)) else { return };
+            let Some(id) = record.first_chunk().map(|id| VectorId(i64::from_le_bytes(*id))) else { return };
             while gone.next_if(|gone| *gone < id).is_some() {}
             match gone.peek() {
                 Some(gone) if *gone == id => *cosine = f32::NAN,
@@ -150,13 +151,13 @@ pub struct Rows {
 
 impl Rows {
     /// Adds a row. Its id must be greater than all earlier ones. A row with other dimensions is skipped.
-    pub fn add(&mut self, id: i64, document: DocumentKey, dimensions: usize, packed: &[u8]) {
+    pub fn add(&mut self, id: VectorId, document: DocumentKey, dimensions: usize, packed: &[u8]) {
         if self.records.is_empty() {
             self.dimensions = dimensions;
         }
         if dimensions == self.dimensions && dimensions > 0 {
             let first = PassageKey { document, part: 0 };
-            Arc::make_mut(&mut self.records).extend(records_of(id, first, packed, dimensions).flatten());
+            Arc::make_mut(&mut self.records).extend(records_of(id.0, first, packed, dimensions).flatten());
         }
     }
 }
@@ -188,12 +189,12 @@ mod tests {
     fn what_is_gone_is_close_to_nothing() {
         let mut rows = Rows::default();
         for id in [2, 4, 6, 8] {
-            rows.add(id, key(id), 2, &[pack(&[1.0, 0.0]), pack(&[1.0, 0.0])].concat());
+            rows.add(VectorId(id), key(id), 2, &[pack(&[1.0, 0.0]), pack(&[1.0, 0.0])].concat());
         }
-        rows.add(9, key(9), 3, &pack(&[1.0, 0.0, 0.0]));
+        rows.add(VectorId(9), key(9), 3, &pack(&[1.0, 0.0, 0.0]));
         let left = |gone: &[i64]| -> Vec<i64> {
             let mut vectors = Vectors::new(2);
-            vectors.add_rows(&rows, gone.into());
+            vectors.add_rows(&rows, gone.iter().copied().map(VectorId).collect());
             vectors.add_rows(&Rows::default(), Arc::default());
             let cosines = vectors.values(&Compared::new(&[1.0, 0.0]));
             assert_eq!(cosines.len(), 8);

@@ -10,7 +10,7 @@ use crate::database::text::Packed;
 use recall_domain::ids::{
     ActivityId, AgentName, BatchId, BranchName, CallId, CommitId, CompactionId, InjectionId, JobId, LogSeq,
     ObservationId, PlanId, ProjectKey, ProjectRow, PromptId, SessionId, SessionRow, ShareId, SummaryId,
-    Timestamp,
+    Timestamp, VectorId,
 };
 use recall_domain::sync::DeviceId;
 
@@ -98,6 +98,7 @@ newtypes!(
     ShareId,
     SummaryId,
     Timestamp,
+    VectorId,
 );
 
 impl<T: Bind + ?Sized> Bind for &T {

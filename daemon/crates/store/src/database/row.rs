@@ -15,7 +15,7 @@ use recall_domain::document::{DocumentKey, DocumentKind, Status};
 use recall_domain::ids::{
     ActivityId, AgentName, BatchId, BranchName, CallId, CommitId, CompactionId, EventId, InjectionId, JobId,
     LogSeq, ObservationId, PlanId, ProjectKey, ProjectRow, PromptId, SessionId, SessionKey, SessionRow,
-    ShareId, SummaryId, Timestamp,
+    ShareId, SummaryId, Timestamp, VectorId,
 };
 use recall_domain::material::BatchSource;
 use recall_domain::observation::{Importance, ObservationType};
@@ -223,6 +223,7 @@ newtypes! {
     CommitId: String,
     ProjectKey: String,
     ShareId: i64,
+    VectorId: i64,
     DeviceId: String,
 }
 

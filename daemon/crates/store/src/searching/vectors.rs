@@ -10,7 +10,7 @@ use crate::operation::{Operation, WriteContext, remove_vectors};
 use crate::searching::documents::DocumentRow;
 use crate::{ProjectInfo, Reader, StoreError};
 use recall_domain::document::{DocumentKey, DocumentKind};
-use recall_domain::ids::{ObservationId, ProjectRow};
+use recall_domain::ids::{ObservationId, ProjectRow, SessionRow, VectorId};
 
 /// The kinds of documents that get vectors first: texts of people and models, beginning with those that may be
 /// injected soonest. Tool calls follow, because there are far more ([`Reader::calls_without_vectors`]).
@@ -34,7 +34,7 @@ record! {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VectorRow from "vectors" {
     /// Increases with each row ever written.
-    pub id: i64 = "id",
+    pub id: VectorId = "id",
     pub key: DocumentKey = "kind, row",
     pub dimensions: u32 = "dimensions",
     pub packed: Vec<u8> = "packed",
@@ -49,7 +49,7 @@ pub struct VectorFileRow from "vector_files" {
     /// Part of the file's name, together with the project.
     pub made: String = "made",
     /// The highest row id in the file; 0 if there is no file.
-    pub newest: i64 = "newest",
+    pub newest: VectorId = "newest",
 }
 }
 
@@ -58,9 +58,9 @@ pub struct VectorFileRow from "vector_files" {
 pub struct VectorState {
     pub file: Option<VectorFileRow>,
     /// The ids of removed vectors that the file may contain, or that were read before, ascending.
-    pub gone: Vec<i64>,
+    pub gone: Vec<VectorId>,
     /// The highest id; 0 without vectors.
-    pub newest: i64,
+    pub newest: VectorId,
 }
 
 impl Reader<'_> {
@@ -88,7 +88,7 @@ impl Reader<'_> {
         self,
         model: &[u8; 32],
         project: ProjectRow,
-        after: i64,
+        after: VectorId,
         limit: u32,
     ) -> Result<Vec<VectorRow>, StoreError> {
         let db = self.0;
@@ -104,8 +104,8 @@ impl Reader<'_> {
         self,
         model: &[u8; 32],
         project: ProjectRow,
-        after: i64,
-        newest: i64,
+        after: VectorId,
+        newest: VectorId,
         limit: u32,
     ) -> Result<Vec<VectorRow>, StoreError> {
         let db = self.0;
@@ -196,8 +196,9 @@ impl Reader<'_> {
         sessions: u32,
     ) -> Result<(Vec<DocumentKey>, Option<SessionPlace>), StoreError> {
         let db = self.0;
-        let before = before.unwrap_or(SessionPlace { last_event_at: i64::MAX, session: i64::MAX });
-        let window: Vec<(i64, i64)> = db.all(
+        let before =
+            before.unwrap_or(SessionPlace { last_event_at: i64::MAX, session: SessionRow(i64::MAX) });
+        let window: Vec<(i64, SessionRow)> = db.all(
             "SELECT last_event_at, id FROM sessions WHERE (last_event_at, id) < (?1, ?2)
          ORDER BY last_event_at DESC, id DESC LIMIT ?3",
             params![before.last_event_at, before.session, sessions],
@@ -317,7 +318,7 @@ impl Operation for DropVectorFiles {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionPlace {
     last_event_at: i64,
-    session: i64,
+    session: SessionRow,
 }
 
 /// The calls that were checked for vectors: those with an id from `oldest` to `newest`. There are so many calls that
@@ -499,7 +500,7 @@ mod tests {
         db.execute("UPDATE sessions SET last_event_at = 9", []).unwrap();
         assert_eq!(store(&db, before), VectorsStored::Yes);
         assert_eq!((waiting(), Reader(&db).count_without_vectors(&[8; 32]).unwrap()), (vec![prompt], 2));
-        let rows = |project| Reader(&db).newest_vectors(&MODEL, ProjectRow(project), 0, 9).unwrap();
+        let rows = |project| Reader(&db).newest_vectors(&MODEL, ProjectRow(project), VectorId(0), 9).unwrap();
         assert_eq!((rows(1)[0].key, rows(1).len(), rows(2).len()), (KEY, 1, 0));
         assert_eq!(Reader(&db).projects_with_vectors(&MODEL).unwrap(), [ProjectRow(1)]);
         let first = state(&db);

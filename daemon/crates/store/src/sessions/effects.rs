@@ -17,7 +17,7 @@ use crate::sessions::{compactions, late, lives, plans, subagents, titles};
 use recall_domain::document::DocumentKind;
 use recall_domain::event::{MessageOrigin, ToolCall, ToolResult};
 use recall_domain::guard::Rule;
-use recall_domain::ids::{BatchId, CallId, EventId, PromptId, SessionRow, Timestamp};
+use recall_domain::ids::{BatchId, CallId, EventId, PromptId, Timestamp};
 use recall_domain::lifecycle::{ClosedBatch, LifecycleKind};
 use recall_domain::material::BatchSource;
 use recall_domain::session::{

@@ -68,11 +68,6 @@ impl Outlines {
         outline
     }
 
-    /// Whether a thread is reading this folder.
-    pub fn is_reading(&self, folder: &Path) -> bool {
-        self.known().reading.as_deref() == Some(folder)
-    }
-
     /// Drops everything, because the user turned the feature off.
     pub fn clear(&self) {
         let mut known = self.known();

@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use recall_domain::context::Place;
+use recall_domain::context::Declaration;
 use recall_outline::{Asked, Outline};
 use serde_json::Value;
 
@@ -229,7 +229,7 @@ impl Event {
         self.file.as_deref() == Some(path) || self.command.contains(path)
     }
 
-    fn shows(&self, place: &Place) -> bool {
+    fn shows(&self, place: &Declaration) -> bool {
         let line = usize::try_from(place.line).unwrap_or_default();
         let is_read = self.lines.as_ref().is_some_and(|lines| lines.contains(&line.saturating_sub(1)));
         self.file.as_deref() == Some(&*place.file) && (is_read || self.edited.contains(&*place.name))
@@ -345,7 +345,7 @@ fn judge(prompt: &str, known: &mut Known, (events, at): (&[Event], usize), count
     let all_named = known.named_in(prompt);
     let named: Vec<&String> = all_named.iter().filter(|path| is_new(path)).take(MOST_PLACES).collect();
     let places = known.outline().related(prompt, Asked::Unasked, MOST_LOOKED_AT);
-    let places: Vec<Place> =
+    let places: Vec<Declaration> =
         places.into_iter().filter(|place| is_new(&place.file)).take(MOST_PLACES).collect();
 
     counts.prompts += 1;

@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use super::failure::Failure;
 use super::team_place::{Place, not_owner, refused, tell_words};
 use super::terminal::{GOOD, WARNING};
-use recall_config::sharing::{Remote, SharedProject};
+use recall_config::sharing::{RemoteSettings, SharedProject};
 use recall_domain::sync::DeviceId;
 use recall_domain::sync::record::space_of;
-use recall_sync::key::Key;
+use recall_sync::key::SealingKey;
 use recall_sync::team::readers::{Readers, Rekeyed, Within, restricted_in};
-use recall_sync::team::{Member, Standing, Statement, Team, TeamError};
+use recall_sync::team::{Member, MemberState, Team, TeamError, TeamStatement};
 
 /// A restricted project of a team, as far as this machine knows of it.
 pub(super) struct Restricted {
@@ -68,7 +68,7 @@ pub(super) fn of_team(place: &Place) -> Result<Vec<Restricted>, Failure> {
 /// Who reads a shared project, as the remote says. `None`: as far as this machine knows, it is not restricted.
 pub(super) fn readers_of(
     share: &SharedProject,
-    remote: Option<&Remote>,
+    remote: Option<&RemoteSettings>,
 ) -> Option<anyhow::Result<Restricted>> {
     let space = space_of(&share.project);
     let data = Paths::from_env().ok()?.database().parent().map(PathBuf::from)?;
@@ -88,7 +88,7 @@ pub(super) fn readers_of(
 /// The team, and what its machines say of it.
 struct Known {
     team: Team,
-    said: Vec<Statement>,
+    said: Vec<TeamStatement>,
 }
 
 impl Known {
@@ -106,11 +106,11 @@ impl Known {
     /// The machines that are in the team now.
     fn members(&self, place: &Place) -> Result<Vec<Member>, Failure> {
         let mut members = self.team.members(&place.device, &self.said).map_err(|error| refused(&error))?;
-        members.retain(|member| member.standing != Standing::Removed);
+        members.retain(|member| member.standing != MemberState::Removed);
         Ok(members)
     }
 
-    fn readers(&self, place: &Place, space: &str) -> Result<Option<(Readers, Vec<Statement>)>, Failure> {
+    fn readers(&self, place: &Place, space: &str) -> Result<Option<(Readers, Vec<TeamStatement>)>, Failure> {
         let within = self.within(place, space);
         let id = within.id();
         let Some(mut readers) = Readers::load(&place.data, &id).map_err(|error| refused(&error))? else {
@@ -149,7 +149,7 @@ pub(super) struct Plan {
 
 impl Plan {
     /// `only`: persons, machines, or beginnings of machines' ids. The person who asks reads it anyway.
-    pub(super) fn of(remote: &Remote, project: &str, only: &[String]) -> anyhow::Result<Self> {
+    pub(super) fn of(remote: &RemoteSettings, project: &str, only: &[String]) -> anyhow::Result<Self> {
         if remote.plaintext {
             return Err(Failure::usage(format!(
                 "{} is not encrypted, so nobody can be kept from reading it",
@@ -254,7 +254,7 @@ impl Plan {
 }
 
 /// Enters the readers of a project with its words. Returns what the project is called, if it is shared here.
-pub(super) fn enter(place: &Place, key: &Key) -> Result<Option<String>, Failure> {
+pub(super) fn enter(place: &Place, key: &SealingKey) -> Result<Option<String>, Failure> {
     let _lock = Team::lock(&place.data).map_err(|error| refused(&error))?;
     let known = Known::of(place)?;
     for space in known.team.restricted() {

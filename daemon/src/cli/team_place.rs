@@ -18,7 +18,7 @@ use recall_domain::sync::DeviceId;
 use recall_sync::device::Device;
 use recall_sync::remote::{Heard, Remote, RemoteError};
 use recall_sync::team::readers::{Readers, readers_space};
-use recall_sync::team::{Statement, Team, TeamError};
+use recall_sync::team::{Team, TeamError, TeamStatement};
 
 /// How often the remote is checked for the other side's answer.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -60,7 +60,7 @@ impl Place {
         Ok(Self { runtime, remote, name: name.to_owned(), id, data, device, sharing })
     }
 
-    pub(super) fn statements(&self) -> Result<Vec<Statement>, Failure> {
+    pub(super) fn statements(&self) -> Result<Vec<TeamStatement>, Failure> {
         self.runtime
             .block_on(self.remote.statements(&self.id, &mut Heard::default()))
             .map_err(|error| unreachable(&error))
@@ -82,7 +82,7 @@ impl Place {
     }
 
     /// Loads all machines' statements about the readers of a restricted project.
-    pub(super) fn said_of_readers(&self, space: &str, id: &str) -> Result<Vec<Statement>, Failure> {
+    pub(super) fn said_of_readers(&self, space: &str, id: &str) -> Result<Vec<TeamStatement>, Failure> {
         let mut heard = Heard::default();
         let said = self.remote.statements_in(readers_space(space), id, &mut heard);
         self.runtime.block_on(said).map_err(|error| unreachable(&error))
@@ -105,12 +105,12 @@ impl Place {
         Ok(logs.into_iter().map(|log| (log.device.clone(), log.last)).collect())
     }
 
-    pub(super) fn state(&self, said: &Statement) -> Result<(), Failure> {
+    pub(super) fn state(&self, said: &TeamStatement) -> Result<(), Failure> {
         self.runtime.block_on(self.remote.state(said, &self.device)).map_err(|error| unreachable(&error))
     }
 
     /// Polls the remote until `found` returns a value.
-    pub(super) fn wait_for<T>(&self, found: impl Fn(&[Statement]) -> Option<T>) -> Result<T, Failure> {
+    pub(super) fn wait_for<T>(&self, found: impl Fn(&[TeamStatement]) -> Option<T>) -> Result<T, Failure> {
         let began = Instant::now();
         while began.elapsed() < LONGEST_WAIT {
             if let Some(found) = found(&self.statements()?) {

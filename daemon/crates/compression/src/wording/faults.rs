@@ -22,13 +22,16 @@ pub(crate) fn stands_alone(title: &str) -> bool {
     opening(title) == Opening::Subject && faults(title) == 0.0 && !is_bare(title)
 }
 
-/// Whether a title's subject is one word that anything of its kind could have: `The fix changes the total`. Which fix, was
-/// said before. In an answer to a question it is what was asked about.
+/// Whether a title's subject is a word for any work: `The fix changes the total`. Which fix, was said before. In an answer
+/// to a question it is what was asked about.
 pub(super) fn is_bare(title: &str) -> bool {
+    const ANY: &str = "fix, result, results, outcome, failure, failures, refactoring, refactor, change, changes, component, job, \
+        test, tests, function, method, file, code, implementation, solution, approach, error, errors, bug, hook, handler, check, \
+        update, feature, diff, plan, workflow";
     let split: Vec<&str> = title.split_whitespace().take(5).collect();
     let [the, noun, verb, ..] = split.as_slice() else { return false };
     bare(the) == "the"
-        && noun.chars().all(|c| c.is_lowercase() || c == '-')
+        && phrases(ANY).any(|any| any == *noun)
         && (verb_at(&split, 0).is_some_and(|at| at <= 2) || is_third_person(&bare(verb)))
 }
 

@@ -8,7 +8,7 @@ use super::never::{Within, never};
 use super::plain::{capitalized, is_balanced, plain, row, without_list_mark};
 use super::subject::{Label, labelled, of_heading, of_sentence};
 use super::word::{bare, content, is_file, is_identifier, is_past};
-use super::{Piece, SourceKind};
+use super::{Piece, Progress, SourceKind};
 
 /// Characters of a title.
 pub(crate) const LONGEST_TITLE: usize = 100;
@@ -52,7 +52,10 @@ fn of_piece(pieces: &[Piece<'_>], at: usize, piece: Piece<'_>) -> Vec<(f32, Titl
     {
         return Vec::new();
     }
-    let place = place_worth(pieces, at);
+    // What is left names no work that was done.
+    let is_left = |piece: &Piece<'_>| piece.progress == Progress::Left;
+    let left = if is_left(&piece) && !pieces.iter().all(is_left) { 2.0 } else { 0.0 };
+    let place = place_worth(pieces, at) - left;
     let mut found = Vec::new();
     for form in forms(pieces, at, piece, &text) {
         if let Some((worth, title)) = form.title(at) {

@@ -118,6 +118,18 @@ fn a_title_that_leans_gives_way_to_one_that_stands() {
 }
 
 #[test]
+fn what_is_left_names_no_work_that_was_done() {
+    let done = "The invoice rounded each line half up, and the ledger rounds half even";
+    let left = Piece {
+        progress: Progress::Left,
+        ..piece("The nightly export of `money.rs` still rounds half up", None, 2.0)
+    };
+    check(&[piece(done, None, 1.0), left], done);
+    check(&[left, piece(done, None, 1.0)], done);
+    check(&[left], "The nightly export of money.rs still rounds half up");
+}
+
+#[test]
 fn a_name_in_quotation_marks_stays_whole() {
     for (written, expected) in [
         ("\"Lost and found\" has a shelf of its own", "\"Lost and found\" has a shelf of its own"),

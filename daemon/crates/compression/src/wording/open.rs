@@ -101,7 +101,7 @@ const CELLS: &str = "open, still open, todo, to do, pending, not started, not do
     yet, offen, ausstehend, à faire, en attente, pendiente, por hacer, 未完了, 未着手, 未完成, 待办, 미완료, 예정";
 
 /// What says by itself that something is left.
-const LEFT: &str = "still needs, still need, still has to, still have to, still to be, still to do, still missing, still open, \
+const LEFT: &str = "is still not, are still not, still isn't, still aren't, still needs, still need, still has to, still have to, still to be, still to do, still missing, still open, \
     still pending, still outstanding, still unfinished, still lacks, remains to be, remain to be, question remains open, \
     questions remain open, yet to be, have yet to, has yet to, left to do, left for later, left for a, left for another, \
     left for the next, left that for, left this for, leave that for, leave this for, leaving that for, leaving this for, \
@@ -261,6 +261,10 @@ pub(crate) fn is_left(text: &str) -> bool {
         let not_yet = text.contains("まだ") && ["ない", "ません"].iter().any(|not| text.contains(not));
         return !is_condition && (not_yet || LEFT_OF_SIGNS.iter().any(|left| text.contains(left)));
     }
+    // `Invoices are rounded once; that is not so for exports yet.`
+    if let Some((clause, rest)) = text.split_once("; ") {
+        return is_left(clause) || is_left(rest);
+    }
     let said = spaced(text);
     let words: Vec<&str> = said.split_whitespace().collect();
     is_labelled(text)
@@ -315,7 +319,9 @@ fn is_not_yet(words: &[&str]) -> bool {
         let last = |back: usize| ahead.len().checked_sub(back).and_then(|at| ahead.get(at)).copied();
         let is_past = matches!(last(1), Some("was" | "were" | "had"));
         let is_but = matches!(before.last(), Some(&("and" | "but")));
-        let is_tied = [last(1), last(2)].iter().flatten().any(|word| is_relative(word)) && !is_noted(ahead);
+        // A clause that begins with `that` is about the one before.
+        let behind_the_first = ahead.get(1..).unwrap_or_default();
+        let is_tied = behind_the_first.iter().rev().take(2).any(|word| is_relative(word)) && !is_noted(ahead);
         let goes_on = words.get(at + 1).copied();
         let is_at_a_time =
             matches!(goes_on, Some("when" | "while" | "if" | "until" | "before" | "at" | "by" | "and"));

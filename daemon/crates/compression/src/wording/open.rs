@@ -101,7 +101,7 @@ const CELLS: &str = "open, still open, todo, to do, pending, not started, not do
     yet, offen, ausstehend, à faire, en attente, pendiente, por hacer, 未完了, 未着手, 未完成, 待办, 미완료, 예정";
 
 /// What says by itself that something is left.
-const LEFT: &str = "is still not, are still not, still isn't, still aren't, still needs, still need, still has to, still have to, still to be, still to do, still missing, still open, \
+const LEFT: &str = "still needs, still need, still has to, still have to, still to be, still to do, still missing, still open, \
     still pending, still outstanding, still unfinished, still lacks, remains to be, remain to be, question remains open, \
     questions remain open, yet to be, have yet to, has yet to, left to do, left for later, left for a, left for another, \
     left for the next, left that for, left this for, leave that for, leave this for, leaving that for, leaving this for, \

@@ -88,7 +88,7 @@ fn plays(place: &str, everything: impl Fn() -> String) {
     assert!(said.code() != 0 && said.stderr.contains("only an owner of the team"), "{said:?}");
     let path = ledger(&mia).to_str().unwrap().to_owned();
     let said = mia.recall(["share", &path, "--with", "team", "--only", "eve", "--yes"]);
-    assert!(said.code() != 0 && said.stderr.contains("no member, or several"), "{said:?}");
+    assert!(said.code() != 0 && said.stderr.contains("no other member matches"), "{said:?}");
     let said = mia.recall(["share", &path, "--with", "team", "--only", "jan", "--dry-run"]);
     assert!(done(&said).stdout.contains("Only these machines of the team can read it: "), "{said:?}");
     let words = restrict(&mia, "jan");

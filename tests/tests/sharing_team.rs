@@ -278,8 +278,8 @@ fn a_wrong_key_writes_nothing_and_mistakes_are_told_with_the_way_out() {
         assert!(!joins_by(&eve, wrong), "{wrong}");
     }
     assert!(joins_by(&eve, &words));
-    refused(&mia, &["team", "remove", "team", "nobody"], "no member, or several");
-    refused(&mia, &["team", "remove", "team", "mia"], "no member, or several");
+    refused(&mia, &["team", "remove", "team", "nobody"], "no other member matches");
+    refused(&mia, &["team", "remove", "team", "mia"], "no other member matches");
     share(&eve);
     refused(&eve, &["team", "leave", "team"], "still shared");
     done(&eve.recall(["unshare"]));

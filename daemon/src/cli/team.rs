@@ -264,8 +264,11 @@ fn member(place: &Place, statements: &[TeamStatement], named: &str) -> anyhow::R
     found.retain(is_meant);
     match (found.pop(), found.is_empty()) {
         (Some(found), true) => Ok(found),
-        _ => Err(refused(&TeamError::NoSuchMember(named.to_owned()))
+        (None, _) => Err(refused(&TeamError::NoSuchMember(named.to_owned()))
             .hint("List them with `recall team members`.")
+            .into()),
+        (Some(_), false) => Err(refused(&TeamError::SeveralMembers(named.to_owned()))
+            .hint("Name one by its id, which `recall team members` lists.")
             .into()),
     }
 }

@@ -185,8 +185,10 @@ pub enum TeamError {
     RestrictedTwice,
     #[error("the machine {0} was removed from this project, and can return only as a new machine")]
     TakenOut(String),
-    #[error("no member, or several, match {0:?}")]
+    #[error("no other member matches {0:?}")]
     NoSuchMember(String),
+    #[error("several members match {0:?}")]
+    SeveralMembers(String),
     #[error("the remote's name is not valid")]
     Remote,
     #[error("the team's file cannot be used: {0}")]

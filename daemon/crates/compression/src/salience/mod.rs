@@ -217,8 +217,8 @@ impl<'w> Salience<'w> {
         })
     }
 
-    /// The subject of the commit that a run is from, or of the only one of the turn that the run tells of, as the index of
-    /// its unit: it was written to stand alone.
+    /// Returns the index of the unit that is the subject of a commit: of the commit that the run is from, or of the only
+    /// commit of the turn whose answer it is from. A subject was written to stand alone.
     fn subject_of(&self, chosen: Chosen) -> Option<usize> {
         let window = self.windows.get(chosen.window)?;
         let source = self.analysis.sources.get(window.source)?;
@@ -230,7 +230,7 @@ impl<'w> Salience<'w> {
         self.analysis.units.get(first).filter(|unit| unit.is_subject).map(|_| first)
     }
 
-    /// The commit of a turn that made one.
+    /// Returns the commit of a turn, if it made exactly one.
     fn only_commit(&self, batch: usize) -> Option<&analysis::Source> {
         let mut commits = self.analysis.sources.iter().filter(|source| {
             source.batch == batch && source.kind == SourceKind::Commit && !source.units.is_empty()
@@ -276,6 +276,7 @@ impl<'w> Salience<'w> {
         let source = self.analysis.source_of.get(first).and_then(|source| self.analysis.sources.get(*source));
         let Some(source) = source else { return Vec::new() };
         let piece = |number: usize| {
+            // A block of code has lost its lines.
             let unit = self.analysis.units.get(number).filter(|unit| unit.form != units::Form::Code)?;
             Some(Piece {
                 text: &unit.text,

@@ -80,6 +80,8 @@ pub struct WriteContext<'a> {
     /// Documents that may be shared and were written or removed.
     shareable: RefCell<BTreeSet<DocumentKey>>,
     removed_copies: Cell<RemovedCopies>,
+    /// Observations that a person changes by this operation.
+    changed_by_hand: RefCell<BTreeSet<i64>>,
 }
 
 impl Deref for WriteContext<'_> {
@@ -98,6 +100,7 @@ impl<'a> WriteContext<'a> {
             is_taken_back: Cell::new(false),
             shareable: RefCell::default(),
             removed_copies: Cell::default(),
+            changed_by_hand: RefCell::default(),
         }
     }
 
@@ -143,6 +146,15 @@ impl<'a> WriteContext<'a> {
     /// Sets what happens to other machines' copies of what this operation removes.
     pub(super) fn set_removed_copies(&self, copies: RemovedCopies) {
         self.removed_copies.set(copies);
+    }
+
+    /// Records that a person changes an observation, so that other machines can tell and undo it.
+    pub(super) fn change_by_hand(&self, observation: i64) {
+        self.changed_by_hand.borrow_mut().insert(observation);
+    }
+
+    pub(super) fn is_changed_by_hand(&self, observation: i64) -> bool {
+        self.changed_by_hand.borrow().contains(&observation)
     }
 
     /// Returns the shareable documents that were written or removed since the last call, and what happens to copies.

@@ -279,11 +279,11 @@ fn what_a_person_changes_holds_and_can_be_undone() {
     };
     story.write(EditObservation { id, text, at: Timestamp(95_000) });
     assert_eq!(story.titles(), ["Totals are rounded once, half up"]);
-    story.write(UndoChange);
+    story.write(UndoChange::NewestOwn);
     assert_eq!(story.titles(), ["Totals are rounded once"]);
     story.write(MarkObservations { ids: vec![id], validity: Validity::Resolved, at: Timestamp(96_000) });
     let status = story.read(|db| db.observation(id)).unwrap().status;
-    story.write(UndoChange);
+    story.write(UndoChange::NewestOwn);
     assert_ne!(story.read(|db| db.observation(id)).unwrap().status, status);
 }
 

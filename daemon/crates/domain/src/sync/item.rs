@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Stamp;
+use super::{DeviceId, Stamp};
 use crate::ids::Timestamp;
 
 /// Field values by name.
@@ -111,6 +111,11 @@ impl SharedItem {
     /// A field's value; null if it is missing.
     pub fn get(&self, name: &str) -> &Value {
         self.fields.get(name).map_or(&Value::Null, |field| &field.value)
+    }
+
+    /// The device that first said when it was made: its author's.
+    pub fn made_by(&self) -> Option<&DeviceId> {
+        self.fields.get("created_at").map(|field| &field.stamp.device)
     }
 
     /// Whether the field was ever set.

@@ -18,6 +18,8 @@ pub const MOST_BODY: usize = 128 * 1024;
 
 const FORGET: &str = "forget";
 const WITHDRAW: &str = "withdraw";
+/// The mark of a change that a person made.
+const PERSON: &str = "person";
 
 /// An entry of a log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,6 +86,14 @@ pub enum BrokenChain {
     WrongHash { at: u64 },
 }
 
+/// Whether a person made a change. It decides only who may undo it, and takes no part in merging.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cause {
+    Person,
+    #[default]
+    Machine,
+}
+
 /// The content of an entry.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RecordContent {
@@ -97,11 +107,20 @@ pub enum RecordContent {
 }
 
 impl Record {
-    /// Creates the entry for a change. `salt` is random.
+    /// Creates the entry for a change that no person made. `salt` is random.
     pub fn of(seq: u64, item: &str, at: i64, change: &ItemChange, salt: &str) -> Self {
+        Self::caused(Cause::Machine, seq, item, at, change, salt)
+    }
+
+    /// Creates the entry for a change.
+    pub fn caused(cause: Cause, seq: u64, item: &str, at: i64, change: &ItemChange, salt: &str) -> Self {
         let (kind, body) = match change {
             ItemChange::Set(fields) => {
-                (ItemKind::of(item).as_str(), json!({"salt": salt, "fields": fields}).to_string())
+                let mut body = json!({"salt": salt, "fields": fields});
+                if cause == Cause::Person {
+                    body["by"] = json!(PERSON);
+                }
+                (ItemKind::of(item).as_str(), body.to_string())
             }
             ItemChange::Remove(ItemRemoval::Forgotten) => (FORGET, String::new()),
             ItemChange::Remove(ItemRemoval::Withdrawn) => (WITHDRAW, String::new()),
@@ -131,6 +150,20 @@ impl Record {
                     RecordContent::Change(ItemChange::Set(fields))
                 }),
             },
+        }
+    }
+
+    /// Whether the sender says that a person made this change. Earlier versions do not say so.
+    pub fn cause(&self) -> Cause {
+        #[derive(Deserialize)]
+        struct Said {
+            by: Option<String>,
+        }
+        let said = self.body.as_ref().and_then(|body| serde_json::from_str::<Said>(body).ok());
+        if said.and_then(|said| said.by).is_some_and(|by| by == PERSON) {
+            Cause::Person
+        } else {
+            Cause::Machine
         }
     }
 
@@ -187,6 +220,11 @@ mod tests {
             ] {
                 let record = Record::of(1, &item, 7, &change, "chance");
                 assert_eq!(record.content(), RecordContent::Change(change.clone()));
+                let by_person = Record::caused(Cause::Person, 1, &item, 7, &change, "chance");
+                assert_eq!(by_person.content(), record.content());
+                let is_set = matches!(change, ItemChange::Set(_));
+                let causes = (record.cause(), by_person.cause() == Cause::Person);
+                assert_eq!(causes, (Cause::Machine, is_set), "{by_person:?}");
                 assert!(record.is_whole());
                 assert!(record.kind == kind || change != set("a"), "{}", record.kind);
             }

@@ -1,14 +1,15 @@
-//! Lists what a person has changed, and undoes it: changes of observations, and verdicts on what waits in quarantine.
+//! Lists what people have changed, here or on other machines, and undoes it: changes of observations, and verdicts on
+//! what waits in quarantine.
 
 use serde_json::Value;
 
 use crate::database::bind::params;
-use crate::database::row::Sql;
+use crate::database::row::{Sql, record};
 use crate::notes::editing::{pin_at, write};
-use crate::notes::hand_changes::{self, HandChange, of_observations};
+use crate::notes::hand_changes::{self, HandChange, covering, newest_of, newest_own, of_observations};
 use crate::operation::{Operation, WriteContext};
 use crate::sessions::lineage;
-use crate::sharing::{JudgedBefore, judged, unjudge};
+use crate::sharing::{JudgedBefore, judged, judged_as, unjudge};
 use crate::{Reader, StoreError};
 use recall_domain::ids::{ObservationId, Timestamp};
 use recall_domain::review::Verdict;
@@ -21,6 +22,8 @@ pub struct Change {
     pub what: String,
     pub title: String,
     pub at: Timestamp,
+    /// The author and the device; `None` if it was made on this machine.
+    pub by: Option<(String, String)>,
 }
 
 /// What a person has changed.
@@ -33,8 +36,8 @@ pub enum Changed {
 
 impl From<HandChange> for Change {
     fn from(change: HandChange) -> Self {
-        let HandChange { observation, what, title, at, .. } = change;
-        Self { of: Changed::Observation(observation), what, title, at }
+        let HandChange { observation, what, title, at, by, .. } = change;
+        Self { of: Changed::Observation(observation), what, title, at, by }
     }
 }
 
@@ -45,13 +48,52 @@ impl From<JudgedBefore> for Change {
             Verdict::Kept => "keep",
             Verdict::Rejected => "reject",
         };
-        Self { of: Changed::Quarantined(id), what: what.to_owned(), title, at }
+        Self { of: Changed::Quarantined(id), what: what.to_owned(), title, at, by: None }
     }
 }
 
-/// Reverts the newest manual change that is not reverted yet.
+/// Reverts a manual change that is not reverted yet. The result is a change of this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UndoChange;
+pub enum UndoChange {
+    /// The newest change of this machine.
+    NewestOwn,
+    /// The newest change of one thing, whoever made it.
+    NewestOf(Changed),
+}
+
+/// The result of an undo.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Undone {
+    Change(Change),
+    /// There was nothing to revert.
+    Nothing,
+    /// Another machine has changed the same since. Nothing was reverted.
+    Covered {
+        by: Change,
+    },
+}
+
+impl Undone {
+    /// Returns the reverted change.
+    pub fn change(self) -> Option<Change> {
+        match self {
+            Self::Change(change) => Some(change),
+            Self::Nothing | Self::Covered { .. } => None,
+        }
+    }
+}
+
+record! {
+/// What a person at another machine has forgotten here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForgottenElsewhere from "forgotten_elsewhere" {
+    pub author: String = "author",
+    pub device: String = "device",
+    pub items: u64 = "count(*)",
+    /// The last time.
+    pub at: Timestamp = "max(at)",
+}
+}
 
 impl Reader<'_> {
     /// Returns the newest changes that can be reverted, newest first.
@@ -69,36 +111,63 @@ impl Reader<'_> {
         changes.truncate(usize::try_from(most).unwrap_or(usize::MAX));
         Ok(changes)
     }
+
+    /// Returns the newest change of an observation, if another machine made it.
+    pub fn changed_elsewhere(self, id: ObservationId) -> Result<Option<Change>, StoreError> {
+        Ok(newest_of(self.0, id)?.map(Change::from).filter(|change| change.by.is_some()))
+    }
+
+    /// Returns who has forgotten things on other machines that were here, the latest first. These have no undo.
+    pub fn forgotten_elsewhere(self) -> Result<Vec<ForgottenElsewhere>, StoreError> {
+        let db = self.0;
+        db.all(&format!("{} GROUP BY author, device ORDER BY max(at) DESC", ForgottenElsewhere::SELECT), [])
+    }
 }
 
 impl Operation for UndoChange {
-    /// The reverted change; `None` if there was nothing to revert.
-    type Output = Option<Change>;
+    type Output = Undone;
 
-    fn execute(self, db: &WriteContext<'_>) -> Result<Option<Change>, StoreError> {
-        let Some(newest) = Reader(db).hand_changes(1)?.pop() else { return Ok(None) };
-        if let Changed::Quarantined(id) = newest.of {
-            unjudge(db, id)?;
-            return Ok(Some(newest));
-        }
-        let Some(change) = of_observations(db, 1)?.pop() else { return Ok(None) };
-        let id = change.observation;
-        let before: String = db.one("SELECT before FROM hand_changes WHERE id = ?1", [change.number])?;
-        // An unreadable record cannot be restored.
-        let Ok(before) = serde_json::from_str::<Value>(&before) else { return Ok(None) };
-        hand_changes::restore(db, id, &before["reviewed"])?;
-        match change.what.as_str() {
-            "edit" => write(db, id, &before)?,
-            "resolve" => lineage::unresolve(db, id)?,
-            "reopen" => lineage::end_again(db, id, &before["ended"])?,
-            "keep" | "reject" => {
-                lineage::unresolve(db, id)?;
-                lineage::end_again(db, id, &before["ended"])?;
+    fn execute(self, db: &WriteContext<'_>) -> Result<Undone, StoreError> {
+        let (change, verdict) = match self {
+            Self::NewestOwn => (newest_own(db)?, judged(db, 1)?.pop()),
+            Self::NewestOf(Changed::Observation(id)) => (newest_of(db, id)?, None),
+            Self::NewestOf(Changed::Quarantined(id)) => (None, judged_as(db, id)?),
+        };
+        match (change, verdict) {
+            (None, None) => Ok(Undone::Nothing),
+            (Some(change), verdict) if verdict.as_ref().is_none_or(|verdict| verdict.at < change.at) => {
+                match covering(db, &change)? {
+                    Some(by) => Ok(Undone::Covered { by: by.into() }),
+                    None => revert(db, change),
+                }
             }
-            _ => pin_at(db, id, before["pinned_at"].as_i64())?,
+            (_, Some(verdict)) => {
+                unjudge(db, verdict.id)?;
+                Ok(Undone::Change(verdict.into()))
+            }
+            (Some(_), None) => Ok(Undone::Nothing),
         }
-        db.run("UPDATE hand_changes SET undone = 1 WHERE id = ?1", [change.number])?;
-        let title = db.one("SELECT title FROM observations WHERE id = ?1", params![id])?;
-        Ok(Some(Change { title, ..newest }))
     }
+}
+
+fn revert(db: &WriteContext<'_>, change: HandChange) -> Result<Undone, StoreError> {
+    let id = change.observation;
+    let before: String = db.one("SELECT before FROM hand_changes WHERE id = ?1", [change.number])?;
+    // An unreadable record cannot be restored.
+    let Ok(before) = serde_json::from_str::<Value>(&before) else { return Ok(Undone::Nothing) };
+    db.change_by_hand(id.0);
+    hand_changes::restore(db, id, &before["reviewed"])?;
+    match change.what.as_str() {
+        "edit" => write(db, id, &before)?,
+        "resolve" => lineage::unresolve(db, id)?,
+        "reopen" => lineage::end_again(db, id, &before["ended"])?,
+        "keep" | "reject" => {
+            lineage::unresolve(db, id)?;
+            lineage::end_again(db, id, &before["ended"])?;
+        }
+        _ => pin_at(db, id, before["pinned_at"].as_i64())?,
+    }
+    db.run("UPDATE hand_changes SET undone = 1 WHERE id = ?1", [change.number])?;
+    let title = db.one("SELECT title FROM observations WHERE id = ?1", params![id])?;
+    Ok(Undone::Change(Change { title, ..change.into() }))
 }

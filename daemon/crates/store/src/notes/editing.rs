@@ -61,11 +61,11 @@ pub struct MarkObservations {
 }
 
 impl Reader<'_> {
-    /// Returns when a person last rewrote an observation; `None` if never, or if that was reverted.
+    /// Returns when a person last rewrote an observation on this machine; `None` if never, or if that was reverted.
     pub fn edited_at(self, id: ObservationId) -> Result<Option<Timestamp>, StoreError> {
         let db = self.0;
-        let found =
-            "SELECT max(at) FROM hand_changes WHERE observation = ?1 AND what = 'edit' AND NOT undone";
+        let found = "SELECT max(at) FROM hand_changes WHERE observation = ?1 AND what = 'edit' AND NOT undone
+            AND author IS NULL";
         let at: Option<i64> = db.query_row(found, [id.0], |row| row.cell(0))?;
         Ok(at.map(Timestamp))
     }

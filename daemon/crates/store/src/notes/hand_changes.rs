@@ -1,4 +1,5 @@
 //! Records people's changes to observations, newest last, with the previous state, and when they last reviewed one.
+//! Changes by people at other machines are recorded in the same way, with their author.
 
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -20,7 +21,27 @@ pub(crate) struct HandChange from "hand_changes c JOIN observations o ON o.id = 
     pub(crate) what: String = "c.what",
     pub(crate) title: String = "o.title",
     pub(crate) at: Timestamp = "c.at",
+    /// The author and the device; `None` if it was made on this machine.
+    pub(crate) by: Option<(String, String)> = "c.author, c.device",
 }
+}
+
+/// Which of an observation's parts a change concerns. Changes of different parts are undone independently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Text,
+    Validity,
+    Pin,
+}
+
+impl HandChange {
+    fn part(&self) -> Part {
+        match self.what.as_str() {
+            "edit" => Part::Text,
+            "pin" | "unpin" => Part::Pin,
+            _ => Part::Validity,
+        }
+    }
 }
 
 record! {
@@ -38,9 +59,35 @@ impl Reviewed {
     }
 }
 
-/// The newest changes of observations that can be reverted, newest first.
+/// The newest changes of observations that can be reverted, newest first. Those of other machines are included.
 pub(crate) fn of_observations(db: &Connection, most: u32) -> Result<Vec<HandChange>, StoreError> {
     db.all(&format!("{} WHERE NOT c.undone ORDER BY c.id DESC LIMIT ?1", HandChange::SELECT), [most])
+}
+
+/// The newest change of an observation that can be reverted, whoever made it.
+pub(crate) fn newest_of(db: &Connection, id: ObservationId) -> Result<Option<HandChange>, StoreError> {
+    let sql = format!(
+        "{} WHERE c.observation = ?1 AND NOT c.undone ORDER BY c.id DESC LIMIT 1",
+        HandChange::SELECT
+    );
+    db.first(&sql, params![id])
+}
+
+/// The newest change of this machine that can be reverted.
+pub(crate) fn newest_own(db: &Connection) -> Result<Option<HandChange>, StoreError> {
+    let sql =
+        format!("{} WHERE NOT c.undone AND c.author IS NULL ORDER BY c.id DESC LIMIT 1", HandChange::SELECT);
+    db.first(&sql, [])
+}
+
+/// A later change by another machine of the same part of the observation. Reverting the earlier one would revert both.
+pub(crate) fn covering(db: &Connection, change: &HandChange) -> Result<Option<HandChange>, StoreError> {
+    let sql = format!(
+        "{} WHERE c.observation = ?1 AND c.id > ?2 AND NOT c.undone AND c.author IS NOT NULL ORDER BY c.id DESC",
+        HandChange::SELECT
+    );
+    let later: Vec<HandChange> = db.all(&sql, params![change.observation, change.number])?;
+    Ok(later.into_iter().find(|later| later.part() == change.part()))
 }
 
 /// Stores the state before a change, and whether it was reviewed.
@@ -54,9 +101,24 @@ pub(crate) fn remember(
     if before["reviewed"].is_null() {
         before["reviewed"] = state(db, id)?;
     }
+    db.change_by_hand(id.0);
     db.run(
         "INSERT INTO hand_changes (observation, what, before, at) VALUES (?1, ?2, ?3, ?4)",
         params![id, what, before.to_string(), at.0],
+    )
+}
+
+/// Stores the state before a change that another machine made.
+pub(crate) fn remember_elsewhere(
+    db: &WriteContext<'_>,
+    id: ObservationId,
+    what: &str,
+    before: &Value,
+    (author, device, at): (&str, &str, Timestamp),
+) -> Result<(), StoreError> {
+    db.run(
+        "INSERT INTO hand_changes (observation, what, before, at, author, device) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        params![id, what, before.to_string(), at.0, author, device],
     )
 }
 

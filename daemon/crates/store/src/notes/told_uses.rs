@@ -68,7 +68,7 @@ impl Reader<'_> {
          FROM told_uses u INDEXED BY told_uses_against CROSS JOIN injections i ON i.id = u.injection
          WHERE u.use IN ('contradicted', 'wrong')
            AND NOT (u.kind = 'observation' AND EXISTS (SELECT 1 FROM hand_changes h
-                WHERE h.observation = u.row AND h.what = 'edit' AND NOT h.undone AND h.at > u.at))",
+                WHERE h.observation = u.row AND h.what = 'edit' AND NOT h.undone AND h.author IS NULL AND h.at > u.at))",
             [],
         )?;
         // A machine that shares nothing reads no row here.

@@ -9,6 +9,7 @@ use crate::StoreError;
 use crate::database::bind::params;
 use crate::database::row::{Sql, record};
 use crate::operation::{Operation, RemovedCopies, WriteContext};
+use crate::sharing::elsewhere::Sender;
 use crate::sharing::{Known, Share, empty_bodies, keep, known, projection, share};
 use recall_domain::ids::{SessionKey, ShareId, Timestamp};
 use recall_domain::sync::fields::{MOST_FIELDS, are_valid};
@@ -89,13 +90,14 @@ impl Operation for ApplyRecords {
             pass.take(&device, record)?;
         }
         let refused = i64::try_from(pass.refused).unwrap_or(i64::MAX);
-        let touched = pass.end()?;
+        // Before the rows, because what is recorded there names the device's author.
         db.run(
             "INSERT INTO sync_heads (share, device, author, name, seq, hash, at, refused) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
              ON CONFLICT DO UPDATE SET author = excluded.author, name = excluded.name, seq = excluded.seq,
                 hash = excluded.hash, at = excluded.at, refused = refused + excluded.refused",
             params![id, device, author, name, i64::try_from(last).unwrap_or(i64::MAX), end, now, refused],
         )?;
+        let touched = pass.end()?;
         Ok(Applied::All { new: new.len(), touched })
     }
 }
@@ -161,8 +163,8 @@ struct Pass<'a> {
     share: &'a Share,
     now: Timestamp,
     refused: u64,
-    /// The changed items, in their present state.
-    items: BTreeMap<String, Known>,
+    /// The changed items, in their present state, and who has changed them.
+    items: BTreeMap<String, (Known, Option<Sender>)>,
 }
 
 impl<'a> Pass<'a> {
@@ -195,10 +197,11 @@ impl<'a> Pass<'a> {
                 Ok(())
             }
             RecordContent::Change(change) => {
-                let mut changed = match self.items.remove(item) {
+                let (mut changed, before) = match self.items.remove(item) {
                     Some(changed) => changed,
-                    None => known(self.db, self.share.id, item)?.unwrap_or_default(),
+                    None => (known(self.db, self.share.id, item)?.unwrap_or_default(), None),
                 };
+                let sender = Sender { device: device.clone(), cause: record.cause(), at: *at };
                 if has_too_many(&changed.item, &change) {
                     self.refused += 1;
                 } else {
@@ -207,7 +210,7 @@ impl<'a> Pass<'a> {
                 if changed.item.removed().is_some() {
                     empty_bodies(self.db, self.share.id, item)?;
                 }
-                self.items.insert(item.clone(), changed);
+                self.items.insert(item.clone(), (changed, Some(Sender::join(before, sender))));
                 Ok(())
             }
         }
@@ -216,8 +219,9 @@ impl<'a> Pass<'a> {
     /// Writes the results into rows. Returns the sessions that lost something.
     fn end(self) -> Result<Vec<SessionKey>, StoreError> {
         let mut touched = Vec::new();
-        for (item, mut known) in self.items {
-            touched.extend(projection::project(self.db, self.share, &item, &mut known, self.now)?);
+        for (item, (mut known, sender)) in self.items {
+            let (db, share, sender) = (self.db, self.share, sender.as_ref());
+            touched.extend(projection::project(db, share, &item, &mut known, sender, self.now)?);
             keep(self.db, self.share.id, &item, &known)?;
         }
         Ok(touched)

@@ -134,7 +134,7 @@ impl JudgeQuarantined {
             remember(db, own, "edit", written(db, own)?, self.at)?;
         }
         known.wanted = Wanted::Yes;
-        projection::project(db, share, item, known, self.at)?;
+        projection::project(db, share, item, known, None, self.at)?;
         keep(db, share.id, item, known)?;
         if own.is_some() {
             // The note says it itself now.
@@ -187,17 +187,27 @@ pub(crate) struct JudgedBefore {
     pub(crate) at: Timestamp,
 }
 
+impl Verdicts {
+    fn read(self) -> Result<JudgedBefore, StoreError> {
+        let Self { id, verdict, state, at } = self;
+        let item: SharedItem = serde_json::from_str(&state)?;
+        let verdict = if verdict == "kept" { Verdict::Kept } else { Verdict::Rejected };
+        Ok(JudgedBefore { id, verdict, title: text(&item, "title").to_owned(), at })
+    }
+}
+
 /// The newest verdicts that can be taken back, newest first.
 pub(crate) fn judged(db: &Connection, most: u32) -> Result<Vec<JudgedBefore>, StoreError> {
     let sql =
         format!("{} WHERE q.verdict IS NOT NULL ORDER BY q.at DESC, q.id DESC LIMIT ?1", Verdicts::SELECT);
     let found: Vec<Verdicts> = db.all(&sql, [most])?;
-    let judged = |Verdicts { id, verdict, state, at }: Verdicts| {
-        let item: SharedItem = serde_json::from_str(&state)?;
-        let verdict = if verdict == "kept" { Verdict::Kept } else { Verdict::Rejected };
-        Ok(JudgedBefore { id, verdict, title: text(&item, "title").to_owned(), at })
-    };
-    found.into_iter().map(judged).collect()
+    found.into_iter().map(Verdicts::read).collect()
+}
+
+/// The verdict on one item that can be taken back.
+pub(crate) fn judged_as(db: &Connection, id: i64) -> Result<Option<JudgedBefore>, StoreError> {
+    let sql = format!("{} WHERE q.verdict IS NOT NULL AND q.id = ?1", Verdicts::SELECT);
+    db.first::<Verdicts>(&sql, [id])?.map(Verdicts::read).transpose()
 }
 
 /// Takes a verdict back: the item waits again, and no row says it.
@@ -208,6 +218,6 @@ pub(crate) fn unjudge(db: &WriteContext<'_>, id: i64) -> Result<(), StoreError> 
     let (Some(share), Some(mut known)) = (share(db, of)?, known(db, of, &item)?) else { return Ok(()) };
     db.run("UPDATE quarantine SET verdict = NULL WHERE id = ?1", [id])?;
     known.wanted = Wanted::Yes;
-    projection::project(db, &share, &item, &mut known, at)?;
+    projection::project(db, &share, &item, &mut known, None, at)?;
     keep(db, share.id, &item, &known)
 }

@@ -22,7 +22,7 @@ use recall_domain::ids::{ObservationId, ShareId, Timestamp};
 use recall_domain::sync::Stamp;
 use recall_domain::sync::item::{ItemChange, ItemRemoval};
 use recall_domain::sync::kind::ItemKind;
-use recall_domain::sync::record::{LogChain, Record};
+use recall_domain::sync::record::{Cause, LogChain, Record};
 
 /// Logs the changes of the touched rows.
 pub(crate) fn append(
@@ -175,7 +175,13 @@ fn log_change(
     }
     let (seq, before) = Reader(db).log_head(share.id)?;
     let at = known.item.next_at(now(db)?);
-    let record = Record::of(seq + 1, item, at, &change, &Uuid::new_v4().simple().to_string());
+    let is_by_hand = known.row.is_some_and(|row| db.is_changed_by_hand(row));
+    let cause = match ItemKind::of(item) {
+        ItemKind::Observation if is_by_hand => Cause::Person,
+        _ => Cause::Machine,
+    };
+    let salt = Uuid::new_v4().simple().to_string();
+    let record = Record::caused(cause, seq + 1, item, at, &change, &salt);
     let hash = LogChain { space: &share.space, device: &share.device }.hash(&before, &record);
     let Record { seq, kind, item, at, body, body_hash } = record;
     db.run(

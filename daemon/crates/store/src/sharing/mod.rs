@@ -4,11 +4,12 @@
 //! `log.rs` appends this machine's changes, in the transaction of the change. `apply.rs` merges what other machines
 //! logged, and `projection.rs` writes the result into rows. A row then equals the merged state, so the log has
 //! nothing to add: others' changes are never logged again. `quarantine.rs` keeps items that read like instructions
-//! out of the rows, until a person decides (`judging.rs`).
+//! out of the rows, until a person decides (`judging.rs`). `elsewhere.rs` records others' changes for an undo.
 //!
 //! **Invariant:** nothing is logged, read or stored here for a project that is not shared.
 
 mod apply;
+mod elsewhere;
 mod home;
 mod judging;
 mod log;
@@ -34,7 +35,7 @@ use recall_domain::sync::record::Record;
 
 pub use apply::{Applied, ApplyParked, ApplyRecords};
 pub use judging::{JudgeQuarantined, JudgedQuarantine, Quarantined};
-pub(crate) use judging::{JudgedBefore, judged, unjudge};
+pub(crate) use judging::{JudgedBefore, judged, judged_as, unjudge};
 pub use log::{Left, LogExisting};
 pub(super) use log::{append, say_anew};
 pub(super) use of_sessions::{claim_plan, claim_summary};

@@ -13,6 +13,7 @@ use crate::forgetting::{CopyOf, forget_document, forget_said, forgotten_at, keep
 use crate::notes::threads::{rethread, thread_words_of};
 use crate::operation::{WriteContext, log};
 use crate::sessions::lineage;
+use crate::sharing::elsewhere::{Before, Sender};
 use crate::sharing::home::{Adopted, Home, home, key_of, table, text};
 use crate::sharing::{Known, Share, Wanted, of_sessions, quarantine, said};
 use recall_domain::document::DocumentKind;
@@ -23,12 +24,14 @@ use recall_domain::sync::fields::{is_complete, is_personal};
 use recall_domain::sync::item::{ItemRemoval, SharedItem};
 use recall_domain::sync::kind::ItemKind;
 
-/// Updates an item's row to match its state. Returns the sessions that lost something.
+/// Updates an item's row to match its state, which a machine's changes may have led to. Returns the sessions that lost
+/// something.
 pub(super) fn project(
     db: &WriteContext<'_>,
     share: &Share,
     item: &str,
     known: &mut Known,
+    sender: Option<&Sender>,
     now: Timestamp,
 ) -> Result<Vec<SessionKey>, StoreError> {
     let kind = ItemKind::of(item);
@@ -50,11 +53,17 @@ pub(super) fn project(
     match (removed, known.row) {
         (Some(removal), row) => {
             known.row = None;
+            if let (ItemRemoval::Forgotten, Some(key), Some(sender)) =
+                (removal, row.map(|row| key_of(item, row)), sender)
+                && home(db, key)?.is_some()
+            {
+                sender.record_deletion(db, share, key.kind, now)?;
+            }
             remove(db, item, row, removal, now)
         }
         (None, Some(row)) => {
             match kind {
-                ItemKind::Observation => update(db, share, row, &known.item, now)?,
+                ItemKind::Observation => update(db, share, row, &known.item, sender, now)?,
                 ItemKind::Summary | ItemKind::Plan => of_sessions::update(db, share, kind, row, &known.item)?,
                 ItemKind::Prompt | ItemKind::Answer => said::update(db, key_of(item, row), &known.item)?,
             }
@@ -86,8 +95,10 @@ fn adopt(db: &Connection, share: &Share, item: &str, known: &mut Known) -> Resul
         "SELECT id FROM observations WHERE uuid = ?1 AND project = ?2",
         params![item, share.project.0],
     )?;
-    let changed: Option<i64> =
-        db.one("SELECT max(at) FROM hand_changes WHERE observation = ?1 AND NOT undone", [known.row])?;
+    let changed: Option<i64> = db.one(
+        "SELECT max(at) FROM hand_changes WHERE observation = ?1 AND NOT undone AND author IS NULL",
+        [known.row],
+    )?;
     let is_newer = changed.is_some() && changed > known.item.latest() && known.item.removed().is_none();
     Ok(if is_newer { Adopted::AsItIs } else { Adopted::ToBeWritten })
 }
@@ -174,9 +185,11 @@ fn update(
     share: &Share,
     row: i64,
     state: &SharedItem,
+    sender: Option<&Sender>,
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let Some(home) = home(db, ObservationId(row).into())? else { return Ok(()) };
+    let before = Before::of(db, ObservationId(row), state, sender)?;
     // The row may have fields that the state lacks, because nobody has set them yet.
     let is_said: bool = db.one(
         "SELECT type = ifnull(?2, type) AND title = ifnull(?3, title) AND subtitle IS iif(?5, ?4, subtitle)
@@ -202,7 +215,11 @@ fn update(
             params![row, text(state, "author"), text(state, "device")],
         )?;
     }
-    follow_marks(db, share, row, state, now)
+    follow_marks(db, share, row, state, now)?;
+    match (before, sender) {
+        (Some(before), Some(sender)) => before.record(db, share, sender, now),
+        _ => Ok(()),
+    }
 }
 
 /// The row, and the fields that its state contains.

@@ -9,14 +9,15 @@ use crate::notes::results::keep_summary;
 use crate::operation::{WriteContext, log as log_document};
 use crate::sharing::*;
 use crate::{
-    Changes, Durability, EditObservation, EditedText, Forget, MarkObservations, Operation, Pin,
-    PinObservations, Reader, RemarkAuthor, Remembered, Selection, Unreadable, Validity, execute, open_writer,
+    Change, Changed, Changes, Durability, EditObservation, EditedText, Forget, MarkObservations, Operation,
+    Pin, PinObservations, Reader, RemarkAuthor, Remembered, ReviewObservations, Selection, UndoChange,
+    Undone, Unreadable, Validity, execute, open_writer,
 };
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{ObservationId, ProjectKey, SessionId, SessionKey, SessionRow, Timestamp};
 use recall_domain::observation::{Importance, ObservationDraft, ObservationType, SummaryDraft};
 use recall_domain::order::Order;
-use recall_domain::review::Tellable;
+use recall_domain::review::{Tellable, Verdict};
 use recall_domain::sync::DeviceId;
 use recall_domain::sync::kind::summary_of;
 use recall_domain::sync::record::{BEGINNING, LogChain, space_of};
@@ -401,6 +402,127 @@ fn edits_resolves_and_deletions_go_both_ways() {
         (a.kinds().len(), b.kinds()),
         (2, vec!["observation".to_owned(), "observation".to_owned(), "forget".to_owned()])
     );
+}
+
+#[test]
+fn changes_of_others_are_listed_with_their_author_and_undone_for_everybody() {
+    let changes = |machine: &Machine| -> Vec<String> {
+        let changes = Reader(&machine.db).hand_changes(9).unwrap();
+        let told = |change: Change| {
+            format!("{} by {}", change.what, change.by.map_or("us".to_owned(), |(author, _)| author))
+        };
+        changes.into_iter().map(told).collect()
+    };
+    let undo = |machine: &Machine, id| machine.write(UndoChange::NewestOf(Changed::Observation(id))).change();
+    let (a, b) = (Machine::sharing('a', MINE), Machine::sharing('b', MINE));
+    let id = a.remember(ObservationType::Decision, "Round once");
+    a.exchange(&b);
+    assert_eq!(changes(&b), Vec::<String>::new(), "the first statement changes nothing");
+    b.edit(b.only(), "Round half even");
+    a.exchange(&b);
+    b.mark(b.only(), Validity::Resolved);
+    b.write(PinObservations { ids: vec![b.only()], pin: Pin::On, at: Timestamp(9) });
+    a.exchange(&b);
+    let all = ["pin by author b", "resolve by author b", "edit by author b"];
+    assert_eq!(changes(&a), all);
+    assert_eq!(changes(&b), ["pin by us", "resolve by us", "edit by us"]);
+    // Others' changes are undone only by name.
+    assert_eq!(a.write(UndoChange::NewestOwn), Undone::Nothing);
+    for what in ["pin", "resolve", "edit"] {
+        assert_eq!(undo(&a, id).unwrap().what, what);
+    }
+    assert_eq!((undo(&a, id), a.notes()), (None, vec!["Round once active".to_owned()]));
+    a.exchange(&b);
+    assert_eq!(b.notes(), a.notes());
+    // There it is a change of this machine's person.
+    assert_eq!(changes(&b)[..3], ["unpin by author a", "reopen by author a", "edit by author a"]);
+    for what in ["unpin", "reopen", "edit"] {
+        assert_eq!(undo(&b, b.only()).unwrap().what, what);
+    }
+    a.exchange(&b);
+    assert_eq!((a.notes(), b.notes()), (vec!["Round half even resolved pinned".to_owned()], a.notes()));
+}
+
+#[test]
+fn a_rejection_by_others_is_undone_and_what_they_forgot_is_told_without_a_word_of_it() {
+    let (a, b) = (Machine::sharing('a', TEAM), Machine::sharing('b', TEAM));
+    let id = a.remember(ObservationType::Decision, "Round once");
+    a.exchange(&b);
+    b.write(ReviewObservations { ids: vec![b.only()], verdict: Verdict::Rejected, at: Timestamp(9) });
+    a.exchange(&b);
+    assert_eq!(a.notes(), ["Round once resolved"]);
+    let undone = a.write(UndoChange::NewestOf(Changed::Observation(id))).change().unwrap();
+    assert_eq!(
+        (undone.what.as_str(), undone.by),
+        ("reject", Some(("author b".to_owned(), "laptop b".to_owned())))
+    );
+    a.exchange(&b);
+    assert_eq!((a.notes(), b.notes()), (vec!["Round once active".to_owned()], a.notes()));
+    let rejected: i64 =
+        b.db.one("SELECT count(*) FROM observations WHERE rejected_at IS NOT NULL", []).unwrap();
+    assert_eq!(rejected, 0);
+
+    b.forget(b.only());
+    a.exchange(&b);
+    let forgotten = Reader(&a.db).forgotten_elsewhere().unwrap();
+    assert_eq!((forgotten.len(), forgotten[0].author.as_str(), forgotten[0].items), (1, "author b", 1));
+    assert!(Reader(&b.db).forgotten_elsewhere().unwrap().is_empty());
+    assert_eq!(Reader(&a.db).hand_changes(9).unwrap(), []);
+    assert_eq!(a.write(UndoChange::NewestOf(Changed::Observation(id))), Undone::Nothing);
+}
+
+#[test]
+fn an_undo_does_not_take_back_what_somebody_else_has_changed_since() {
+    let (a, b) = (Machine::sharing('a', TEAM), Machine::sharing('b', TEAM));
+    let id = a.remember(ObservationType::Decision, "Round once");
+    a.edit(id, "Round half even");
+    a.exchange(&b);
+    a.write(PinObservations { ids: vec![id], pin: Pin::On, at: Timestamp(9) });
+    b.edit(b.only(), "Round up");
+    a.exchange(&b);
+    let undo = || a.write(UndoChange::NewestOwn);
+    assert_eq!(undo().change().unwrap().what, "pin", "nobody else has changed that");
+    let Undone::Covered { by } = undo() else { panic!("it is covered") };
+    assert_eq!((by.of, by.what.as_str()), (Changed::Observation(id), "edit"));
+    for title in ["Round half even", "Round once"] {
+        assert!(a.write(UndoChange::NewestOf(by.of)).change().is_some());
+        assert_eq!(a.notes(), [format!("{title} active")]);
+    }
+    a.exchange(&b);
+    assert_eq!(b.notes(), a.notes());
+}
+
+#[test]
+fn what_a_machine_changes_by_itself_in_its_own_notes_is_not_listed() {
+    let (a, b, c) = (Machine::sharing('a', TEAM), Machine::sharing('b', TEAM), Machine::sharing('c', TEAM));
+    let id = a.remember(ObservationType::Decision, "Round once");
+    b.pull(&a);
+    c.pull(&a);
+    a.write(Retitle { row: id.0, title: "Round half even" });
+    b.pull(&a);
+    assert_eq!(
+        (b.notes(), Reader(&b.db).hand_changes(9).unwrap()),
+        (vec!["Round half even active".to_owned()], vec![])
+    );
+    // Nothing but a person has a reason to change another machine's note, whatever the sender says.
+    c.write(Retitle { row: c.only().0, title: "Round up" });
+    a.pull(&c);
+    assert_eq!(Reader(&a.db).hand_changes(9).unwrap().len(), 1);
+}
+
+/// Changes a note as a compression does.
+struct Retitle {
+    row: i64,
+    title: &'static str,
+}
+
+impl Operation for Retitle {
+    type Output = ();
+
+    fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
+        db.run("UPDATE observations SET title = ?2 WHERE id = ?1", params![self.row, self.title])?;
+        log_document(db, DocumentKind::Observation, self.row)
+    }
 }
 
 #[test]

@@ -27,7 +27,8 @@ fn judge(db: &Connection, title: &str, verdict: Verdict) {
 }
 
 fn undo(db: &Connection) -> String {
-    execute(db, UndoChange, &mut Changes::default()).unwrap().map(|change| change.what).unwrap_or_default()
+    let undone = execute(db, UndoChange::NewestOwn, &mut Changes::default()).unwrap();
+    undone.change().map(|change| change.what).unwrap_or_default()
 }
 
 /// The titles that wait for a review, newest first.

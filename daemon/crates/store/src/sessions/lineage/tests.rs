@@ -407,7 +407,8 @@ fn a_mark_that_is_taken_back_leaves_what_was_there_before() {
     says(&db, 2, "`max_retries` is 4");
     let superseded = ["1: superseded by 2", "2: active"];
     check(&db, &superseded);
-    let undo = || execute(&db, UndoChange, &mut Changes::default()).unwrap().unwrap().what;
+    let undone = || execute(&db, UndoChange::NewestOwn, &mut Changes::default()).unwrap();
+    let undo = || undone().change().unwrap().what;
     mark(&db, 1, Validity::Holds);
     check(&db, &["1: active", "2: active"]);
     assert_eq!(undo(), "reopen");

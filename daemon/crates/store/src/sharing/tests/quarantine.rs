@@ -121,7 +121,7 @@ fn all_machines_of_one_person_are_that_person() {
 
 impl Machine {
     fn undo(&self) -> Option<Change> {
-        self.write(UndoChange)
+        self.write(UndoChange::NewestOwn).change()
     }
 }
 

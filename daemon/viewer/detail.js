@@ -205,12 +205,19 @@ export async function item(id, reload, signal) {
       button('edit', 'Edit…', () => edit(told, reload)), button('wrong', 'Wrongly told', () => wrong(told)), forgetButton(told.id)),
     told.narrative ? paragraphs(told.narrative) : null,
     list(told.facts, (fact) => inline(fact)),
-    facts(['From', from], by, ['When', moment(told.created_at)], ['Kept by', told.origin === 'extractive' ? 'the built-in rules' : told.origin === 'user' ? 'you' : told.origin === 'agent' ? 'an agent' : told.origin], ['Said by', saidBy(told.said_by)],
+    facts(['From', from], by, ['When', moment(told.created_at)], ['Last changed by', changedBy(told, reload)], ['Kept by', told.origin === 'extractive' ? 'the built-in rules' : told.origin === 'user' ? 'you' : told.origin === 'agent' ? 'an agent' : told.origin], ['Said by', saidBy(told.said_by)],
       ['Importance', `${told.importance} of 10`], ['Branch', told.branch], ['Concepts', told.concepts.join(', ')]),
     threads.length ? section('History of this subject', history(threads[0].statements, told.id))
       : section('History of this subject', list(told.lineage, (step) => [step.title ? el('a', { href: itemLink(step.id) }, step.title) : words(step.relation), el('small', {}, step.reason)])),
     section('Files', list(files, (file) => el('a', { href: `#/search/${encodeURIComponent(`file:"${file.replaceAll('"', '')}"`)}` }, el('code', {}, file)))),
     await evidence(told, signal), given);
+}
+
+/** Who changed it last on another machine, and how to take that back. */
+function changedBy({ id, changed_elsewhere: change }, reload) {
+  if (!change) return null;
+  const undo = async () => { await post('/api/undo', { id }); toast('Undone, for everybody.'); reload({ id }); };
+  return [`${change.author}, ${change.device} (${words(change.change)}), `, moment(change.at), ' ', button('undo-theirs', 'Undo', undo)];
 }
 
 /** Whose words a wish or a correction is. */

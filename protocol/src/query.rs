@@ -93,6 +93,7 @@ queries! {
     TakeMemories,
     Outline,
     TermsPreview,
+    UndoOf,
 }
 
 /// Asks whether a daemon responds, and for its version.
@@ -558,9 +559,16 @@ pub enum Pin {
     Off,
 }
 
-/// Reverts the newest manual change.
+/// Reverts the newest manual change of this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Undo;
+
+/// Reverts the newest manual change of one item, whoever made it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UndoOf {
+    /// An observation, or `q3`, as `recall review` names what waits.
+    pub id: String,
+}
 
 /// Lists manual changes that can be reverted, newest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -17,8 +17,8 @@ use recall_protocol::query::{
     MemoryStep, OpenGateway, Outline, Pause, Persons, Pin, PinUp, Ping, Projects, Prune, Query, Reindex,
     Remember, Restore, RestoreBackup, RestoreFrom, Resume, Retry, Review, RowSource, SaidPart, Search,
     Session, SessionPage, Sessions, SharePreview, Show, Sql, Stats, Status, Stop, SyncRound, SyncState,
-    TakeMemories, TermsPreview, ThreadPage, Threads, Timeline, Told, Undo, Unreadable, Unreviewed, Validity,
-    Verdict, WhichJobs, Why, Wrong,
+    TakeMemories, TermsPreview, ThreadPage, Threads, Timeline, Told, Undo, UndoOf, Unreadable, Unreviewed,
+    Validity, Verdict, WhichJobs, Why, Wrong,
 };
 use recall_protocol::wire::{Deliver, ErrorKind, EventId, Flags, Reply, Request, ShimContext};
 
@@ -88,7 +88,7 @@ fn requests_of_version_2() {
     };
     check("v2-request-deliver.bin", &Request::Deliver(deliver));
     let folder = || Some("/home/dev/shop".to_owned());
-    let queries: [(&str, Query); 61] = [
+    let queries: [(&str, Query); 62] = [
         ("ping", Ping.into()),
         ("status", Status.into()),
         ("sessions", Sessions { filter: filter() }.into()),
@@ -209,6 +209,7 @@ fn requests_of_version_2() {
         ),
         ("pin", PinUp { ids: vec!["12".to_owned()], pin: Pin::On }.into()),
         ("undo", Undo.into()),
+        ("undo_of", UndoOf { id: "12".to_owned() }.into()),
         ("changes", Changes { limit: 20 }.into()),
         ("glance", Glance { folder: "/home/dev/shop".to_owned() }.into()),
         ("days", Days { of: entry_filter() }.into()),

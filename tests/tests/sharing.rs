@@ -216,6 +216,75 @@ fn edits_resolves_and_deletions_reach_everybody_and_leave_no_byte() {
 }
 
 #[test]
+fn what_others_change_is_listed_with_their_name_and_undone_for_everybody() {
+    let shared = Shared::new();
+    let mia = sharing("mia", "laptop", &shared, &[]);
+    let ben = sharing("ben", "desktop", &shared, &[]);
+    let own = remember(&mia, RULE);
+    remember(&mia, MOSS);
+    exchange(&[&mia, &ben]);
+    let id = id_of(&ben, "invoices");
+    done(&ben.recall(["edit", &id, "--title", "Invoices are cancelled by Ottilie"]));
+    exchange(&[&mia, &ben]);
+    done(&ben.recall(["resolve", &id]));
+    exchange(&[&mia, &ben]);
+    assert_eq!(found(&mia, "invoices")["status"], "resolved");
+
+    let listed = mia.recall(["undo", "--list"]).stdout;
+    assert!(
+        listed.contains("resolve") && listed.contains("edit") && listed.contains("ben, desktop"),
+        "{listed}"
+    );
+    let changes = mia.json(["undo", "--list"])["changes"].clone();
+    let names = |change: &Value| (change["change"].clone(), change["author"].clone());
+    let of_ben = |what: &str| (json!(what), json!("ben"));
+    let told: Vec<_> = changes.as_array().unwrap().iter().map(names).collect();
+    assert_eq!(told, [of_ben("resolve"), of_ben("edit")]);
+    let shown = mia.recall(["show", &own]).stdout;
+    assert!(
+        shown.contains("Last changed by ben, desktop") && shown.contains(&format!("`recall undo {own}`")),
+        "{shown}"
+    );
+    // Nothing of somebody else is undone by accident.
+    assert_eq!(mia.recall(["undo"]).stdout, "There is nothing to undo.\n");
+    for what in ["resolve", "edit"] {
+        let said = mia.recall(["undo", &own]);
+        assert!(said.stdout.starts_with(&format!("Undone: {what} of #{own}, by ben, desktop: ")), "{said:?}");
+    }
+    exchange(&[&mia, &ben]);
+    for stage in [&mia, &ben] {
+        let note = found(stage, "invoices");
+        assert_eq!((&note["title"], &note["status"]), (&json!(RULE), &json!("active")), "{note}");
+    }
+    // There it is listed in turn.
+    assert!(ben.recall(["undo", "--list"]).stdout.contains("mia, laptop"));
+
+    // An own change that somebody has changed since is not undone over their heads.
+    done(&mia.recall(["edit", &own, "--title", "Invoices are cancelled by Emil"]));
+    exchange(&[&mia, &ben]);
+    done(&ben.recall(["edit", &id, "--title", "Invoices are cancelled by Frieda"]));
+    exchange(&[&mia, &ben]);
+    let said = mia.recall(["undo"]);
+    assert!(
+        said.code() != 0
+            && said.stderr.contains("ben has changed")
+            && said.stderr.contains(&format!("recall undo {own}")),
+        "{said:?}"
+    );
+    assert!(found(&mia, "invoices")["title"].as_str().unwrap().contains("Frieda"));
+
+    // A deletion has no undo, and says so.
+    done(&ben.recall(["forget", &id_of(&ben, "moss"), "--yes"]));
+    exchange(&[&mia, &ben]);
+    let listed = mia.recall(["undo", "--list"]).stdout;
+    assert!(
+        listed.contains("ben, desktop deleted 1 item that you had") && listed.contains("no undo"),
+        "{listed}"
+    );
+    assert!(!listed.contains("Moss") && !ben.recall(["undo", "--list"]).stdout.contains("deleted"));
+}
+
+#[test]
 fn what_was_forgotten_elsewhere_does_not_come_back_by_an_import() {
     let shared = Shared::new();
     let mia = sharing("mia", "laptop", &shared, &[]);

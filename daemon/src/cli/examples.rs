@@ -280,7 +280,14 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     ("pin", &[("recall pin 12", "it stands first at every start"), ("recall pin 12 --off", "no longer")]),
-    ("undo", &[("recall undo --list", "what can be reverted"), ("recall undo", "revert the last change")]),
+    (
+        "undo",
+        &[
+            ("recall undo --list", "what can be reverted"),
+            ("recall undo", "revert your last change"),
+            ("recall undo 12", "revert the last change of one item, whoever made it"),
+        ],
+    ),
     ("ctl backup", &[("recall ctl backup memory.db", "")]),
     ("ctl restore", &[("recall ctl restore memory.db", "asks first")]),
     ("ctl check", &[("recall ctl check", "")]),

@@ -158,6 +158,15 @@ fn observation(out: &mut dyn Write, item: &ObservationAnswer) -> std::io::Result
         let ago = terminal::ago(at);
         writeln!(out, "Edited by you {ago}{DIM}; no later compression changes it{DIM:#}")?;
     }
+    if let Some(change) = &item.changed_elsewhere {
+        let made_by = by(&change.author, &change.device);
+        let (what, ago) = (&change.change, terminal::ago(change.at));
+        writeln!(
+            out,
+            "Last changed {made_by} {ago} ({what}){DIM}; `recall undo {}` reverts it{DIM:#}",
+            item.id
+        )?;
+    }
     if let Some(said) = &item.said_by {
         said_by(out, said)?;
     }
@@ -199,7 +208,7 @@ fn said_by(out: &mut dyn Write, said: &SaidAnswer) -> std::io::Result<()> {
 }
 
 /// Describes the author, if it came from another machine.
-fn by(author: &Option<String>, device: &Option<String>) -> String {
+pub(super) fn by(author: &Option<String>, device: &Option<String>) -> String {
     match (author, device) {
         (Some(author), Some(device)) => format!("by {author}, {device}"),
         _ => String::new(),

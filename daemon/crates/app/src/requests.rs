@@ -9,7 +9,7 @@ use recall_protocol::query::{
     OpenGateway, Outline, Pause, PinUp, Ping, Projects, Prune, Query, Reindex, Remember, Restore,
     RestoreBackup, RestoreFrom, Resume, Retry, Review, Search, Session, SessionPage, Sessions, SharePreview,
     Show, Sql, Stats, Status, Stop, SyncState, TakeMemories, TermsPreview, ThreadPage, Threads, Timeline,
-    Undo, Unreviewed, Why, Wrong,
+    Undo, UndoOf, Unreviewed, Why, Wrong,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -113,6 +113,7 @@ requests! { Command:
     Edit => TextAnswer<ObservationAnswer>,
     PinUp => TextAnswer<ObservationAnswer>,
     Undo => UndoAnswer,
+    UndoOf => UndoAnswer,
     OpenGateway => GatewayAnswer,
     Improve => ImproveAnswer,
     Wrong => WrongAnswer,

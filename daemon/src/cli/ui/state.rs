@@ -316,6 +316,7 @@ impl Ui {
             KeyCode::Char('y') => return self.judge(Verdict::Kept),
             KeyCode::Char('x') => return self.judge(Verdict::Rejected),
             KeyCode::Char('u') => return vec![Ask::Change(Change::Undo)],
+            KeyCode::Char('U') => return self.undo_item(),
             KeyCode::Char('f') | KeyCode::Delete => return self.ask_to_forget(),
             KeyCode::Up | KeyCode::Char('k') => return self.go(-1),
             KeyCode::Down | KeyCode::Char('j') => return self.go(1),
@@ -466,6 +467,14 @@ impl Ui {
             return Vec::new();
         };
         vec![Ask::Change(Change::Pin { id })]
+    }
+
+    fn undo_item(&mut self) -> Vec<Ask> {
+        let Some(id) = self.selected().and_then(|row| row.observation) else {
+            self.notice = "Select the observation whose last change to undo".into();
+            return Vec::new();
+        };
+        vec![Ask::Change(Change::UndoOf { id })]
     }
 
     fn judge(&mut self, verdict: Verdict) -> Vec<Ask> {

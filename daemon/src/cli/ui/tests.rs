@@ -175,6 +175,7 @@ fn what_is_pinned_or_undone_is_asked_for_at_once() {
     let mut ui = found();
     assert_eq!(press(&mut ui, KeyCode::Char('p')), [Ask::Change(Change::Pin { id: 3 })]);
     assert_eq!(press(&mut ui, KeyCode::Char('u')), [Ask::Change(Change::Undo)]);
+    assert_eq!(press(&mut ui, KeyCode::Char('U')), [Ask::Change(Change::UndoOf { id: 3 })]);
     // An undone change may be anywhere in the list.
     let told = WorkerAnswer::Changed { notice: "Undone: pin of #3".into(), of: None };
     assert!(matches!(ui.on_told(told)[..], [Ask::List { .. }]));

@@ -5,14 +5,15 @@ use std::sync::mpsc::Receiver;
 
 use recall_protocol::query::{
     self, Entries, EntryFilter, Explain, Filter, Forget, ForgetStep, Forgettable, Glance, Mark, Pin, PinUp,
-    Review, Search, Session, Sessions, Show, Sql, Timeline, Told::Wrongly, Undo, Unreadable, Unreviewed,
-    Verdict, Wrong,
+    Review, Search, Session, Sessions, Show, Sql, Timeline, Told::Wrongly, Undo, UndoOf, Unreadable,
+    Unreviewed, Verdict, Wrong,
 };
 
 use super::row::{Row, Target, Validity, validity};
 use crate::cli::client::{Client, FLUSH_WITHIN, Start, this_folder};
 use crate::cli::ctl::session;
 use crate::cli::{forget, show};
+use recall_app::answers::by_hand::ChangeAnswer;
 use recall_app::answers::found::ShownItem;
 use recall_app::requests::Request;
 use recall_domain::document::DocumentKind;
@@ -88,8 +89,12 @@ pub(super) enum Change {
     Wrong {
         id: String,
     },
-    /// Reverts the last change.
+    /// Reverts the last change of this machine.
     Undo,
+    /// Reverts the last change of an observation, whoever made it.
+    UndoOf {
+        id: i64,
+    },
 }
 
 /// A request of the screen. The ticket comes back with the answer, so that outdated answers are recognised.
@@ -238,8 +243,15 @@ fn changed(client: &mut Client, change: &Change) -> anyhow::Result<WorkerAnswer>
                 format!("{id} will not be injected again at {moment}; `recall wrong --undo` reverts this");
             return Ok(WorkerAnswer::Changed { notice, of: None });
         }
-        Change::Undo => {
-            let notice = match ask(client, Undo)?.undone {
+        Change::Undo | Change::UndoOf { .. } => {
+            let answer = match change {
+                Change::UndoOf { id } => ask(client, UndoOf { id: id.to_string() })?,
+                _ => ask(client, Undo)?,
+            };
+            let notice = match answer.undone {
+                Some(ChangeAnswer { author: Some(author), change, id, .. }) => {
+                    format!("Undone: {change} of {id} by {author}")
+                }
                 Some(change) => format!("Undone: {} of {}", change.change, change.id),
                 None => "There is nothing to undo".to_owned(),
             };

@@ -3,8 +3,8 @@
 use recall_protocol::query::{
     Changes, Context, Days, Edit, Entries, EntryFilter, Explain, Filter, Forget, ForgetStep, Forgettable,
     Friction, Jobs, Mark, Pin, PinUp, Projects, Query, Remember, Review, Search, Session, SessionPage, Show,
-    Stats, Status, SyncRound, SyncState, ThreadPage, Threads, Timeline, Told, Undo, Unreadable, Unreviewed,
-    Validity, Verdict, WhichJobs, Why, Wrong,
+    Stats, Status, SyncRound, SyncState, ThreadPage, Threads, Timeline, Told, Undo, UndoOf, Unreadable,
+    Unreviewed, Validity, Verdict, WhichJobs, Why, Wrong,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -334,8 +334,19 @@ pub(super) fn pin(call: &Call) -> Reading {
     Ok(PinUp { ids: texts(ids), pin }.into())
 }
 
-pub(super) fn undo(_: &Call) -> Reading {
-    Ok(Undo.into())
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UndoBody {
+    /// Whose newest change is reverted, whoever made it. Without it the newest change of this machine is.
+    id: Option<Id>,
+}
+
+pub(super) fn undo(call: &Call) -> Reading {
+    let UndoBody { id } = body(call)?;
+    Ok(match id {
+        Some(id) => UndoOf { id: text(id) }.into(),
+        None => Undo.into(),
+    })
 }
 
 pub(super) fn changes(call: &Call) -> Reading {

@@ -20,7 +20,9 @@ use super::hooks::{
 };
 use super::keys::{Caller, Locked};
 use super::openapi::document;
-use super::reading::{EditBody, ForgetBody, MarkBody, PinBody, RememberBody, ReviewBody, WrongBody};
+use super::reading::{
+    EditBody, ForgetBody, MarkBody, PinBody, RememberBody, ReviewBody, UndoBody, WrongBody,
+};
 use super::route::{
     Endpoint, HealthAnswer, OpenAnswer, Parameter, Route, get, hook, needed, number, of, post, schema_of,
     text,
@@ -273,7 +275,12 @@ pub(super) static ROUTES: &[Route] = &[
         Some(schema_of::<WrongBody>),
         Endpoint::Ask(reading::wrong, of::<Wrong>),
     ),
-    post("/api/undo", "Reverts the newest manual change.", None, Endpoint::Ask(reading::undo, of::<Undo>)),
+    post(
+        "/api/undo",
+        "Reverts the newest manual change of this machine, or that of one item, whoever made it.",
+        Some(schema_of::<UndoBody>),
+        Endpoint::Ask(reading::undo, of::<Undo>),
+    ),
     get(
         "/api/changes",
         "Lists manual changes that can be reverted.",

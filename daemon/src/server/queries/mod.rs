@@ -5,7 +5,7 @@ use recall_protocol::query::{
     AgentRemark, Backup, Captured, Context, Edit, Flush, Forget, Glance, HandOver, Improvable, Improve, Mark,
     OpenGateway, Pause, PinUp, Ping, Prune, Query, Reindex, Remember, Restore, RestoreBackup, RestoreFrom,
     Resume, Retry, Review, SharePreview, Sql, Status, Stop, SyncState, TakeMemories, TermsPreview, Undo,
-    Wrong,
+    UndoOf, Wrong,
 };
 use recall_protocol::wire::{ErrorKind, Reply};
 
@@ -15,7 +15,7 @@ use super::http;
 use crate::actors::services::Services;
 use recall_app::answers::status::{PingAnswer, StopAnswer};
 use recall_app::commands::by_hand::{Switch, mark, remember, remember_for_agent, switch_capture};
-use recall_app::commands::editing::{changes, edit, pin, undo};
+use recall_app::commands::editing::{changes, edit, pin, undo, undo_of};
 use recall_app::commands::forget::forget;
 use recall_app::commands::handoff::hand_over;
 use recall_app::commands::improve::improve;
@@ -141,6 +141,7 @@ pub async fn answer(query: Query, connection: &ConnectionContext) -> Reply {
             command_reply::<TermsPreview>(terms_preview(&commands(), request).await)
         }
         Query::SyncState(request) => command_reply::<SyncState>(sync_state(services, request).await),
+        Query::UndoOf(request) => command_reply::<UndoOf>(undo_of(&commands(), request).await),
         Query::Undo(Undo) => command_reply::<Undo>(undo(&commands()).await),
         Query::Changes(request) => read_with(services, request, changes).await,
         Query::Glance(request) => {

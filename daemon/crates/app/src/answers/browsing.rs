@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::by_hand::QUARANTINED;
 use super::observation::ObservationAnswer;
 use super::{Moment, PublicId, Text};
 use recall_domain::document::DocumentKey;
@@ -92,9 +93,6 @@ impl From<Quarantined> for QuarantinedItem {
         }
     }
 }
-
-/// The letter of the numbers of what is kept apart.
-pub const QUARANTINED: char = 'q';
 
 /// The answer of `review`.
 #[derive(Serialize, Deserialize, JsonSchema)]

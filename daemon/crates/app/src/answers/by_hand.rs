@@ -5,9 +5,11 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::browsing::QUARANTINED;
 use super::{Moment, PublicId, Text};
-use recall_store::{Change, Changed, ForgottenCounts};
+use recall_store::{Change, Changed, ForgottenCounts, ForgottenElsewhere};
+
+/// The letter of the numbers of what is kept apart.
+pub const QUARANTINED: char = 'q';
 
 /// How much matches, or was removed.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -46,6 +48,27 @@ pub struct ForgetItem {
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct ChangesAnswer {
     pub changes: Vec<ChangeAnswer>,
+    /// Who has forgotten things on other machines that were here. Their texts are deleted everywhere, so no undo can
+    /// restore them. Absent if nobody has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forgotten: Vec<ForgottenAnswer>,
+}
+
+/// The items that a machine has forgotten for everybody.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct ForgottenAnswer {
+    pub author: String,
+    pub device: String,
+    pub items: u64,
+    /// The last time.
+    pub at: Moment,
+}
+
+impl From<ForgottenElsewhere> for ForgottenAnswer {
+    fn from(forgotten: ForgottenElsewhere) -> Self {
+        let ForgottenElsewhere { author, device, items, at } = forgotten;
+        Self { author, device, items, at: Moment(at) }
+    }
 }
 
 /// The change that was reverted; null if there was none.
@@ -62,6 +85,11 @@ pub struct ChangeAnswer {
     pub change: String,
     pub title: String,
     pub at: Moment,
+    /// Who made it, if it was made on another machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub author: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
 }
 
 /// The number of an observation, or `q3`, as `recall review` names what waits.
@@ -83,11 +111,12 @@ impl fmt::Display for ChangedId {
 
 impl From<Change> for ChangeAnswer {
     fn from(change: Change) -> Self {
-        let Change { of, what, title, at } = change;
+        let Change { of, what, title, at, by } = change;
+        let (author, device) = by.unzip();
         let id = match of {
             Changed::Observation(id) => ChangedId::Observation(id.0),
             Changed::Quarantined(id) => ChangedId::Quarantined(format!("{QUARANTINED}{id}")),
         };
-        Self { id, change: what, title, at: Moment(at) }
+        Self { id, change: what, title, at: Moment(at), author, device }
     }
 }

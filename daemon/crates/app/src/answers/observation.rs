@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::by_hand::ChangeAnswer;
 use super::lineage::LineageAnswer;
 use super::{Moment, PublicId, Text};
 use recall_domain::document::{DocumentKey, DocumentKind};
@@ -59,6 +60,9 @@ pub struct ObservationAnswer {
     /// When a person last rewrote it. Present only in a detailed view, and if anybody did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edited_at: Option<Moment>,
+    /// The newest change that `recall undo` can revert, if another machine made it. Present only in a detailed view.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed_elsewhere: Option<ChangeAnswer>,
     /// The observations that superseded or resolved it, and those it superseded. Present only in a detailed view, and
     /// if there are any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -118,6 +122,7 @@ impl From<ObservationRow> for ObservationAnswer {
             said_by: None,
             created_at: Moment(row.created_at),
             edited_at: None,
+            changed_elsewhere: None,
             lineage: Vec::new(),
         }
     }

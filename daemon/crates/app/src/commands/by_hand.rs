@@ -9,6 +9,7 @@ use recall_protocol::wire::ErrorKind;
 
 use super::CommandContext;
 use crate::answers::TextAnswer;
+use crate::answers::by_hand::QUARANTINED;
 use crate::answers::found::{ObservationAnswer, RememberedAnswer};
 use crate::answers::status::{CaptureAnswer, PauseAnswer};
 use crate::clock;
@@ -310,4 +311,15 @@ pub async fn switch_capture(context: &CommandContext<impl Ports>, switch: Switch
 pub enum Switch {
     Pause { until: Option<Timestamp> },
     Resume,
+}
+
+/// The number in `q3`.
+pub(super) fn quarantined(id: &str) -> Result<i64, Refused> {
+    id.trim().strip_prefix(QUARANTINED).and_then(|digits| digits.parse().ok()).ok_or_else(|| {
+        Refused::new(
+            ErrorKind::Invalid,
+            format!("{id:?} is not a number of this list"),
+            "`recall review --list` shows what waits: 12, or q3.",
+        )
+    })
 }

@@ -1,13 +1,13 @@
 //! `recall edit`, `pin` and `undo`.
 
 use recall_protocol::privacy::strip_text;
-use recall_protocol::query::{Changes, Edit, Pin, PinUp};
+use recall_protocol::query::{Changes, Edit, Pin, PinUp, UndoOf};
 use recall_protocol::wire::ErrorKind;
 
 use super::CommandContext;
-use super::by_hand::{not_written, show, unanswered};
+use super::by_hand::{not_written, quarantined, show, unanswered};
 use crate::answers::TextAnswer;
-use crate::answers::by_hand::{ChangesAnswer, UndoAnswer};
+use crate::answers::by_hand::{ChangeAnswer, ChangesAnswer, QUARANTINED, UndoAnswer};
 use crate::answers::found::ObservationAnswer;
 use crate::clock;
 use crate::context_lookup::ContextLookup;
@@ -17,7 +17,7 @@ use crate::queries::{Answer, Refused, read};
 use recall_domain::document::DocumentKind;
 use recall_domain::ids::ObservationId;
 use recall_domain::observation::ObservationType;
-use recall_store::{EditObservation, EditedText, PinObservations, Reader, UndoChange};
+use recall_store::{Changed, EditObservation, EditedText, PinObservations, Reader, UndoChange, Undone};
 
 /// The maximum length of a title in characters. It must fit on one line of an index.
 const MOST_TITLE_CHARS: usize = 200;
@@ -64,13 +64,49 @@ pub async fn pin(
 }
 
 pub async fn undo(context: &CommandContext<impl Ports>) -> Answer<UndoAnswer> {
-    let undone = context.ports.writer().write(UndoChange).await.map_err(not_written)?;
-    Ok(UndoAnswer { undone: undone.map(Into::into) })
+    reverted(context, UndoChange::NewestOwn).await
+}
+
+pub async fn undo_of(context: &CommandContext<impl Ports>, request: UndoOf) -> Answer<UndoAnswer> {
+    let what = match request.id.trim().starts_with(QUARANTINED) {
+        true => Changed::Quarantined(quarantined(&request.id)?),
+        false => {
+            let asked = context.clone();
+            let found = tokio::task::spawn_blocking(move || {
+                read(&asked.context_lookup, |db| observation(db, &request.id))
+            });
+            Changed::Observation(found.await.map_err(|_| unanswered())??)
+        }
+    };
+    reverted(context, UndoChange::NewestOf(what)).await
+}
+
+async fn reverted(context: &CommandContext<impl Ports>, undo: UndoChange) -> Answer<UndoAnswer> {
+    match context.ports.writer().write(undo).await.map_err(not_written)? {
+        Undone::Change(change) => Ok(UndoAnswer { undone: Some(change.into()) }),
+        Undone::Nothing => Ok(UndoAnswer { undone: None }),
+        Undone::Covered { by } => {
+            let by = ChangeAnswer::from(by);
+            let author = by.author.as_deref().unwrap_or_default();
+            let what = format!("{author} has changed {} since ({})", by.id, by.change);
+            let id = by.id.to_string();
+            let hint = format!(
+                "`recall undo {}` reverts the newest change of {id}, also another person's.",
+                id.trim_start_matches('#')
+            );
+            Err(Refused::new(ErrorKind::Conflict, what, hint))
+        }
+    }
 }
 
 pub fn changes(lookup: &ContextLookup, request: Changes) -> Answer<ChangesAnswer> {
-    let changes = read(lookup, |db| Ok::<_, Refused>(db.hand_changes(request.limit.min(MOST_CHANGES))?))?;
-    Ok(ChangesAnswer { changes: changes.into_iter().map(Into::into).collect() })
+    let (changes, forgotten) = read(lookup, |db| {
+        Ok::<_, Refused>((db.hand_changes(request.limit.min(MOST_CHANGES))?, db.forgotten_elsewhere()?))
+    })?;
+    Ok(ChangesAnswer {
+        changes: changes.into_iter().map(Into::into).collect(),
+        forgotten: forgotten.into_iter().map(Into::into).collect(),
+    })
 }
 
 pub(super) fn observation(db: Reader<'_>, id: &str) -> Result<ObservationId, Refused> {

@@ -4,12 +4,11 @@ use recall_protocol::query::{Review, Unreviewed, Verdict};
 use recall_protocol::wire::ErrorKind;
 
 use super::CommandContext;
-use super::by_hand::{not_written, show, unanswered};
+use super::by_hand::{not_written, quarantined, show, unanswered};
 use super::editing::observation;
 use crate::answers::TextAnswer;
-use crate::answers::browsing::{
-    Entry, JudgedItem, QUARANTINED, QuarantinedItem, ReviewAnswer, UnreviewedAnswer,
-};
+use crate::answers::browsing::{Entry, JudgedItem, QuarantinedItem, ReviewAnswer, UnreviewedAnswer};
+use crate::answers::by_hand::QUARANTINED;
 use crate::clock;
 use crate::context_lookup::ContextLookup;
 use crate::ports::{Ports, Writer};
@@ -44,7 +43,7 @@ pub async fn review(context: &CommandContext<impl Ports>, request: Review) -> An
     let Review { ids, verdict } = request;
     let (apart, ids): (Vec<String>, Vec<String>) =
         ids.into_iter().partition(|id| id.trim().starts_with(QUARANTINED));
-    let apart = apart.iter().map(|id| number(id)).collect::<Result<Vec<i64>, _>>()?;
+    let apart = apart.iter().map(|id| quarantined(id)).collect::<Result<Vec<i64>, _>>()?;
     let asked = context.clone();
     let ids = tokio::task::spawn_blocking(move || {
         read(&asked.context_lookup, |db| {
@@ -66,17 +65,6 @@ pub async fn review(context: &CommandContext<impl Ports>, request: Review) -> An
     context.ports.writer().write(change).await.map_err(not_written)?;
     let TextAnswer { text, tokens, items } = show(context, ids).await?;
     Ok(ReviewAnswer { text, tokens, items, quarantined })
-}
-
-/// The number in `q3`.
-fn number(id: &str) -> Result<i64, Refused> {
-    id.trim().strip_prefix(QUARANTINED).and_then(|digits| digits.parse().ok()).ok_or_else(|| {
-        Refused::new(
-            ErrorKind::Invalid,
-            format!("{id:?} is not a number of this list"),
-            "`recall review --list` shows what waits: 12, or q3.",
-        )
-    })
 }
 
 fn not_apart(id: i64) -> Refused {

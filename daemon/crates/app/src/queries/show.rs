@@ -142,17 +142,18 @@ fn evidence(
 pub fn show(lookup: &ContextLookup, request: Show) -> Answer<TextAnswer<ShownItem>> {
     let Show { id, folder } = request;
     let key = parse_id(&id)?;
-    let (row, place, made_on, lineage, edited_at, rests_on) = read(lookup, |db| {
+    let (row, place, made_on, lineage, changed, rests_on) = read(lookup, |db| {
         let row = load(db, key)?;
         let place = DocumentContext::of(db, &row)?;
         let made_on = Marks::new(lookup, db, folder.as_deref())?.place(place.project_row, key)?;
-        let (lineage, edited_at, rests_on) = match &row {
+        let (lineage, changed, rests_on) = match &row {
             DocumentRow::Observation { row, .. } => {
-                (db.lineage(row.id)?, db.edited_at(row.id)?.map(Moment), evidence(lookup, db, row)?)
+                let changed = (db.edited_at(row.id)?, db.changed_elsewhere(row.id)?);
+                (db.lineage(row.id)?, changed, evidence(lookup, db, row)?)
             }
-            _ => (Vec::new(), None, Vec::new()),
+            _ => (Vec::new(), (None, None), Vec::new()),
         };
-        Ok((row, place, made_on, lineage, edited_at, rests_on))
+        Ok((row, place, made_on, lineage, changed, rests_on))
     })?;
     let (title, body) = title_and_text(&row, lookup.agents);
     let (author, device) = row.author_and_device();
@@ -169,7 +170,8 @@ pub fn show(lookup: &ContextLookup, request: Show) -> Answer<TextAnswer<ShownIte
                 said_by,
                 elsewhere: made_on.elsewhere,
                 lineage,
-                edited_at,
+                edited_at: changed.0.map(Moment),
+                changed_elsewhere: changed.1.map(Into::into),
                 rests_on: rests_on.into_iter().map(|(evidence, _)| evidence).collect(),
                 ..(*row).into()
             };

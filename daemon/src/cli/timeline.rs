@@ -50,13 +50,10 @@ pub fn run(args: &TimelineArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             date.clone_into(&mut day);
         }
         let kind = terminal::kind(item.observation_type.as_deref().unwrap_or(&item.kind));
-        let id = item.id.map(terminal::id).unwrap_or_default();
+        let id = terminal::id(item.id);
         let title = terminal::whole_words(&item.title);
         // The requested item is highlighted.
-        let title = match item.id.is_some_and(|id| Some(id.0) == asked) {
-            true => format!("{BOLD}{title}{BOLD:#}"),
-            false => title,
-        };
+        let title = if Some(item.id.0) == asked { format!("{BOLD}{title}{BOLD:#}") } else { title };
         let mark = terminal::elsewhere(item.made_on.elsewhere.as_deref());
         let (time, id) = (format!("  {DIM}{time}{DIM:#}"), format!("{ACCENT}{id}{ACCENT:#}"));
         let by = item.author.as_ref().map(|author| format!("{DIM}, by {author}{DIM:#}")).unwrap_or_default();

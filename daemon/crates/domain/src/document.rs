@@ -9,7 +9,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::ids::{AgentName, ObservationId, ProjectKey, SessionId, Timestamp};
+use super::ids::{
+    ActivityId, AgentName, BatchId, CompactionId, ObservationId, PlanId, ProjectKey, SaidId, SessionId,
+    SummaryId, Timestamp,
+};
 use super::observation::{Importance, Maker, ObservationType};
 
 /// The kind of row that a document stands for.
@@ -71,6 +74,16 @@ pub struct DocumentKey {
 }
 
 impl DocumentKey {
+    /// The key of a batch's prompt.
+    pub fn prompt(batch: BatchId) -> Self {
+        Self { kind: DocumentKind::Prompt, row: batch.0 }
+    }
+
+    /// The key of a batch's answer.
+    pub fn response(batch: BatchId) -> Self {
+        Self { kind: DocumentKind::Response, row: batch.0 }
+    }
+
     /// Parses an id as people write it. `None` if the text is not an id.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim().trim_start_matches('#');
@@ -104,10 +117,24 @@ impl Whose {
     }
 }
 
-impl From<ObservationId> for DocumentKey {
-    fn from(id: ObservationId) -> Self {
-        Self { kind: DocumentKind::Observation, row: id.0 }
-    }
+/// Defines the keys of rows that are one document each.
+macro_rules! keys {
+    ($($id:ident: $kind:ident),+ $(,)?) => {$(
+        impl From<$id> for DocumentKey {
+            fn from(id: $id) -> Self {
+                Self { kind: DocumentKind::$kind, row: id.0 }
+            }
+        }
+    )+};
+}
+
+keys! {
+    ObservationId: Observation,
+    SummaryId: Summary,
+    PlanId: Plan,
+    ActivityId: Activity,
+    CompactionId: Compaction,
+    SaidId: Said,
 }
 
 impl fmt::Display for DocumentKey {

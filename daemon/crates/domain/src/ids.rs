@@ -32,6 +32,12 @@ row_id! {
     ObservationId,
     /// A session's summary.
     SummaryId,
+    /// A question of the agent and the user's answer, inside a batch.
+    AsideId,
+    /// A subagent of a session.
+    SubagentId,
+    /// A prompt or an answer of another machine.
+    SaidId,
     /// A plan, or a session's task list.
     PlanId,
     /// A unit of compression work.

@@ -103,7 +103,8 @@ mod tests {
     use super::*;
     use crate::operation::log;
     use crate::{Durability, ExpireLeases, IdleEffects, open_writer};
-    use recall_domain::document::DocumentKind;
+    use recall_domain::document::DocumentKey;
+    use recall_domain::ids::BatchId;
     use recall_domain::ids::{SessionKey, Timestamp};
     use recall_domain::lifecycle::{ClosedBatch, LifecycleKind};
     use recall_domain::session::{Effect, Period, Seq};
@@ -120,7 +121,7 @@ mod tests {
         type Output = Self;
 
         fn execute(self, db: &WriteContext<'_>) -> Result<Self, StoreError> {
-            log(db, DocumentKind::Prompt, 1)?;
+            log(db, DocumentKey::prompt(BatchId(1)))?;
             db.accept();
             db.queue_work();
             let key = SessionKey {

@@ -12,11 +12,11 @@ use rusqlite::Connection;
 
 use crate::StoreError;
 use crate::database::bind::params;
-use crate::database::row::Cells;
+use crate::database::row::{Cells, Sql};
 use crate::sessions::spans::ExpiredLife;
-use recall_domain::document::{DocumentKey, DocumentKind};
+use recall_domain::document::DocumentKey;
 use recall_domain::event::ConversationPlace;
-use recall_domain::ids::{SessionKey, Timestamp};
+use recall_domain::ids::{ProjectRow, SessionKey, Timestamp, VectorId};
 use recall_domain::lifecycle::{LifecycleEvent, LifecycleKind};
 use recall_domain::session::LooseCall;
 use recall_domain::sync::kind::ItemKind;
@@ -179,11 +179,11 @@ impl<'a> WriteContext<'a> {
 
 /// Logs that a row was written or removed, so that the index follows. Removes its vectors, because they belong to the
 /// previous text.
-pub(super) fn log(db: &WriteContext<'_>, kind: DocumentKind, row: i64) -> Result<(), StoreError> {
-    db.prepare_cached("INSERT INTO index_log (kind, row) VALUES (?1, ?2)")?
-        .execute(params![kind.as_str(), row])?;
-    remove_vectors(db, kind, row)?;
-    log_mark(db, DocumentKey { kind, row });
+pub(super) fn log(db: &WriteContext<'_>, key: impl Into<DocumentKey>) -> Result<(), StoreError> {
+    let key = key.into();
+    db.run("INSERT INTO index_log (kind, row) VALUES (?1, ?2)", params![key.kind.as_str(), key.row])?;
+    remove_vectors(db, key)?;
+    log_mark(db, key);
     db.changes.borrow_mut().documents = true;
     Ok(())
 }
@@ -196,14 +196,13 @@ pub(super) fn log_mark(db: &WriteContext<'_>, key: DocumentKey) {
 }
 
 /// Removes the vectors of a document, and records their id for the file that may contain them.
-pub(super) fn remove_vectors(db: &WriteContext<'_>, kind: DocumentKind, row: i64) -> Result<(), StoreError> {
-    let mut delete =
-        db.prepare_cached("DELETE FROM vectors WHERE kind = ?1 AND row = ?2 RETURNING project, id")?;
-    let mut removed = delete.query(params![kind.as_str(), row])?;
-    // There is at most one row, but the statement must run to its end.
-    while let Some(row) = removed.next()? {
-        let gone: (i64, i64) = (row.cell(0)?, row.cell(1)?);
-        db.prepare_cached("INSERT INTO gone_vectors (project, id) VALUES (?1, ?2)")?.execute(gone)?;
+pub(super) fn remove_vectors(db: &WriteContext<'_>, key: DocumentKey) -> Result<(), StoreError> {
+    let removed: Vec<(ProjectRow, VectorId)> = db.all(
+        "DELETE FROM vectors WHERE kind = ?1 AND row = ?2 RETURNING project, id",
+        params![key.kind.as_str(), key.row],
+    )?;
+    for (project, id) in removed {
+        db.run("INSERT INTO gone_vectors (project, id) VALUES (?1, ?2)", params![project, id])?;
     }
     Ok(())
 }

@@ -310,7 +310,7 @@ fn timeline(call: TimelineCall, folder: &str) -> anyhow::Result<String> {
     let around = ask(Timeline { id, before, after, folder: Some(folder.to_owned()) })?;
     let line = |item: &TimelineItem| {
         let kind = item.observation_type.as_ref().unwrap_or(&item.kind);
-        let id = item.id.map(terminal::id).unwrap_or_default();
+        let id = terminal::id(item.id);
         let by = item.author.as_ref().map(|author| format!(" (by {})", plain(author))).unwrap_or_default();
         format!("{} {id} {kind}{by}: {}", terminal::time(item.created_at), plain(&item.title))
     };

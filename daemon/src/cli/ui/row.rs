@@ -114,14 +114,14 @@ impl From<Entry> for Row {
 impl From<TimelineItem> for Row {
     fn from(item: TimelineItem) -> Self {
         Self {
-            target: item.id.map(|id| Target::Item(id.0.to_string())),
-            id: item.id.map(terminal::id).unwrap_or_default(),
+            target: Some(Target::Item(item.id.0.to_string())),
+            id: terminal::id(item.id),
             at: item.created_at,
             kind: terminal::kind(&item.observation_type.unwrap_or(item.kind)).to_owned(),
             title: by(item.title, item.author.as_deref()),
             project: String::new(),
             validity: Validity::Holds,
-            observation: item.id.and_then(number),
+            observation: number(item.id),
         }
     }
 }

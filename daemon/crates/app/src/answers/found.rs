@@ -238,7 +238,7 @@ pub struct DocumentAnswer {
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct TimelineItem {
-    pub id: Option<PublicId>,
+    pub id: PublicId,
     pub kind: String,
     #[serde(rename = "type")]
     pub observation_type: Option<String>,
@@ -254,11 +254,10 @@ pub struct TimelineItem {
 
 impl TimelineItem {
     pub fn new(row: TimelineRow, made_on: MadeOnAnswer) -> Self {
-        let key = row.key();
         Self {
-            id: key.map(PublicId),
-            kind: row.kind,
-            observation_type: row.observation_type,
+            id: PublicId(row.key),
+            kind: row.key.kind.as_str().to_owned(),
+            observation_type: row.observation_type.map(|kind| kind.as_str().to_owned()),
             title: shortened_line(&row.label, 160),
             author: row.author,
             session_id: row.session.map(|session| session.0),

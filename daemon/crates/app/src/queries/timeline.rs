@@ -30,8 +30,8 @@ pub fn timeline(lookup: &ContextLookup, request: Timeline) -> Answer<TextAnswer<
         let mut marks = Marks::new(lookup, db, folder.as_deref())?;
         let rows = db.timeline(project, at, before, after)?.into_iter();
         let item = |row: TimelineRow| {
-            let made_on = row.key().map(|key| marks.place(project, key)).transpose()?;
-            Ok(TimelineItem::new(row, made_on.unwrap_or_default()))
+            let made_on = marks.place(project, row.key)?;
+            Ok(TimelineItem::new(row, made_on))
         };
         rows.map(item).collect::<Result<Vec<_>, Refused>>()
     })?;
@@ -42,12 +42,9 @@ pub fn timeline(lookup: &ContextLookup, request: Timeline) -> Answer<TextAnswer<
 
 fn timeline_line(item: &TimelineItem) -> String {
     let time = jiff::Timestamp::from_millisecond(item.created_at.0.0).unwrap_or_default();
-    let id = match item.id {
-        Some(PublicId(key)) if key.kind == DocumentKind::Observation => format!("#{key} "),
-        Some(PublicId(key)) => format!("{key} "),
-        None => String::new(),
-    };
+    let PublicId(key) = item.id;
+    let id = if key.kind == DocumentKind::Observation { format!("#{key}") } else { key.to_string() };
     let kind = item.observation_type.as_deref().unwrap_or(&item.kind);
     let mark = item.made_on.elsewhere.as_ref().map(|elsewhere| format!(" ({elsewhere})"));
-    format!("{} {id}{kind}: {}{}", time.strftime("%Y-%m-%d %H:%M"), item.title, mark.unwrap_or_default())
+    format!("{} {id} {kind}: {}{}", time.strftime("%Y-%m-%d %H:%M"), item.title, mark.unwrap_or_default())
 }

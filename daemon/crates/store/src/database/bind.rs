@@ -8,9 +8,9 @@ use rusqlite::types::{ToSqlOutput, Value};
 
 use crate::database::text::Packed;
 use recall_domain::ids::{
-    ActivityId, AgentName, BatchId, BranchName, CallId, CommitId, CompactionId, InjectionId, JobId, LogSeq,
-    ObservationId, PlanId, ProjectKey, ProjectRow, PromptId, SessionId, SessionRow, ShareId, SummaryId,
-    Timestamp, VectorId,
+    ActivityId, AgentName, AsideId, BatchId, BranchName, CallId, CommitId, CompactionId, InjectionId, JobId,
+    LogSeq, ObservationId, PlanId, ProjectKey, ProjectRow, PromptId, SaidId, SessionId, SessionRow, ShareId,
+    SubagentId, SummaryId, Timestamp, VectorId,
 };
 use recall_domain::sync::DeviceId;
 
@@ -79,6 +79,7 @@ macro_rules! newtypes {
 newtypes!(
     ActivityId,
     AgentName,
+    AsideId,
     BatchId,
     BranchName,
     CallId,
@@ -93,13 +94,22 @@ newtypes!(
     ProjectKey,
     ProjectRow,
     PromptId,
+    SaidId,
     SessionId,
     SessionRow,
     ShareId,
+    SubagentId,
     SummaryId,
     Timestamp,
     VectorId,
 );
+
+/// SQLite has no unsigned integers. A number that is too large becomes the largest.
+impl Bind for u64 {
+    fn bind(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(i64::try_from(*self).unwrap_or(i64::MAX).into())
+    }
+}
 
 impl<T: Bind + ?Sized> Bind for &T {
     fn bind(&self) -> rusqlite::Result<ToSqlOutput<'_>> {

@@ -5,6 +5,7 @@
 
 use rusqlite::Connection;
 
+use crate::database::bind::params;
 use crate::database::row::Sql;
 use crate::jobs::queue;
 use crate::jobs::queue::JobKind;
@@ -80,7 +81,7 @@ fn open_recovery_batches(db: &Connection) -> Result<(), StoreError> {
 
 /// Assigns activities to the batch that was open at their time, or otherwise to the first.
 fn attach_to_nearest(db: &Connection) -> Result<usize, StoreError> {
-    let touched = db.all::<i64>(
+    let touched = db.all::<BatchId>(
         "UPDATE activities SET batch = (
             SELECT b.id FROM prompt_batches b WHERE b.session = activities.session AND b.source <> 'private'
             ORDER BY b.opened_at <= activities.at DESC, abs(activities.at - b.opened_at), b.seq LIMIT 1)
@@ -89,29 +90,27 @@ fn attach_to_nearest(db: &Connection) -> Result<usize, StoreError> {
          RETURNING batch",
         [],
     )?;
-    let mut forget = db.prepare_cached(
-        "UPDATE prompt_batches SET compressed_at = NULL WHERE id = ?1 AND status = 'closed' AND source
-                 <> 'private'",
-    )?;
     let calls = touched.len();
     for batch in touched {
         // The batch now contains more than when it was compressed.
-        forget.execute([batch])?;
+        db.run(
+            "UPDATE prompt_batches SET compressed_at = NULL
+             WHERE id = ?1 AND status = 'closed' AND source <> 'private'",
+            params![batch],
+        )?;
     }
     Ok(calls)
 }
 
 fn queue_forgotten(db: &WriteContext<'_>, at: Timestamp) -> Result<usize, StoreError> {
-    let mut find = db.prepare_cached(
+    let forgotten: Vec<(BatchId, SessionRow)> = db.all(
         "SELECT b.id, b.session FROM prompt_batches b
          WHERE b.status = 'closed' AND b.compressed_at IS NULL AND b.source <> 'private'
            AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.session = b.session AND j.batch = b.id
                            AND j.kind = 'batch' AND j.status <> 'done')
          ORDER BY b.id LIMIT 500",
+        [],
     )?;
-    let forgotten = find
-        .query_map([], |row| Ok((BatchId(row.get(0)?), SessionRow(row.get(1)?))))?
-        .collect::<Result<Vec<_>, _>>()?;
     let prompts = forgotten.len();
     for (batch, session) in forgotten {
         queue::enqueue(db, JobKind::Batch, session, Some(batch), at)?;

@@ -13,9 +13,9 @@ use crate::StoreError;
 use crate::database::text::Unpacked;
 use recall_domain::document::{DocumentKey, DocumentKind, Status};
 use recall_domain::ids::{
-    ActivityId, AgentName, BatchId, BranchName, CallId, CommitId, CompactionId, EventId, InjectionId, JobId,
-    LogSeq, ObservationId, PlanId, ProjectKey, ProjectRow, PromptId, SessionId, SessionKey, SessionRow,
-    ShareId, SummaryId, Timestamp, VectorId,
+    ActivityId, AgentName, AsideId, BatchId, BranchName, CallId, CommitId, CompactionId, EventId,
+    InjectionId, JobId, LogSeq, ObservationId, PlanId, ProjectKey, ProjectRow, PromptId, SaidId, SessionId,
+    SessionKey, SessionRow, ShareId, SubagentId, SummaryId, Timestamp, VectorId,
 };
 use recall_domain::material::BatchSource;
 use recall_domain::observation::{Importance, ObservationType};
@@ -207,6 +207,9 @@ newtypes! {
     SessionRow: i64,
     BatchId: i64,
     ActivityId: i64,
+    AsideId: i64,
+    SubagentId: i64,
+    SaidId: i64,
     ObservationId: i64,
     SummaryId: i64,
     PlanId: i64,

@@ -7,10 +7,11 @@ use rusqlite::Connection;
 
 use crate::StoreError;
 use crate::database::bind::params;
-use crate::database::row::{Cells, Sql};
-use crate::forgetting::finding::{RowsToForget, numbers, set};
+use crate::database::row::{Cells, FromRow, Sql};
+use crate::forgetting::finding::{RowsToForget, set};
 use crate::forgetting::tombstones::{Hash, hash, session_hash};
-use recall_domain::ids::{SessionKey, Timestamp};
+use recall_domain::ids::{SessionKey, SessionRow, Timestamp};
+use recall_domain::order::Order;
 use recall_domain::sync::kind::{plan_of, summary_of};
 
 /// A name that a copy shares with its original.
@@ -66,8 +67,8 @@ pub(crate) fn keep_forgotten(db: &Connection, copy: CopyOf<'_>, at: Timestamp) -
 }
 
 /// A row that may be forgotten, with the names of its copies.
-struct Named {
-    row: i64,
+struct Named<T> {
+    row: T,
     at: Timestamp,
     names: Vec<Hash>,
 }
@@ -91,21 +92,15 @@ const PLANS: &str = "SELECT l.id, l.updated_at, s.agent, s.session_id, l.kind, l
 
 const SAID: &str = "SELECT id, created_at, uuid FROM said_elsewhere WHERE TRUE";
 
-/// Which rows to record.
-#[derive(Clone, Copy)]
-enum Rows<'a> {
-    All,
-    These(&'a BTreeSet<i64>),
-}
-
-fn named(db: &Connection, sql: &str, rows: Rows<'_>) -> Result<Vec<Named>, StoreError> {
+/// Names all rows that a statement finds, or those of a JSON array.
+fn named<T: FromRow>(db: &Connection, sql: &str, these: Option<&str>) -> Result<Vec<Named<T>>, StoreError> {
     // The first column is the row's number.
     let number = sql.split_once(',').map_or("id", |(first, _)| first.trim_start_matches("SELECT "));
     let of_these = format!("{sql} AND {number} IN (SELECT value FROM json_each(?1))");
-    let mut find = db.prepare_cached(if let Rows::These(_) = rows { &of_these } else { sql })?;
-    let mut found = match rows {
-        Rows::These(rows) => find.query([set(rows)?])?,
-        Rows::All => find.query([])?,
+    let mut find = db.prepare_cached(if these.is_some() { &of_these } else { sql })?;
+    let mut found = match these {
+        Some(rows) => find.query([rows])?,
+        None => find.query([])?,
     };
     let mut all = Vec::new();
     while let Some(row) = found.next()? {
@@ -152,52 +147,48 @@ pub(super) fn remember(db: &Connection, to_forget: &RowsToForget, at: Timestamp)
         "INSERT INTO forgotten (name, at) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET at = excluded.at",
     )?;
     for (sql, table, rows) in [
-        (PROMPTS, "prompt_batches", &to_forget.prompts),
-        (RESPONSES, "prompt_batches", &to_forget.responses),
-        (ACTIVITIES, "activities", &to_forget.activities),
-        (SUBAGENTS, "subagents", &to_forget.subagents),
-        (COMPACTIONS, "compactions", &to_forget.compactions),
-        (SUMMARIES, "session_summaries", &to_forget.summaries),
-        (PLANS, "plans", &to_forget.plans),
-        (ASIDES, "", &to_forget.asides),
-        (OBSERVATIONS, "", &to_forget.observations),
-        (SAID, "", &to_forget.said),
+        (PROMPTS, "prompt_batches", set(&to_forget.prompts)?),
+        (RESPONSES, "prompt_batches", set(&to_forget.responses)?),
+        (ACTIVITIES, "activities", set(&to_forget.activities)?),
+        (SUBAGENTS, "subagents", set(&to_forget.subagents)?),
+        (COMPACTIONS, "compactions", set(&to_forget.compactions)?),
+        (SUMMARIES, "session_summaries", set(&to_forget.summaries)?),
+        (PLANS, "plans", set(&to_forget.plans)?),
+        (ASIDES, "", set(&to_forget.asides)?),
+        (OBSERVATIONS, "", set(&to_forget.observations)?),
+        (SAID, "", set(&to_forget.said)?),
     ] {
         let rows = match table {
-            "" => rows.clone(),
-            table => outside(db, table, rows, &to_forget.sessions)?,
+            "" => rows,
+            table => outside(db, table, &rows, &set(&to_forget.sessions)?)?,
         };
-        for name in named(db, sql, Rows::These(&rows))?.iter().flat_map(|named| &named.names) {
+        for name in named::<i64>(db, sql, Some(&rows))?.iter().flat_map(|named| &named.names) {
             keep.execute(params![name, at.0])?;
         }
     }
     Ok(())
 }
 
-/// Returns the rows outside these sessions.
-fn outside(
-    db: &Connection,
-    table: &str,
-    rows: &BTreeSet<i64>,
-    sessions: &BTreeSet<i64>,
-) -> Result<BTreeSet<i64>, StoreError> {
+/// Returns the rows outside these sessions. All are JSON arrays.
+fn outside(db: &Connection, table: &str, rows: &str, sessions: &str) -> Result<String, StoreError> {
     let sql = format!(
-        "SELECT id FROM {table} WHERE id IN (SELECT value FROM json_each(?1))
+        "SELECT json_group_array(id) FROM {table} WHERE id IN (SELECT value FROM json_each(?1))
             AND ifnull(session, 0) NOT IN (SELECT value FROM json_each(?2))"
     );
-    Ok(numbers(db, &sql, params![set(rows)?, set(sessions)?])?.into_iter().collect())
+    db.one(&sql, [rows, sessions])
 }
 
 /// Everything that a database remembers about forgotten items.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Memory {
     names: BTreeMap<Hash, Timestamp>,
-    sessions: Vec<(Hash, Timestamp, [u8; 16], i64)>,
+    /// With the moment at which each was forgotten.
+    sessions: Vec<(Hash, Order)>,
 }
 
 pub(crate) fn memory(db: &Connection) -> Result<Memory, StoreError> {
     let names: Vec<(Hash, Timestamp)> = db.all("SELECT name, at FROM forgotten", [])?;
-    let sessions = db.all("SELECT name, at, boot_id, boot_ns FROM forgotten_sessions", [])?;
+    let sessions = db.all("SELECT name, boot_id, boot_ns, at FROM forgotten_sessions", [])?;
     Ok(Memory { names: names.into_iter().collect(), sessions })
 }
 
@@ -216,12 +207,12 @@ impl Memory {
                 params![name, at.0],
             )?;
         }
-        for (name, at, boot, boot_ns) in &self.sessions {
+        for (name, at) in &self.sessions {
             db.run(
                 "INSERT INTO forgotten_sessions (name, at, boot_id, boot_ns) VALUES (?1, ?2, ?3, ?4)
                  ON CONFLICT DO UPDATE SET at = excluded.at, boot_id = excluded.boot_id, boot_ns = excluded.boot_ns
                  WHERE excluded.at > at",
-                params![name, at.0, boot, boot_ns],
+                params![name, at.wall, at.boot, at.boot_ns],
             )?;
         }
         Ok(())
@@ -234,33 +225,40 @@ impl Memory {
             return Ok(found);
         }
         let forgotten: BTreeMap<Hash, Timestamp> =
-            self.sessions.iter().map(|(name, at, ..)| (*name, *at)).collect();
-        let sessions: Vec<(i64, SessionKey, Timestamp)> =
+            self.sessions.iter().map(|(name, at)| (*name, at.wall)).collect();
+        let sessions: Vec<(SessionRow, SessionKey, Timestamp)> =
             db.all("SELECT id, agent, session_id, last_event_at FROM sessions", [])?;
         for (row, key, last) in sessions {
             if forgotten.get(&session_hash(&key)).is_some_and(|at| last <= *at) {
                 found.add_session(db, row)?;
             }
         }
-        for (sql, rows) in [
-            (PROMPTS, &mut found.prompts),
-            (RESPONSES, &mut found.responses),
-            (ACTIVITIES, &mut found.activities),
-            (ASIDES, &mut found.asides),
-            (SUBAGENTS, &mut found.subagents),
-            (COMPACTIONS, &mut found.compactions),
-            (OBSERVATIONS, &mut found.observations),
-            (SUMMARIES, &mut found.summaries),
-            (PLANS, &mut found.plans),
-            (SAID, &mut found.said),
-        ] {
-            let is_forgotten = |named: &Named| {
-                named.names.iter().any(|name| self.names.get(name).is_some_and(|at| named.at <= *at))
-            };
-            rows.extend(named(db, sql, Rows::All)?.into_iter().filter(is_forgotten).map(|named| named.row));
-        }
+        self.add_named(db, PROMPTS, &mut found.prompts)?;
+        self.add_named(db, RESPONSES, &mut found.responses)?;
+        self.add_named(db, ACTIVITIES, &mut found.activities)?;
+        self.add_named(db, ASIDES, &mut found.asides)?;
+        self.add_named(db, SUBAGENTS, &mut found.subagents)?;
+        self.add_named(db, COMPACTIONS, &mut found.compactions)?;
+        self.add_named(db, OBSERVATIONS, &mut found.observations)?;
+        self.add_named(db, SUMMARIES, &mut found.summaries)?;
+        self.add_named(db, PLANS, &mut found.plans)?;
+        self.add_named(db, SAID, &mut found.said)?;
         let titles = found.sessions_of_rows(db)?;
         found.titles.extend(titles);
         Ok(found)
+    }
+
+    /// Adds the rows that were forgotten by one of their names.
+    fn add_named<T: FromRow + Ord>(
+        &self,
+        db: &Connection,
+        sql: &str,
+        rows: &mut BTreeSet<T>,
+    ) -> Result<(), StoreError> {
+        let is_forgotten = |named: &Named<T>| {
+            named.names.iter().any(|name| self.names.get(name).is_some_and(|at| named.at <= *at))
+        };
+        rows.extend(named(db, sql, None)?.into_iter().filter(is_forgotten).map(|named| named.row));
+        Ok(())
     }
 }

@@ -4,38 +4,43 @@ use std::collections::BTreeSet;
 
 use regex::{Regex, RegexBuilder};
 use rusqlite::{Connection, Params, Row};
+use serde::Serialize;
 
-use crate::database::row::{Cells, Sql};
+use crate::database::bind::params;
+use crate::database::row::{Cells, FromRow, Sql};
 use crate::forgetting::{Criteria, ForgottenCounts, Selection};
 use crate::{Reader, StoreError};
 use recall_domain::document::{DocumentKey, DocumentKind};
-use recall_domain::ids::{SessionKey, Timestamp};
+use recall_domain::ids::{
+    ActivityId, AsideId, BatchId, CompactionId, ObservationId, PlanId, ProjectRow, SaidId, SessionKey,
+    SessionRow, SubagentId, SummaryId, Timestamp,
+};
 
 /// The ids of the rows to remove.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RowsToForget {
     /// Whole sessions. Their rows are in the other sets too.
-    pub(super) sessions: BTreeSet<i64>,
+    pub(super) sessions: BTreeSet<SessionRow>,
     /// Batches that lose the text of their prompt.
-    pub(super) prompts: BTreeSet<i64>,
+    pub(super) prompts: BTreeSet<BatchId>,
     /// Batches that lose their answer.
-    pub(super) responses: BTreeSet<i64>,
-    pub(super) activities: BTreeSet<i64>,
-    pub(super) asides: BTreeSet<i64>,
-    pub(super) observations: BTreeSet<i64>,
-    pub(super) summaries: BTreeSet<i64>,
+    pub(super) responses: BTreeSet<BatchId>,
+    pub(super) activities: BTreeSet<ActivityId>,
+    pub(super) asides: BTreeSet<AsideId>,
+    pub(super) observations: BTreeSet<ObservationId>,
+    pub(super) summaries: BTreeSet<SummaryId>,
     /// Plans and task lists.
-    pub(super) plans: BTreeSet<i64>,
+    pub(super) plans: BTreeSet<PlanId>,
     /// Prompts and answers of other machines.
-    pub(super) said: BTreeSet<i64>,
+    pub(super) said: BTreeSet<SaidId>,
     /// Subagents that lose their final message.
-    pub(super) subagents: BTreeSet<i64>,
+    pub(super) subagents: BTreeSet<SubagentId>,
     /// Compactions that lose their summary.
-    pub(super) compactions: BTreeSet<i64>,
+    pub(super) compactions: BTreeSet<CompactionId>,
     /// Sessions that lose their title.
-    pub(super) titles: BTreeSet<i64>,
+    pub(super) titles: BTreeSet<SessionRow>,
     /// Observations that stay but lose the text from before a person rewrote them.
-    pub(super) former_texts: BTreeSet<i64>,
+    pub(super) former_texts: BTreeSet<ObservationId>,
     pub(super) unparsed: BTreeSet<Vec<u8>>,
     /// The removed texts, used to find copies of them.
     pub(super) words: Vec<String>,
@@ -57,9 +62,9 @@ impl Reader<'_> {
                 }
                 to_forget.add_derived(db)?;
             }
-            Selection::Session(session) => to_forget.add_session(db, session.0)?,
+            Selection::Session(session) => to_forget.add_session(db, *session)?,
             Selection::SilentSince(before) => {
-                for session in numbers(db, OLD, [before.0])? {
+                for session in db.all(OLD, params![before])? {
                     to_forget.add_session(db, session)?;
                 }
             }
@@ -85,7 +90,7 @@ impl Reader<'_> {
         let mut found = BTreeSet::new();
         while let Some(row) = rows.next()? {
             let event: Vec<u8> = row.cell(0)?;
-            if selection.spans(Timestamp(row.cell(1)?)) && !to_forget.unparsed.contains(&event) {
+            if selection.spans(row.cell(1)?) && !to_forget.unparsed.contains(&event) {
                 found.insert(event);
             }
         }
@@ -124,109 +129,99 @@ impl RowsToForget {
 
     /// Returns the selected items that can be shown, most important kinds first.
     pub fn documents(&self) -> impl Iterator<Item = DocumentKey> + '_ {
-        let kinds = [
-            (DocumentKind::Observation, &self.observations),
-            (DocumentKind::Summary, &self.summaries),
-            (DocumentKind::Prompt, &self.prompts),
-            (DocumentKind::Response, &self.responses),
-            (DocumentKind::Plan, &self.plans),
-            (DocumentKind::Activity, &self.activities),
-            (DocumentKind::Compaction, &self.compactions),
-            (DocumentKind::Said, &self.said),
-        ];
-        kinds.into_iter().flat_map(|(kind, rows)| rows.iter().map(move |row| DocumentKey { kind, row: *row }))
+        let of_batches = |rows: &'_ BTreeSet<BatchId>, key: fn(BatchId) -> DocumentKey| {
+            rows.iter().map(|batch| key(*batch)).collect::<Vec<_>>()
+        };
+        keys_of(&self.observations)
+            .chain(keys_of(&self.summaries))
+            .chain(of_batches(&self.prompts, DocumentKey::prompt))
+            .chain(of_batches(&self.responses, DocumentKey::response))
+            .chain(keys_of(&self.plans))
+            .chain(keys_of(&self.activities))
+            .chain(keys_of(&self.compactions))
+            .chain(keys_of(&self.said))
     }
 
     fn add_document(&mut self, db: &Connection, key: DocumentKey) -> Result<(), StoreError> {
         match key.kind {
-            DocumentKind::Observation => drop(self.observations.insert(key.row)),
+            DocumentKind::Observation => drop(self.observations.insert(ObservationId(key.row))),
             DocumentKind::Summary => {
-                self.summaries.insert(key.row);
+                self.summaries.insert(SummaryId(key.row));
                 let of = "SELECT session FROM session_summaries WHERE id = ?1 AND session IS NOT NULL";
-                self.titles.extend(numbers(db, of, [key.row])?);
+                add(db, &mut self.titles, of, [key.row])?;
             }
-            DocumentKind::Prompt => self.add_batch(db, key.row)?,
-            DocumentKind::Response => drop(self.responses.insert(key.row)),
-            DocumentKind::Activity => drop(self.activities.insert(key.row)),
-            DocumentKind::Plan => drop(self.plans.insert(key.row)),
-            DocumentKind::Compaction => drop(self.compactions.insert(key.row)),
-            DocumentKind::Said => drop(self.said.insert(key.row)),
+            DocumentKind::Prompt => self.add_batch(db, BatchId(key.row))?,
+            DocumentKind::Response => drop(self.responses.insert(BatchId(key.row))),
+            DocumentKind::Activity => drop(self.activities.insert(ActivityId(key.row))),
+            DocumentKind::Plan => drop(self.plans.insert(PlanId(key.row))),
+            DocumentKind::Compaction => drop(self.compactions.insert(CompactionId(key.row))),
+            DocumentKind::Said => drop(self.said.insert(SaidId(key.row))),
         }
         Ok(())
     }
 
     /// Adds a prompt with everything up to the next prompt.
-    fn add_batch(&mut self, db: &Connection, batch: i64) -> Result<(), StoreError> {
+    fn add_batch(&mut self, db: &Connection, batch: BatchId) -> Result<(), StoreError> {
+        let of_batch = params![batch];
         self.prompts.insert(batch);
         let has_response = "SELECT id FROM prompt_batches WHERE id = ?1 AND response IS NOT NULL";
-        self.responses.extend(numbers(db, has_response, [batch])?);
-        self.activities.extend(numbers(db, "SELECT id FROM activities WHERE batch = ?1", [batch])?);
-        self.asides.extend(numbers(db, "SELECT id FROM asides WHERE batch = ?1", [batch])?);
-        self.observations.extend(numbers(db, "SELECT id FROM observations WHERE batch = ?1", [batch])?);
+        add(db, &mut self.responses, has_response, of_batch)?;
+        add(db, &mut self.activities, "SELECT id FROM activities WHERE batch = ?1", of_batch)?;
+        add(db, &mut self.asides, "SELECT id FROM asides WHERE batch = ?1", of_batch)?;
+        add(db, &mut self.observations, "SELECT id FROM observations WHERE batch = ?1", of_batch)?;
         let made_here =
             "SELECT plan FROM plan_batches WHERE batch = ?1 UNION SELECT id FROM plans WHERE batch = ?1";
-        self.plans.extend(numbers(db, made_here, [batch])?);
+        add(db, &mut self.plans, made_here, of_batch)?;
         let spoke = "SELECT id FROM subagents WHERE batch = ?1 AND message IS NOT NULL";
-        self.subagents.extend(numbers(db, spoke, [batch])?);
+        add(db, &mut self.subagents, spoke, of_batch)?;
         let summed_up = "SELECT id FROM compactions WHERE batch = ?1 AND summary IS NOT NULL";
-        self.compactions.extend(numbers(db, summed_up, [batch])?);
-        Ok(())
+        add(db, &mut self.compactions, summed_up, of_batch)
     }
 
-    pub(super) fn add_session(&mut self, db: &Connection, session: i64) -> Result<(), StoreError> {
-        if numbers(db, "SELECT id FROM sessions WHERE id = ?1", [session])?.is_empty() {
+    pub(super) fn add_session(&mut self, db: &Connection, session: SessionRow) -> Result<(), StoreError> {
+        let of_session = params![session];
+        if db.first::<SessionRow>("SELECT id FROM sessions WHERE id = ?1", of_session)?.is_none() {
             return Ok(());
         }
         self.sessions.insert(session);
-        let of_session = |sql: &str| numbers(db, sql, [session]);
-        self.prompts
-            .extend(of_session("SELECT id FROM prompt_batches WHERE session = ?1 AND prompt IS NOT NULL")?);
-        self.responses
-            .extend(of_session("SELECT id FROM prompt_batches WHERE session = ?1 AND response IS NOT NULL")?);
-        self.activities.extend(of_session("SELECT id FROM activities WHERE session = ?1")?);
-        self.asides.extend(of_session(
-            "SELECT a.id FROM asides a JOIN prompt_batches b ON b.id = a.batch WHERE b.session = ?1",
-        )?);
-        self.observations.extend(of_session("SELECT id FROM observations WHERE session = ?1")?);
-        self.summaries.extend(of_session("SELECT id FROM session_summaries WHERE session = ?1")?);
-        self.plans.extend(of_session("SELECT id FROM plans WHERE session = ?1")?);
-        self.subagents
-            .extend(of_session("SELECT id FROM subagents WHERE session = ?1 AND message IS NOT NULL")?);
-        self.compactions
-            .extend(of_session("SELECT id FROM compactions WHERE session = ?1 AND summary IS NOT NULL")?);
+        let asked = "SELECT id FROM prompt_batches WHERE session = ?1 AND prompt IS NOT NULL";
+        add(db, &mut self.prompts, asked, of_session)?;
+        let answered = "SELECT id FROM prompt_batches WHERE session = ?1 AND response IS NOT NULL";
+        add(db, &mut self.responses, answered, of_session)?;
+        add(db, &mut self.activities, "SELECT id FROM activities WHERE session = ?1", of_session)?;
+        let asides = "SELECT a.id FROM asides a JOIN prompt_batches b ON b.id = a.batch WHERE b.session = ?1";
+        add(db, &mut self.asides, asides, of_session)?;
+        add(db, &mut self.observations, "SELECT id FROM observations WHERE session = ?1", of_session)?;
+        add(db, &mut self.summaries, "SELECT id FROM session_summaries WHERE session = ?1", of_session)?;
+        add(db, &mut self.plans, "SELECT id FROM plans WHERE session = ?1", of_session)?;
+        let spoke = "SELECT id FROM subagents WHERE session = ?1 AND message IS NOT NULL";
+        add(db, &mut self.subagents, spoke, of_session)?;
+        let summed_up = "SELECT id FROM compactions WHERE session = ?1 AND summary IS NOT NULL";
+        add(db, &mut self.compactions, summed_up, of_session)?;
         self.add_unparsed_of(db, session)
     }
 
     /// Adds unreadable events that still name the session.
-    fn add_unparsed_of(&mut self, db: &Connection, session: i64) -> Result<(), StoreError> {
-        let id: String =
-            db.query_row("SELECT session_id FROM sessions WHERE id = ?1", [session], |row| row.cell(0))?;
-        let quoted = serde_json::to_string(&id)?;
+    fn add_unparsed_of(&mut self, db: &Connection, session: SessionRow) -> Result<(), StoreError> {
+        let id: String = db.one("SELECT session_id FROM sessions WHERE id = ?1", params![session])?;
         let sql = "SELECT event_id FROM unparsed WHERE instr(payload, CAST(?1 AS BLOB)) > 0";
-        let mut statement = db.prepare_cached(sql)?;
-        for event in statement.query_map([quoted], |row| row.cell::<Vec<u8>>(0))? {
-            self.unparsed.insert(event?);
-        }
-        Ok(())
+        add(db, &mut self.unparsed, sql, [serde_json::to_string(&id)?])
     }
 
     fn add_projects(&mut self, db: &Connection, criteria: &Criteria) -> Result<(), StoreError> {
         for project in criteria.projects.iter().flatten() {
-            for session in numbers(db, "SELECT id FROM sessions WHERE project = ?1", [project.0])? {
+            let of_project = params![project];
+            for session in db.all("SELECT id FROM sessions WHERE project = ?1", of_project)? {
                 self.add_session(db, session)?;
             }
-            self.observations.extend(numbers(
-                db,
-                "SELECT id FROM observations WHERE project = ?1",
-                [project.0],
-            )?);
+            add(db, &mut self.observations, "SELECT id FROM observations WHERE project = ?1", of_project)?;
             let of_others = "SELECT id FROM session_summaries WHERE project = ?1 AND share IS NOT NULL";
-            self.summaries.extend(numbers(db, of_others, [project.0])?);
+            add(db, &mut self.summaries, of_others, of_project)?;
             let of_others = "SELECT id FROM plans WHERE share IN (SELECT id FROM shares WHERE project = ?1)";
-            self.plans.extend(numbers(db, of_others, [project.0])?);
+            add(db, &mut self.plans, of_others, of_project)?;
             let of_others =
                 "SELECT id FROM said_elsewhere WHERE share IN (SELECT id FROM shares WHERE project = ?1)";
-            self.said.extend(numbers(db, of_others, [project.0])?);
+            add(db, &mut self.said, of_others, of_project)?;
         }
         Ok(())
     }
@@ -238,22 +233,22 @@ impl RowsToForget {
                 self.add_session(db, session)?;
             }
         }
-        self.prompts.extend(matcher.rows(db, PROMPTS)?);
-        self.responses.extend(matcher.rows(db, RESPONSES)?);
-        self.activities.extend(matcher.rows(db, ACTIVITIES)?);
-        self.asides.extend(matcher.rows(db, ASIDES)?);
-        self.observations.extend(matcher.rows(db, OBSERVATIONS)?);
-        self.summaries.extend(matcher.rows(db, SUMMARIES)?);
-        self.plans.extend(matcher.rows(db, PLANS)?);
-        self.said.extend(matcher.rows(db, SAID)?);
-        self.subagents.extend(matcher.rows(db, SUBAGENTS)?);
-        self.compactions.extend(matcher.rows(db, COMPACTIONS)?);
+        matcher.add(db, &mut self.prompts, PROMPTS)?;
+        matcher.add(db, &mut self.responses, RESPONSES)?;
+        matcher.add(db, &mut self.activities, ACTIVITIES)?;
+        matcher.add(db, &mut self.asides, ASIDES)?;
+        matcher.add(db, &mut self.observations, OBSERVATIONS)?;
+        matcher.add(db, &mut self.summaries, SUMMARIES)?;
+        matcher.add(db, &mut self.plans, PLANS)?;
+        matcher.add(db, &mut self.said, SAID)?;
+        matcher.add(db, &mut self.subagents, SUBAGENTS)?;
+        matcher.add(db, &mut self.compactions, COMPACTIONS)?;
         self.add_matching_unparsed(db, &matcher)?;
         if criteria.words.is_empty() {
             self.add_derived(db)
         } else {
-            self.titles.extend(matcher.rows(db, TITLES)?);
-            self.former_texts.extend(matcher.rows(db, FORMER_TEXTS)?);
+            matcher.add(db, &mut self.titles, TITLES)?;
+            matcher.add(db, &mut self.former_texts, FORMER_TEXTS)?;
             self.former_texts.retain(|row| !self.observations.contains(row));
             self.words.clone_from(&criteria.words);
             Ok(())
@@ -271,9 +266,7 @@ impl RowsToForget {
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             let payload: Vec<u8> = row.cell(2)?;
-            if matcher.fits_time(Timestamp(row.cell(1)?))
-                && matcher.fits_text(&String::from_utf8_lossy(&payload))
-            {
+            if matcher.fits_time(row.cell(1)?) && matcher.fits_text(&String::from_utf8_lossy(&payload)) {
                 self.unparsed.insert(row.cell(0)?);
             }
         }
@@ -288,22 +281,20 @@ impl RowsToForget {
             return Ok(());
         }
         for session in self.sessions_of_rows(db)? {
-            let mut statement = db.prepare_cached(
+            let of_session = params![session];
+            let resting: Vec<(ObservationId, Vec<String>)> = db.all(
                 "SELECT id, evidence FROM observations WHERE session = ?1
                     OR id IN (SELECT observation FROM observation_sessions WHERE session = ?1)",
+                of_session,
             )?;
-            let mut rows = statement.query([session])?;
-            while let Some(row) = rows.next()? {
-                let evidence: Vec<String> = row.cell(1)?;
-                if evidence.iter().any(|event| events.contains(event)) {
-                    self.observations.insert(row.cell(0)?);
-                }
-            }
+            let rests_on_them = |evidence: &[String]| evidence.iter().any(|event| events.contains(event));
+            let resting = resting.iter().filter(|(_, evidence)| rests_on_them(evidence));
+            self.observations.extend(resting.map(|(id, _)| id));
             let summary = "SELECT id FROM session_summaries WHERE session = ?1";
-            self.summaries.extend(numbers(db, summary, [session])?);
+            add(db, &mut self.summaries, summary, of_session)?;
             // A compaction's summary covers everything before it.
             let compaction = "SELECT id FROM compactions WHERE session = ?1 AND summary IS NOT NULL";
-            self.compactions.extend(numbers(db, compaction, [session])?);
+            add(db, &mut self.compactions, compaction, of_session)?;
             self.titles.insert(session);
         }
         Ok(())
@@ -314,39 +305,35 @@ impl RowsToForget {
         let mut events = Vec::new();
         for (rows, sql) in [
             (
-                &self.prompts,
+                set(&self.prompts)?,
                 "SELECT lower(hex(prompt_event)) FROM prompt_batches WHERE prompt_event IS NOT NULL AND id",
             ),
             (
-                &self.responses,
+                set(&self.responses)?,
                 "SELECT lower(hex(response_event)) FROM prompt_batches WHERE response_event IS NOT NULL AND id",
             ),
-            (&self.activities, "SELECT lower(hex(event_id)) FROM activities WHERE id"),
-            (&self.asides, "SELECT lower(hex(event_id)) FROM asides WHERE id"),
+            (set(&self.activities)?, "SELECT lower(hex(event_id)) FROM activities WHERE id"),
+            (set(&self.asides)?, "SELECT lower(hex(event_id)) FROM asides WHERE id"),
         ] {
-            let mut statement = db.prepare_cached(&format!("{sql} IN (SELECT value FROM json_each(?1))"))?;
-            for event in statement.query_map([serde_json::to_string(rows)?], |row| row.cell(0))? {
-                events.push(event?);
-            }
+            events.extend(db.all::<String>(&format!("{sql} IN (SELECT value FROM json_each(?1))"), [rows])?);
         }
         Ok(events)
     }
 
     /// Returns the sessions of the selected prompts, answers, activities and asides.
-    pub(super) fn sessions_of_rows(&self, db: &Connection) -> Result<BTreeSet<i64>, StoreError> {
+    pub(super) fn sessions_of_rows(&self, db: &Connection) -> Result<BTreeSet<SessionRow>, StoreError> {
         let mut sessions = BTreeSet::new();
         for (rows, sql) in [
-            (&self.prompts, "SELECT session FROM prompt_batches WHERE id"),
-            (&self.responses, "SELECT session FROM prompt_batches WHERE id"),
-            (&self.activities, "SELECT session FROM activities WHERE id"),
-            (&self.plans, "SELECT session FROM plans WHERE session IS NOT NULL AND id"),
+            (set(&self.prompts)?, "SELECT session FROM prompt_batches WHERE id"),
+            (set(&self.responses)?, "SELECT session FROM prompt_batches WHERE id"),
+            (set(&self.activities)?, "SELECT session FROM activities WHERE id"),
+            (set(&self.plans)?, "SELECT session FROM plans WHERE session IS NOT NULL AND id"),
             (
-                &self.asides,
+                set(&self.asides)?,
                 "SELECT b.session FROM asides a JOIN prompt_batches b ON b.id = a.batch WHERE a.id",
             ),
         ] {
-            let sql = format!("{sql} IN (SELECT value FROM json_each(?1))");
-            sessions.extend(numbers(db, &sql, [serde_json::to_string(rows)?])?);
+            add(db, &mut sessions, &format!("{sql} IN (SELECT value FROM json_each(?1))"), [rows])?;
         }
         Ok(sessions)
     }
@@ -358,31 +345,41 @@ impl Criteria {
     }
 }
 
-/// Returns the first column of every row.
-pub(super) fn numbers(db: &Connection, sql: &str, given: impl Params) -> Result<Vec<i64>, StoreError> {
-    let mut statement = db.prepare_cached(sql)?;
-    Ok(statement.query_map(given, |row| row.cell(0))?.collect::<Result<_, _>>()?)
+/// Adds the rows that a statement finds.
+fn add<T: FromRow + Ord>(
+    db: &Connection,
+    rows: &mut BTreeSet<T>,
+    sql: &str,
+    given: impl Params,
+) -> Result<(), StoreError> {
+    rows.extend(db.all::<T>(sql, given)?);
+    Ok(())
+}
+
+fn keys_of<T: Copy + Into<DocumentKey>>(rows: &BTreeSet<T>) -> impl Iterator<Item = DocumentKey> + '_ {
+    rows.iter().map(|row| (*row).into())
 }
 
 /// Returns session keys in the order of their ids.
-pub(super) fn keys(db: &Connection, sessions: &BTreeSet<i64>) -> Result<Vec<SessionKey>, StoreError> {
+pub(super) fn keys(db: &Connection, sessions: &BTreeSet<SessionRow>) -> Result<Vec<SessionKey>, StoreError> {
     db.all(
         "SELECT agent, session_id FROM sessions WHERE id IN (SELECT value FROM json_each(?1)) ORDER BY id",
         [set(sessions)?],
     )
 }
 
-pub(super) fn set(rows: &BTreeSet<i64>) -> Result<String, StoreError> {
+/// The rows as a JSON array, which statements read with `json_each`.
+pub(super) fn set<T: Serialize>(rows: &BTreeSet<T>) -> Result<String, StoreError> {
     Ok(serde_json::to_string(rows)?)
 }
 
 /// Finds sessions that are completely within the time range.
-fn sessions_within(db: &Connection, matcher: &Matcher) -> Result<Vec<i64>, StoreError> {
+fn sessions_within(db: &Connection, matcher: &Matcher) -> Result<Vec<SessionRow>, StoreError> {
     let mut statement = db.prepare_cached("SELECT id, started_at, project, last_event_at FROM sessions")?;
     let mut rows = statement.query([])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        if matcher.fits_place(row)? && matcher.fits_time(Timestamp(row.cell(3)?)) {
+        if matcher.fits_place(row)? && matcher.fits_time(row.cell(3)?) {
             found.push(row.cell(0)?);
         }
     }
@@ -449,28 +446,29 @@ impl<'a> Matcher<'a> {
         Self { criteria, words: criteria.words.iter().filter_map(|word| Word::new(word)).collect() }
     }
 
-    fn rows(&self, db: &Connection, sql: &str) -> Result<Vec<i64>, StoreError> {
+    /// Adds the rows that match.
+    fn add<T: FromRow + Ord>(
+        &self,
+        db: &Connection,
+        found: &mut BTreeSet<T>,
+        sql: &str,
+    ) -> Result<(), StoreError> {
         let mut statement = db.prepare_cached(sql)?;
         let columns = statement.column_count();
         let mut rows = statement.query([])?;
-        let mut found = Vec::new();
         while let Some(row) = rows.next()? {
             if self.fits_place(row)? && (self.words.is_empty() || self.fits_text(&texts(row, columns)?)) {
-                found.push(row.cell(0)?);
+                found.insert(row.cell(0)?);
             }
         }
-        Ok(found)
+        Ok(())
     }
 
     /// Whether the time and the project, the second and third columns, match.
     fn fits_place(&self, row: &Row<'_>) -> Result<bool, StoreError> {
-        let (at, project): (i64, i64) = (row.cell(1)?, row.cell(2)?);
-        let fits_project = self
-            .criteria
-            .projects
-            .as_ref()
-            .is_none_or(|projects| projects.iter().any(|asked| asked.0 == project));
-        Ok(fits_project && self.fits_time(Timestamp(at)))
+        let (at, project): (Timestamp, ProjectRow) = (row.cell(1)?, row.cell(2)?);
+        let fits_project = self.criteria.projects.as_ref().is_none_or(|projects| projects.contains(&project));
+        Ok(fits_project && self.fits_time(at))
     }
 
     fn fits_time(&self, at: Timestamp) -> bool {

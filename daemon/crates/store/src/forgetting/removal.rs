@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::Connection;
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::database::bind::params;
-use crate::database::row::Cells;
+use crate::database::row::{Cells, Sql};
 use crate::forgetting::copies::Memory;
-use crate::forgetting::finding::{RowsToForget, has_all_words, keys, numbers, set};
+use crate::forgetting::finding::{RowsToForget, has_all_words, keys, set};
 use crate::forgetting::tombstones::{bury_observations, bury_session};
 use crate::forgetting::{Forgotten, Selection, Unreadable, copies};
 use crate::jobs::queue;
@@ -22,7 +23,10 @@ use crate::sessions::lives;
 use crate::sharing::say_anew;
 use crate::{Reader, StoreError};
 use recall_domain::document::{DocumentKey, DocumentKind};
-use recall_domain::ids::{BatchId, ProjectRow, SessionKey, SessionRow, Timestamp};
+use recall_domain::ids::{
+    BatchId, InjectionId, ObservationId, PlanId, ProjectRow, SaidId, SessionKey, SessionRow, SummaryId,
+    Timestamp,
+};
 use recall_domain::order::Order;
 
 /// The marker of an unfinished cleanup.
@@ -101,7 +105,7 @@ pub(crate) fn forget_said(
     key: DocumentKey,
     at: Timestamp,
 ) -> Result<Vec<SessionKey>, StoreError> {
-    let rows = BTreeSet::from([key.row]);
+    let rows = BTreeSet::from([BatchId(key.row)]);
     let to_forget = match key.kind {
         DocumentKind::Response => RowsToForget { responses: rows, ..RowsToForget::default() },
         _ => RowsToForget { prompts: rows, ..RowsToForget::default() },
@@ -113,10 +117,10 @@ pub(crate) fn forget_said(
 /// Rows that came from other machines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Foreign {
-    pub observations: BTreeSet<i64>,
-    pub summaries: BTreeSet<i64>,
-    pub plans: BTreeSet<i64>,
-    pub said: BTreeSet<i64>,
+    pub observations: BTreeSet<ObservationId>,
+    pub summaries: BTreeSet<SummaryId>,
+    pub plans: BTreeSet<PlanId>,
+    pub said: BTreeSet<SaidId>,
 }
 
 /// Removes rows that may come back later.
@@ -152,12 +156,14 @@ fn remove(db: &WriteContext<'_>, to_forget: &RowsToForget, at: Order) -> Result<
     say_anew(db, &to_forget.former_texts)?;
     for session in &touched {
         // A running call loses its task too, because tasks are not searched.
-        db.prepare_cached("UPDATE running_calls SET task_kind = NULL, task = NULL WHERE session = ?1")?
-            .execute([session])?;
+        db.run(
+            "UPDATE running_calls SET task_kind = NULL, task = NULL WHERE session = ?1",
+            params![session],
+        )?;
     }
     for (session, key) in to_forget.sessions.iter().zip(&forgotten.sessions) {
         bury_session(db, *session, key, at)?;
-        db.prepare_cached("DELETE FROM sessions WHERE id = ?1")?.execute([session])?;
+        db.run("DELETE FROM sessions WHERE id = ?1", params![session])?;
     }
     // Observations that a removed row superseded or settled become active again.
     for (project, subjects) in concerned {
@@ -169,7 +175,7 @@ fn remove(db: &WriteContext<'_>, to_forget: &RowsToForget, at: Order) -> Result<
     let to_summarise = being_summarised(db, &touched)?.union(&to_forget.titles).copied().collect();
     summarise_again(db, &to_summarise, at.wall)?;
     for (session, batch) in to_compress {
-        queue::enqueue(db, JobKind::Batch, SessionRow(session), Some(BatchId(batch)), at.wall)?;
+        queue::enqueue(db, JobKind::Batch, session, Some(batch), at.wall)?;
     }
     forget_titles_given(db, &to_forget.words)?;
     db.execute(
@@ -185,16 +191,14 @@ fn remove(db: &WriteContext<'_>, to_forget: &RowsToForget, at: Order) -> Result<
 
 /// The projects with observations whose newer statement was removed.
 fn uncovered(db: &Connection) -> Result<Vec<ProjectRow>, StoreError> {
-    let mut find = db.prepare_cached(
+    db.all(
         "SELECT DISTINCT project FROM observations WHERE status = 'superseded' AND superseded_by IS NULL",
-    )?;
-    Ok(find.query_map([], |row| row.cell(0).map(ProjectRow))?.collect::<Result<_, _>>()?)
+        [],
+    )
 }
 
 fn owe_cleaning(db: &Connection, at: Timestamp) -> Result<(), StoreError> {
-    db.prepare_cached("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)")?
-        .execute(params![TRACES_LEFT, at.0])?;
-    Ok(())
+    db.run("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)", params![TRACES_LEFT, at])
 }
 
 /// Removes what was derived from a batch before it became private: its observations, running jobs and the session's
@@ -205,26 +209,23 @@ pub(crate) fn withdraw(
     batch: BatchId,
     at: Timestamp,
 ) -> Result<(), StoreError> {
-    db.prepare_cached("DELETE FROM jobs WHERE kind = 'batch' AND batch = ?1 AND status <> 'done'")?
-        .execute([batch.0])?;
-    let known = db
-        .prepare_cached(
-            "UPDATE prompt_batches SET compressed_at = NULL
-             WHERE id = ?1 AND (compressed_at IS NOT NULL OR response IS NOT NULL)",
-        )?
-        .execute([batch.0])?;
+    db.run("DELETE FROM jobs WHERE kind = 'batch' AND batch = ?1 AND status <> 'done'", params![batch])?;
+    let known = db.update(
+        "UPDATE prompt_batches SET compressed_at = NULL
+         WHERE id = ?1 AND (compressed_at IS NOT NULL OR response IS NOT NULL)",
+        params![batch],
+    )?;
     if known == 0 {
         return Ok(());
     }
     replace_observations(db, "", (session, batch), &BatchResult::default(), DuplicateScope::Batch)?;
-    let mut summaries = db.prepare_cached("DELETE FROM session_summaries WHERE session = ?1 RETURNING id")?;
-    for summary in summaries.query_map(params![session], |row| row.cell::<i64>(0))? {
-        log(db, DocumentKind::Summary, summary?)?;
+    let removed = "DELETE FROM session_summaries WHERE session = ?1 RETURNING id";
+    for summary in db.all::<SummaryId>(removed, params![session])? {
+        log(db, summary)?;
     }
     // A title given by the agent does not come from the batch, so it stays.
-    db.prepare_cached("UPDATE sessions SET title = NULL WHERE id = ?1 AND named_by IS NULL")?
-        .execute(params![session])?;
-    summarise_again(db, &[session.0].into(), at)?;
+    db.run("UPDATE sessions SET title = NULL WHERE id = ?1 AND named_by IS NULL", params![session])?;
+    summarise_again(db, &[session].into(), at)?;
     forget_titles_given(db, &[])?;
     owe_cleaning(db, at)
 }
@@ -232,9 +233,7 @@ pub(crate) fn withdraw(
 impl Reader<'_> {
     /// Whether forgotten words may remain because the cleanup was not finished.
     pub fn traces_left(self) -> Result<bool, StoreError> {
-        let db = self.0;
-        let mut find = db.prepare_cached("SELECT EXISTS (SELECT 1 FROM meta WHERE key = ?1)")?;
-        Ok(find.query_row([TRACES_LEFT], |row| row.cell(0))?)
+        self.0.one("SELECT EXISTS (SELECT 1 FROM meta WHERE key = ?1)", [TRACES_LEFT])
     }
 }
 
@@ -246,15 +245,17 @@ impl Operation for TracesRemoved {
     type Output = ();
 
     fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
-        db.prepare_cached("DELETE FROM meta WHERE key = ?1")?.execute([TRACES_LEFT])?;
-        Ok(())
+        db.run("DELETE FROM meta WHERE key = ?1", [TRACES_LEFT])
     }
 }
 
 /// Returns batches of remaining sessions whose observation was stored in a removed session. They get an observation of
 /// their own.
-fn shared_batches(db: &Connection, to_forget: &RowsToForget) -> Result<Vec<(i64, i64)>, StoreError> {
-    let mut statement = db.prepare_cached(
+fn shared_batches(
+    db: &Connection,
+    to_forget: &RowsToForget,
+) -> Result<Vec<(SessionRow, BatchId)>, StoreError> {
+    db.all(
         "SELECT DISTINCT b.session, b.id FROM observations o
          JOIN observation_sessions l ON l.observation = o.id
          JOIN prompt_batches b ON b.session = l.session AND b.status = 'closed'
@@ -262,9 +263,8 @@ fn shared_batches(db: &Connection, to_forget: &RowsToForget) -> Result<Vec<(i64,
          JOIN json_each(iif(json_valid(o.evidence), o.evidence, '[]')) e ON e.value IN
             (lower(hex(b.prompt_event)), lower(hex(b.response_event)), lower(hex(a.event_id)))
          WHERE o.session IN (SELECT value FROM json_each(?1)) AND l.session NOT IN (SELECT value FROM json_each(?1))",
-    )?;
-    let batches = statement.query_map([set(&to_forget.sessions)?], |row| Ok((row.cell(0)?, row.cell(1)?)))?;
-    Ok(batches.collect::<Result<_, _>>()?)
+        [set(&to_forget.sessions)?],
+    )
 }
 
 /// Returns the subjects of removed observations, of observations that removed work settled, and of observations that
@@ -304,25 +304,24 @@ fn concerned(
 
 /// The earliest time of the removed rows.
 fn earliest(db: &Connection, to_forget: &RowsToForget) -> Result<Timestamp, StoreError> {
-    let batches: BTreeSet<i64> = to_forget.prompts.union(&to_forget.responses).copied().collect();
-    let mut find = db.prepare_cached(
+    let batches: BTreeSet<BatchId> = to_forget.prompts.union(&to_forget.responses).copied().collect();
+    db.one(
         "SELECT ifnull(min(at), 0) FROM (
             SELECT min(created_at) AS at FROM observations WHERE id IN (SELECT value FROM json_each(?1))
             UNION ALL SELECT min(opened_at) FROM prompt_batches WHERE id IN (SELECT value FROM json_each(?2))
                OR session IN (SELECT value FROM json_each(?3))
                OR id IN (SELECT batch FROM activities WHERE id IN (SELECT value FROM json_each(?4))))",
-    )?;
-    let given = params![
-        set(&to_forget.observations)?,
-        set(&batches)?,
-        set(&to_forget.sessions)?,
-        set(&to_forget.activities)?
-    ];
-    Ok(Timestamp(find.query_row(given, |row| row.cell(0))?))
+        [
+            set(&to_forget.observations)?,
+            set(&batches)?,
+            set(&to_forget.sessions)?,
+            set(&to_forget.activities)?,
+        ],
+    )
 }
 
 fn say_to_index(db: &WriteContext<'_>, to_forget: &RowsToForget) -> Result<(), StoreError> {
-    to_forget.documents().try_for_each(|key| log(db, key.kind, key.row))
+    to_forget.documents().try_for_each(|key| log(db, key))
 }
 
 /// Removes the evidence and files of removed rows from the remaining observations.
@@ -336,21 +335,19 @@ fn strip_evidence(db: &Connection, to_forget: &RowsToForget) -> Result<(), Store
     )?;
     let mut rows = find.query(params![set(&to_forget.sessions)?, set(&to_forget.observations)?])?;
     while let Some(row) = rows.next()? {
-        let (id, mut evidence): (i64, Vec<String>) = (row.cell(0)?, row.cell(1)?);
+        let (id, mut evidence): (ObservationId, Vec<String>) = (row.cell(0)?, row.cell(1)?);
         evidence.retain(|event| !events.contains(event));
-        db.prepare_cached("UPDATE observations SET evidence = ?2 WHERE id = ?1")?
-            .execute(params![id, serde_json::to_string(&evidence)?])?;
-        db.prepare_cached("DELETE FROM observation_files WHERE observation = ?1")?.execute([id])?;
+        db.run(
+            "UPDATE observations SET evidence = ?2 WHERE id = ?1",
+            params![id, serde_json::to_string(&evidence)?],
+        )?;
+        db.run("DELETE FROM observation_files WHERE observation = ?1", params![id])?;
         for (column, purpose) in [(2, "read"), (3, "modified")] {
-            db.prepare_cached(
+            db.run(
                 "INSERT OR IGNORE INTO observation_files (observation, path, use)
                  SELECT ?1, value, ?2 FROM json_each(?3)",
-            )?
-            .execute(params![
-                id,
-                purpose,
-                serde_json::to_string(&row.cell::<Vec<String>>(column)?)?
-            ])?;
+                params![id, purpose, serde_json::to_string(&row.cell::<Vec<String>>(column)?)?],
+            )?;
         }
     }
     Ok(())
@@ -358,54 +355,56 @@ fn strip_evidence(db: &Connection, to_forget: &RowsToForget) -> Result<(), Store
 
 /// Cancels jobs that use removed texts: their result finds no job, and the remaining batches get a new one.
 fn stop_work(db: &WriteContext<'_>, to_forget: &RowsToForget, at: Order) -> Result<(), StoreError> {
-    let mut batches: BTreeSet<i64> = to_forget.prompts.union(&to_forget.responses).copied().collect();
-    for (rows, table) in [(&to_forget.activities, "activities"), (&to_forget.asides, "asides")] {
+    let mut batches: BTreeSet<BatchId> = to_forget.prompts.union(&to_forget.responses).copied().collect();
+    for (rows, table) in [(set(&to_forget.activities)?, "activities"), (set(&to_forget.asides)?, "asides")] {
         let sql = format!(
             "SELECT batch FROM {table} WHERE batch IS NOT NULL AND id IN (SELECT value FROM json_each(?1))"
         );
-        batches.extend(numbers(db, &sql, [set(rows)?])?);
+        batches.extend(db.all::<BatchId>(&sql, [rows])?);
     }
     // An error may quote a text, and finished work needs no error.
     let of_batches = "kind = 'batch' AND batch IN (SELECT value FROM json_each(?1))";
     db.execute(&format!("UPDATE jobs SET error = NULL WHERE {of_batches}"), [set(&batches)?])?;
     let running = format!("SELECT batch FROM jobs WHERE status = 'running' AND {of_batches}");
-    for batch in numbers(db, &running, [set(&batches)?])? {
-        let session: SessionRow =
-            db.query_row("SELECT session FROM prompt_batches WHERE id = ?1", [batch], |row| row.cell(0))?;
-        db.execute("DELETE FROM jobs WHERE kind = 'batch' AND batch = ?1 AND status = 'running'", [batch])?;
-        queue::enqueue(db, JobKind::Batch, session, Some(BatchId(batch)), at.wall)?;
+    for batch in db.all::<BatchId>(&running, [set(&batches)?])? {
+        let session = db.one("SELECT session FROM prompt_batches WHERE id = ?1", params![batch])?;
+        db.run(
+            "DELETE FROM jobs WHERE kind = 'batch' AND batch = ?1 AND status = 'running'",
+            params![batch],
+        )?;
+        queue::enqueue(db, JobKind::Batch, session, Some(batch), at.wall)?;
     }
     Ok(())
 }
 
 fn remove_rows(db: &Connection, to_forget: &RowsToForget) -> Result<(), StoreError> {
-    let remove = |sql: &str, rows: &BTreeSet<i64>| -> Result<(), StoreError> {
-        db.execute(&format!("{sql} IN (SELECT value FROM json_each(?1))"), [set(rows)?])?;
-        Ok(())
-    };
+    fn remove<T: Serialize>(db: &Connection, sql: &str, rows: &BTreeSet<T>) -> Result<(), StoreError> {
+        db.run(&format!("{sql} IN (SELECT value FROM json_each(?1))"), [set(rows)?])
+    }
     db.execute(
         "UPDATE sessions SET activities = activities - (SELECT count(*) FROM activities a
             WHERE a.session = sessions.id AND a.kind = 'tool' AND a.id IN (SELECT value FROM json_each(?1)))
          WHERE id IN (SELECT session FROM activities WHERE id IN (SELECT value FROM json_each(?1)))",
         [set(&to_forget.activities)?],
     )?;
-    remove("DELETE FROM activities WHERE id", &to_forget.activities)?;
-    remove("DELETE FROM asides WHERE id", &to_forget.asides)?;
-    remove("DELETE FROM observations WHERE id", &to_forget.observations)?;
-    remove("DELETE FROM hand_changes WHERE observation", &to_forget.former_texts)?;
+    remove(db, "DELETE FROM activities WHERE id", &to_forget.activities)?;
+    remove(db, "DELETE FROM asides WHERE id", &to_forget.asides)?;
+    remove(db, "DELETE FROM observations WHERE id", &to_forget.observations)?;
+    remove(db, "DELETE FROM hand_changes WHERE observation", &to_forget.former_texts)?;
     // An empty title still shows that a person wrote the text.
-    remove("UPDATE observations SET made_as = '' WHERE made_as <> '' AND id", &to_forget.former_texts)?;
-    remove("DELETE FROM session_summaries WHERE id", &to_forget.summaries)?;
-    remove("DELETE FROM plans WHERE id", &to_forget.plans)?;
-    remove("DELETE FROM said_elsewhere WHERE id", &to_forget.said)?;
-    remove("UPDATE subagents SET message = NULL WHERE id", &to_forget.subagents)?;
-    remove("UPDATE compactions SET summary = NULL WHERE id", &to_forget.compactions)?;
+    remove(db, "UPDATE observations SET made_as = '' WHERE made_as <> '' AND id", &to_forget.former_texts)?;
+    remove(db, "DELETE FROM session_summaries WHERE id", &to_forget.summaries)?;
+    remove(db, "DELETE FROM plans WHERE id", &to_forget.plans)?;
+    remove(db, "DELETE FROM said_elsewhere WHERE id", &to_forget.said)?;
+    remove(db, "UPDATE subagents SET message = NULL WHERE id", &to_forget.subagents)?;
+    remove(db, "UPDATE compactions SET summary = NULL WHERE id", &to_forget.compactions)?;
     remove(
+        db,
         "UPDATE prompt_batches SET prompt = NULL, branch = NULL, head_commit = NULL, base_commit = NULL WHERE id",
         &to_forget.prompts,
     )?;
-    remove("UPDATE prompt_batches SET response = NULL WHERE id", &to_forget.responses)?;
-    remove("UPDATE sessions SET title = NULL, named_by = NULL WHERE id", &to_forget.titles)?;
+    remove(db, "UPDATE prompt_batches SET response = NULL WHERE id", &to_forget.responses)?;
+    remove(db, "UPDATE sessions SET title = NULL, named_by = NULL WHERE id", &to_forget.titles)?;
     for event in &to_forget.unparsed {
         db.prepare_cached("DELETE FROM unparsed WHERE event_id = ?1")?.execute([event])?;
     }
@@ -413,14 +412,21 @@ fn remove_rows(db: &Connection, to_forget: &RowsToForget) -> Result<(), StoreErr
 }
 
 /// Returns sessions whose summary is currently being made from texts that may be removed.
-fn being_summarised(db: &Connection, sessions: &BTreeSet<i64>) -> Result<BTreeSet<i64>, StoreError> {
+fn being_summarised(
+    db: &Connection,
+    sessions: &BTreeSet<SessionRow>,
+) -> Result<BTreeSet<SessionRow>, StoreError> {
     let running = "SELECT session FROM jobs WHERE kind = 'summary' AND status = 'running'
         AND session IN (SELECT value FROM json_each(?1))";
-    Ok(numbers(db, running, [set(sessions)?])?.into_iter().collect())
+    Ok(db.all(running, [set(sessions)?])?.into_iter().collect())
 }
 
 /// Requests new summaries for sessions that lost part of the source.
-fn summarise_again(db: &WriteContext<'_>, sessions: &BTreeSet<i64>, at: Timestamp) -> Result<(), StoreError> {
+fn summarise_again(
+    db: &WriteContext<'_>,
+    sessions: &BTreeSet<SessionRow>,
+    at: Timestamp,
+) -> Result<(), StoreError> {
     db.execute(
         "DELETE FROM jobs WHERE kind = 'summary' AND status = 'running'
             AND session IN (SELECT value FROM json_each(?1))",
@@ -429,8 +435,8 @@ fn summarise_again(db: &WriteContext<'_>, sessions: &BTreeSet<i64>, at: Timestam
     let with_something_left =
         "SELECT id FROM sessions WHERE id IN (SELECT value FROM json_each(?1)) AND EXISTS
         (SELECT 1 FROM prompt_batches b WHERE b.session = sessions.id AND b.prompt IS NOT NULL)";
-    for session in numbers(db, with_something_left, [set(sessions)?])? {
-        queue::enqueue(db, JobKind::Summary, SessionRow(session), None, at)?;
+    for session in db.all(with_something_left, [set(sessions)?])? {
+        queue::enqueue(db, JobKind::Summary, session, None, at)?;
     }
     Ok(())
 }
@@ -440,16 +446,14 @@ fn forget_titles_given(db: &Connection, words: &[String]) -> Result<(), StoreErr
     let mut find = db.prepare_cached("SELECT id, items, file FROM injections")?;
     let mut rows = find.query([])?;
     while let Some(row) = rows.next()? {
-        let items: String = row.cell(1)?;
+        let (id, items): (InjectionId, String) = (row.cell(0)?, row.cell(1)?);
         if let Some(items) = without_lost_titles(db, &items, words)? {
             // The record loses its file too. The only effect is that notes on the file may be injected again.
-            db.prepare_cached("UPDATE injections SET items = ?2, file = NULL WHERE id = ?1")?
-                .execute(params![row.cell::<i64>(0)?, items])?;
+            db.run("UPDATE injections SET items = ?2, file = NULL WHERE id = ?1", params![id, items])?;
         }
         let file: Option<String> = row.cell(2)?;
         if file.is_some_and(|file| has_all_words(&file, words)) {
-            db.prepare_cached("UPDATE injections SET file = NULL WHERE id = ?1")?
-                .execute([row.cell::<i64>(0)?])?;
+            db.run("UPDATE injections SET file = NULL WHERE id = ?1", params![id])?;
         }
     }
     Ok(())
@@ -489,6 +493,5 @@ fn is_there(db: &Connection, item: &Value) -> Result<bool, StoreError> {
         _ => return Ok(true),
     };
     let id = item.get("id").and_then(Value::as_i64).unwrap_or_default();
-    let mut find = db.prepare_cached(&format!("SELECT EXISTS (SELECT 1 FROM {rows} id = ?1)"))?;
-    Ok(find.query_row([id], |row| row.cell(0))?)
+    db.one(&format!("SELECT EXISTS (SELECT 1 FROM {rows} id = ?1)"), [id])
 }

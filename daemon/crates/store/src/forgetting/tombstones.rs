@@ -1,14 +1,14 @@
 //! Tombstones: traces of forgotten data that keep it from coming back.
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 use sha2::{Digest, Sha256};
 
 use crate::StoreError;
 use crate::database::bind::params;
-use crate::database::row::Cells;
+use crate::database::row::{Cells, Sql};
 use crate::forgetting::finding::RowsToForget;
 use crate::sessions::delivery::Delivery;
-use recall_domain::ids::{BatchId, EventId, SessionKey, SessionRow, Timestamp};
+use recall_domain::ids::{BatchId, EventId, SessionKey, SessionRow};
 use recall_domain::observation::ObservationDraft;
 use recall_domain::order::Order;
 
@@ -35,23 +35,16 @@ fn title_hash(title: &str) -> Hash {
 /// Detaches the session's events, keeps their ids, and rejects events that are still in transit.
 pub(super) fn bury_session(
     db: &Connection,
-    session: i64,
+    session: SessionRow,
     key: &SessionKey,
     at: Order,
 ) -> Result<(), StoreError> {
-    db.prepare_cached("UPDATE deliveries SET session = NULL, key = NULL WHERE session = ?1")?
-        .execute([session])?;
-    db.prepare_cached(
+    db.run("UPDATE deliveries SET session = NULL, key = NULL WHERE session = ?1", params![session])?;
+    db.run(
         "INSERT INTO forgotten_sessions (name, at, boot_id, boot_ns) VALUES (?1, ?2, ?3, ?4)
          ON CONFLICT DO UPDATE SET at = excluded.at, boot_id = excluded.boot_id, boot_ns = excluded.boot_ns",
-    )?
-    .execute(params![
-        session_hash(key),
-        at.wall.0,
-        at.boot,
-        i64::try_from(at.boot_ns).unwrap_or(i64::MAX)
-    ])?;
-    Ok(())
+        params![session_hash(key), at.wall, at.boot, at.boot_ns],
+    )
 }
 
 /// Whether the event was captured before its session was forgotten.
@@ -60,22 +53,15 @@ pub(crate) fn belongs_to_forgotten_session(
     key: &SessionKey,
     delivery: &Delivery,
 ) -> Result<bool, StoreError> {
-    let mut statement =
-        db.prepare_cached("SELECT at, boot_id, boot_ns FROM forgotten_sessions WHERE name = ?1")?;
-    let forgotten = statement
-        .query_row([session_hash(key)], |row| {
-            let boot_ns = row.cell::<i64>(2)?.unsigned_abs();
-            Ok(Order { wall: Timestamp(row.cell(0)?), boot: row.cell(1)?, boot_ns })
-        })
-        .optional()?;
+    let sql = "SELECT boot_id, boot_ns, at FROM forgotten_sessions WHERE name = ?1";
+    let forgotten: Option<Order> = db.first(sql, [session_hash(key)])?;
     let taken = Order { wall: delivery.captured_at, boot: delivery.boot_id, boot_ns: delivery.boot_ns };
     Ok(forgotten.is_some_and(|forgotten| !forgotten.is_before(&taken)))
 }
 
 /// Whether anything of this session was captured and forgotten.
 pub(crate) fn is_forgotten(db: &Connection, key: &SessionKey) -> Result<bool, StoreError> {
-    let mut find = db.prepare_cached("SELECT EXISTS (SELECT 1 FROM forgotten_sessions WHERE name = ?1)")?;
-    Ok(find.query_row([session_hash(key)], |row| row.cell(0))?)
+    db.one("SELECT EXISTS (SELECT 1 FROM forgotten_sessions WHERE name = ?1)", [session_hash(key)])
 }
 
 /// Keeps removed observations from being made again in remaining sessions.
@@ -87,10 +73,10 @@ pub(super) fn bury_observations(db: &Connection, to_forget: &RowsToForget) -> Re
          WHERE o.id = ?1",
     )?;
     for observation in &to_forget.observations {
-        let mut rows = find.query([observation])?;
+        let mut rows = find.query(params![observation])?;
         while let Some(row) = rows.next()? {
             let (title, evidence): (String, String) = (row.cell(0)?, row.cell(1)?);
-            let (session, batch): (i64, Option<i64>) = (row.cell(2)?, row.cell(3)?);
+            let (session, batch): (SessionRow, Option<BatchId>) = (row.cell(2)?, row.cell(3)?);
             db.prepare_cached(
                 "INSERT OR REPLACE INTO forgotten_observations (observation, session, batch, title, evidence)
                  VALUES (?1, ?2, ?3, ?4, ?5)",

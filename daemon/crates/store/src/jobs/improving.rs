@@ -74,8 +74,7 @@ impl Reader<'_> {
 
     pub fn job_progress(self, jobs: &[JobId]) -> Result<JobProgress, StoreError> {
         let db = self.0;
-        let jobs: Vec<i64> = jobs.iter().map(|job| job.0).collect();
-        db.one(JobProgress::SELECT, [serde_json::to_string(&jobs)?])
+        db.one(JobProgress::SELECT, [serde_json::to_string(jobs)?])
     }
 }
 

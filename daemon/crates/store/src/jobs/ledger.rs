@@ -7,6 +7,7 @@ use crate::database::row::{Cells, FromRow, Sql, record};
 use crate::operation::{Operation, WriteContext};
 use crate::{Reader, StoreError};
 use recall_domain::budget::{Assumed, Caps, Charge, Cost, Day, OverCap, ReservationId, Usage};
+use recall_domain::ids::ProjectRow;
 
 record! {
 /// The cost of one backend on one day.
@@ -60,7 +61,7 @@ impl Operation for ReserveCost {
     fn execute(self, db: &WriteContext<'_>) -> Result<Self::Output, StoreError> {
         let Self { charge, caps, day } = self;
         let all = spent_by(db, &day, None)?;
-        let project = spent_by(db, &day, Some(charge.project.0))?;
+        let project = spent_by(db, &day, Some(charge.project))?;
         if let Err(cap) = caps.allow(all, project, charge.most) {
             return Ok(Err(cap));
         }
@@ -163,7 +164,7 @@ impl Reader<'_> {
     }
 }
 
-fn spent_by(db: &Connection, day: &Day, project: Option<i64>) -> Result<Usage, StoreError> {
+fn spent_by(db: &Connection, day: &Day, project: Option<ProjectRow>) -> Result<Usage, StoreError> {
     db.one(
         "SELECT ifnull(sum(tokens_in), 0), ifnull(sum(tokens_out), 0), ifnull(sum(micro_usd), 0) FROM (
             SELECT tokens_in, tokens_out, micro_usd FROM spending WHERE day = ?1 AND (?2 IS NULL OR
@@ -185,7 +186,7 @@ fn number(value: u64) -> i64 {
 mod tests {
     use super::*;
     use crate::{Changes, Durability, ReleaseLeases, execute, open_writer};
-    use recall_domain::ids::{JobId, ProjectRow};
+    use recall_domain::ids::JobId;
 
     struct Book {
         db: Connection,

@@ -481,12 +481,7 @@ impl Reader<'_> {
     /// Returns when the first waiting job may be tried, possibly in the past. `None` if none is waiting.
     pub fn next_try(self) -> Result<Option<Timestamp>, StoreError> {
         let db = self.0;
-        Ok(db
-            .one::<Option<i64>>(
-                "SELECT min(not_before) FROM jobs WHERE status IN ('pending', 'retrying')",
-                [],
-            )?
-            .map(Timestamp))
+        db.one("SELECT min(not_before) FROM jobs WHERE status IN ('pending', 'retrying')", [])
     }
 
     pub fn waiting_jobs(self) -> Result<Vec<WaitingJobs>, StoreError> {

@@ -10,7 +10,6 @@ use crate::operation::{Operation, WriteContext, log};
 use crate::questions::projects;
 use crate::sessions::enders::USER;
 use crate::sessions::lineage;
-use recall_domain::document::DocumentKind;
 use recall_domain::ids::{ObservationId, ProjectKey, Timestamp};
 use recall_domain::observation::{AGENT, ObservationDraft};
 
@@ -56,24 +55,24 @@ impl Operation for Remembered {
     fn execute(self, db: &WriteContext<'_>) -> Result<ObservationId, StoreError> {
         let said = self;
         let project = projects::resolve(db, &said.project, &said.project_name, said.at)?;
-        let known = db.first(
+        let known: Option<ObservationId> = db.first(
             "SELECT id FROM observations WHERE project = ?1 AND title = ?2 AND
                  narrative = ?3 AND origin = ?4 LIMIT 1",
             params![project.0, said.draft.title, said.draft.narrative, said.author.origin()],
         )?;
-        if let Some(known) = known.map(ObservationId) {
+        if let Some(known) = known {
             lineage::uphold(db, known)?;
             return Ok(known);
         }
-        let place = ObservationScope { session: None, batch: None, project, at: said.at.0 };
+        let place = ObservationScope { session: None, batch: None, project, at: said.at };
         let id = results::insert(db, &place, &said.draft, said.author.origin(), 0)?;
-        log(db, DocumentKind::Observation, id)?;
+        log(db, id)?;
         if let Some(subject) = said.draft.subject.as_ref().map(SubjectHash::of) {
             aim(db, id, Some(subject))?;
             lineage::settle(db, project, &[subject].into(), said.at)?;
         }
         threads::rethread(db, project, &[id].into())?;
-        Ok(ObservationId(id))
+        Ok(id)
     }
 }
 

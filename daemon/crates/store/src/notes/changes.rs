@@ -165,7 +165,7 @@ fn revert(db: &WriteContext<'_>, change: HandChange) -> Result<Undone, StoreErro
             lineage::unresolve(db, id)?;
             lineage::end_again(db, id, &before["ended"])?;
         }
-        _ => pin_at(db, id, before["pinned_at"].as_i64())?,
+        _ => pin_at(db, id, before["pinned_at"].as_i64().map(Timestamp))?,
     }
     db.run("UPDATE hand_changes SET undone = 1 WHERE id = ?1", [change.number])?;
     let title = db.one("SELECT title FROM observations WHERE id = ?1", params![id])?;

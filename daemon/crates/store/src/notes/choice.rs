@@ -89,14 +89,10 @@ impl Reader<'_> {
     /// Returns the batches to select again. `None` if every batch was already part of such a selection.
     pub fn due_choice(self, session: SessionRow, lives: Lives) -> Result<Option<DueChoice>, StoreError> {
         let db = self.0;
-        let mut find = db.prepare_cached(
-        "SELECT id, compressed_at, chosen_among FROM prompt_batches WHERE session = ?1 ORDER BY prompt_number, seq",
-    )?;
-        let rows = find.query_map([session.0], |row| {
-            let (batch, made_at) = (BatchId(row.cell(0)?), row.cell::<Option<i64>>(1)?.map(Timestamp));
-            Ok((batch, made_at, row.cell::<Option<u32>>(2)?))
-        })?;
-        let rows = rows.collect::<Result<Vec<_>, _>>()?;
+        let rows: Vec<(BatchId, Option<Timestamp>, Option<u32>)> = db.all(
+            "SELECT id, compressed_at, chosen_among FROM prompt_batches WHERE session = ?1 ORDER BY prompt_number, seq",
+            params![session],
+        )?;
         let among = reach(rows.len(), lives);
         let has_ended = lives == Lives::NoLonger || self.has_ended_once(session)?;
         let extent = if has_ended { Extent::Whole } else { Extent::SoFar };
@@ -133,11 +129,11 @@ impl Reader<'_> {
     /// Whether a model's notes cover the whole session. A summary made from them is then better than a built-in one.
     pub fn is_noted(self, session: SessionRow) -> Result<bool, StoreError> {
         let db = self.0;
-        let mut find = db.prepare_cached(
+        db.one(
             "SELECT EXISTS (SELECT 1 FROM session_summaries WHERE session = ?1 AND origin <> ?2)
             AND NOT EXISTS (SELECT 1 FROM prompt_batches WHERE session = ?1 AND chosen_among IS NOT NULL)",
-        )?;
-        Ok(find.query_row(params![session.0, BUILT_IN], |row| row.cell(0))?)
+            params![session, BUILT_IN],
+        )
     }
 
     /// Whether a session has ended before, although it may be live again.
@@ -151,30 +147,26 @@ impl Reader<'_> {
     /// Returns the titles of a model's notes on a session, in order.
     pub fn noted_titles(self, session: SessionRow) -> Result<Vec<String>, StoreError> {
         let db = self.0;
-        let mut find = db.prepare_cached(
-        "SELECT title FROM observations WHERE session = ?1 AND status = 'active' AND origin NOT IN (?2, 'user')
-         ORDER BY batch, id",
-    )?;
-        Ok(find.query_map(params![session.0, BUILT_IN], |row| row.cell(0))?.collect::<Result<_, _>>()?)
+        db.all(
+            "SELECT title FROM observations WHERE session = ?1 AND status = 'active' AND origin NOT IN (?2, 'user')
+             ORDER BY batch, id",
+            params![session, BUILT_IN],
+        )
     }
 }
 
 /// Returns the batches with a built-in result.
 fn due_batches(db: &Connection, session: SessionRow) -> Result<Vec<DueBatch>, StoreError> {
-    let mut find = db.prepare_cached(
+    let rows: Vec<(BatchId, Option<Timestamp>, bool)> = db.all(
         "SELECT id, compressed_at, chosen_among IS NOT NULL FROM prompt_batches WHERE session = ?1
          ORDER BY prompt_number, seq",
+        params![session],
     )?;
-    let rows = find.query_map([session.0], |row| {
-        Ok((BatchId(row.cell(0)?), row.cell::<Option<i64>>(1)?.map(Timestamp), row.cell::<bool>(2)?))
-    })?;
-    let mut due = Vec::new();
-    for (index, row) in rows.enumerate() {
-        if let (batch, made_at, true) = row? {
-            due.push(DueBatch { batch, index, made_at });
-        }
-    }
-    Ok(due)
+    let due = rows
+        .into_iter()
+        .enumerate()
+        .filter_map(|(index, (batch, made_at, is_due))| is_due.then_some(DueBatch { batch, index, made_at }));
+    Ok(due.collect())
 }
 
 /// Replaces the batches' built-in observations with those of `origin`. An observation that is made again keeps its id
@@ -188,14 +180,11 @@ pub(crate) fn keep_choice(
     origin: &str,
     now: Timestamp,
 ) -> Result<Vec<LifecycleKind>, StoreError> {
-    let mut is_current = db.prepare_cached(
-        "SELECT EXISTS (SELECT 1 FROM prompt_batches
-            WHERE id = ?1 AND session = ?2 AND chosen_among IS NOT NULL AND compressed_at IS ?3)",
-    )?;
+    const IS_CURRENT: &str = "SELECT EXISTS (SELECT 1 FROM prompt_batches
+        WHERE id = ?1 AND session = ?2 AND chosen_among IS NOT NULL AND compressed_at IS ?3)";
     let mut batches = Vec::new();
     for chosen in &choice.batches {
-        let made_at = chosen.of.made_at.map(|at| at.0);
-        if is_current.query_row(params![chosen.of.batch.0, session, made_at], |row| row.cell(0))? {
+        if db.one(IS_CURRENT, params![chosen.of.batch, session, chosen.of.made_at])? {
             batches.push((chosen, batch_scope(db, session, chosen.of.batch)?));
         }
     }
@@ -214,13 +203,11 @@ pub(crate) fn keep_choice(
             "SELECT subject FROM observations WHERE batch = ?1",
             params![batch],
         )?);
-        let mut own = db.prepare_cached(
+        pass.unclaimed.extend(db.all::<ObservationId>(
             "SELECT id FROM observations WHERE batch = ?1 AND origin = ?2 AND pinned_at IS NULL
                 AND reviewed_at IS NULL",
-        )?;
-        for id in own.query_map(params![batch, BUILT_IN], |row| row.cell(0))? {
-            pass.unclaimed.insert(id?);
-        }
+            params![batch, BUILT_IN],
+        )?);
         drafts.push(with_heirs(db, batch, &chosen.drafts)?);
     }
     let mut kept = Vec::new();
@@ -228,7 +215,7 @@ pub(crate) fn keep_choice(
         let reach = duplicates_of(db, chosen.of.batch)?;
         kept.push(pass.keep(db, place, drafts, chosen.source_tokens, reach)?);
     }
-    let new: Vec<i64> = kept.iter().flatten().copied().collect();
+    let new: Vec<ObservationId> = kept.iter().flatten().copied().collect();
     let mut replaced = Vec::new();
     for ((chosen, _), mut kept) in batches.iter().zip(kept) {
         let batch = chosen.of.batch;
@@ -240,8 +227,7 @@ pub(crate) fn keep_choice(
         }
         pass.changed.extend(retract_missing(db, session, batch, &kept)?);
         let among = (origin == BUILT_IN).then(|| stored(choice.among, choice.extent));
-        db.prepare_cached("UPDATE prompt_batches SET chosen_among = ?2 WHERE id = ?1")?
-            .execute(params![batch, among])?;
+        db.run("UPDATE prompt_batches SET chosen_among = ?2 WHERE id = ?1", params![batch, among])?;
     }
     let mut told = pass.end(db, project)?;
     told.extend(replaced);
@@ -249,7 +235,11 @@ pub(crate) fn keep_choice(
 }
 
 /// Returns those of the observations that belong to the batch.
-fn of_batch(db: &Connection, batch: BatchId, ids: &BTreeSet<i64>) -> Result<Vec<i64>, StoreError> {
+fn of_batch(
+    db: &Connection,
+    batch: BatchId,
+    ids: &BTreeSet<ObservationId>,
+) -> Result<Vec<ObservationId>, StoreError> {
     db.all(
         "SELECT id FROM observations WHERE batch = ?1 AND id IN (SELECT value FROM json_each(?2)) ORDER BY id",
         params![batch, serde_json::to_string(ids)?],
@@ -257,10 +247,16 @@ fn of_batch(db: &Connection, batch: BatchId, ids: &BTreeSet<i64>) -> Result<Vec<
 }
 
 /// Returns the new observation that says most of an older one.
-fn replacement(db: &Connection, gone: i64, new: &[i64]) -> Result<Option<LifecycleKind>, StoreError> {
+fn replacement(
+    db: &Connection,
+    gone: ObservationId,
+    new: &[ObservationId],
+) -> Result<Option<LifecycleKind>, StoreError> {
     let mut find = db.prepare_cached("SELECT words FROM observations WHERE id = ?1")?;
-    let mut words = |id: i64| {
-        find.query_row([id], |row| Ok(ThreadWords::from_bytes(row.get_ref(0)?.as_blob().unwrap_or_default())))
+    let mut words = |id: ObservationId| {
+        find.query_row(params![id], |row| {
+            Ok(ThreadWords::from_bytes(row.get_ref(0)?.as_blob().unwrap_or_default()))
+        })
     };
     let said = words(gone)?;
     let mut best = None;
@@ -271,27 +267,27 @@ fn replacement(db: &Connection, gone: i64, new: &[i64]) -> Result<Option<Lifecyc
         }
     }
     let Some((_, heir)) = best else { return Ok(None) };
-    let title = db.one("SELECT title FROM observations WHERE id = ?1", [heir])?;
-    Ok(Some(LifecycleKind::ObservationReplaced { id: ObservationId(gone), by: ObservationId(heir), title }))
+    let title = db.one("SELECT title FROM observations WHERE id = ?1", params![heir])?;
+    Ok(Some(LifecycleKind::ObservationReplaced { id: gone, by: heir, title }))
 }
 
 /// A pending model result will replace all of the batch's observations, so nothing is mixed with them until then.
 fn duplicates_of(db: &Connection, batch: BatchId) -> Result<DuplicateScope, StoreError> {
-    let mut find = db.prepare_cached(
+    let is_owed: bool = db.one(
         "SELECT EXISTS (SELECT 1 FROM jobs WHERE batch = ?1 AND stood_in AND status <> 'done')",
+        params![batch],
     )?;
-    let is_owed: bool = find.query_row([batch.0], |row| row.cell(0))?;
     Ok(if is_owed { DuplicateScope::Batch } else { DuplicateScope::Project })
 }
 
 /// Returns the observations of a batch that a selection keeps.
-fn not_to_retract(db: &Connection, batch: BatchId) -> Result<Vec<i64>, StoreError> {
-    let mut find = db.prepare_cached(
+fn not_to_retract(db: &Connection, batch: BatchId) -> Result<Vec<ObservationId>, StoreError> {
+    db.all(
         "SELECT id FROM observations o WHERE batch = ?1 AND (origin <> ?2 OR pinned_at IS NOT NULL
             OR reviewed_at IS NOT NULL OR EXISTS (
             SELECT 1 FROM lineage l WHERE l.older = o.id AND (l.reason = 'user' OR l.undone)))",
-    )?;
-    Ok(find.query_map(params![batch, BUILT_IN], |row| row.cell(0))?.collect::<Result<_, _>>()?)
+        params![batch, BUILT_IN],
+    )
 }
 
 /// Must be called when a batch gets a result. If its session had a selection before, or has ended, a new selection is
@@ -303,14 +299,16 @@ pub(crate) fn batch_is_made(
     origin: &str,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    let mut find = db.prepare_cached(
+    let is_due: bool = db.one(
         "SELECT ifnull(b.chosen_among, 0) > 0 OR s.status = 'completed'
          FROM prompt_batches b JOIN sessions s ON s.id = b.session WHERE b.id = ?1",
+        params![batch],
     )?;
-    let is_due: bool = find.query_row(params![batch], |row| row.cell(0))?;
     let chosen_among = (origin == BUILT_IN).then_some(0);
-    db.prepare_cached("UPDATE prompt_batches SET compressed_at = ?2, chosen_among = ?3 WHERE id = ?1")?
-        .execute(params![batch, now.0, chosen_among])?;
+    db.run(
+        "UPDATE prompt_batches SET compressed_at = ?2, chosen_among = ?3 WHERE id = ?1",
+        params![batch, now, chosen_among],
+    )?;
     if is_due && chosen_among.is_some() {
         queue::enqueue(db, JobKind::Summary, session, None, now)?;
     }

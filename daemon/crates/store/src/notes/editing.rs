@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::database::bind::params;
-use crate::database::row::{Cells, Sql};
+use crate::database::row::Sql;
 use crate::notes::by_hand::Validity;
 use crate::notes::hand_changes::remember;
 use crate::notes::threads::thread_words_of;
@@ -16,7 +16,6 @@ use crate::operation::{Operation, WriteContext, log};
 use crate::sessions::enders::USER;
 use crate::sessions::lineage;
 use crate::{Reader, StoreError};
-use recall_domain::document::DocumentKind;
 use recall_domain::ids::{ObservationId, ProjectRow, Timestamp};
 use recall_domain::observation::ObservationType;
 
@@ -66,8 +65,7 @@ impl Reader<'_> {
         let db = self.0;
         let found = "SELECT max(at) FROM hand_changes WHERE observation = ?1 AND what = 'edit' AND NOT undone
             AND author IS NULL";
-        let at: Option<i64> = db.query_row(found, [id.0], |row| row.cell(0))?;
-        Ok(at.map(Timestamp))
+        db.one(found, params![id])
     }
 }
 
@@ -98,11 +96,11 @@ impl Operation for PinObservations {
     fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
         let Self { ids, pin, at } = self;
         let (what, pinned_at) = match pin {
-            Pin::On => ("pin", Some(at.0)),
+            Pin::On => ("pin", Some(at)),
             Pin::Off => ("unpin", None),
         };
         for id in ids {
-            let before: Option<i64> =
+            let before: Option<Timestamp> =
                 db.one("SELECT pinned_at FROM observations WHERE id = ?1", params![id])?;
             if before.is_some() != pinned_at.is_some() {
                 remember(db, id, what, json!({"pinned_at": before}), at)?;
@@ -141,9 +139,13 @@ impl Operation for MarkObservations {
 }
 
 /// Sets or removes a pin. Logs it for the index, because a search ranks by it.
-pub(super) fn pin_at(db: &WriteContext<'_>, id: ObservationId, at: Option<i64>) -> Result<(), StoreError> {
+pub(super) fn pin_at(
+    db: &WriteContext<'_>,
+    id: ObservationId,
+    at: Option<Timestamp>,
+) -> Result<(), StoreError> {
     db.run("UPDATE observations SET pinned_at = ?2 WHERE id = ?1", params![id, at])?;
-    log(db, DocumentKind::Observation, id.0)
+    log(db, id)
 }
 
 /// Returns the current values of the fields that a person may change.
@@ -185,9 +187,9 @@ pub(super) fn write(db: &WriteContext<'_>, id: ObservationId, new: &Value) -> Re
             db.run("INSERT OR IGNORE INTO observation_files VALUES (?1, ?2, ?3)", params![id, path, usage])?;
         }
     }
-    log(db, DocumentKind::Observation, id.0)?;
+    log(db, id)?;
     let project: ProjectRow = db.one("SELECT project FROM observations WHERE id = ?1", params![id])?;
-    threads::rethread(db, project, &[id.0].into())
+    threads::rethread(db, project, &[id].into())
 }
 
 fn texts(list: &Value) -> impl Iterator<Item = String> {

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 
 use crate::database::bind::params;
 use crate::database::row::{Cells, Sql};
@@ -17,7 +17,11 @@ pub(crate) fn evidence_json(evidence: &[EventId]) -> Result<String, StoreError> 
     Ok(serde_json::to_string(&evidence.iter().map(EventId::to_string).collect::<Vec<_>>())?)
 }
 
-pub(crate) fn keep_files(db: &Connection, id: i64, draft: &ObservationDraft) -> Result<(), StoreError> {
+pub(crate) fn keep_files(
+    db: &Connection,
+    id: ObservationId,
+    draft: &ObservationDraft,
+) -> Result<(), StoreError> {
     let mut insert = db.prepare_cached(
         "INSERT OR IGNORE INTO observation_files (observation, path, use) VALUES (?1, ?2, ?3)",
     )?;
@@ -56,16 +60,16 @@ impl Reader<'_> {
 /// Adds a batch's share to an observation of another batch.
 pub(crate) fn merge(
     db: &Connection,
-    id: i64,
+    id: ObservationId,
     session: SessionRow,
     batch: BatchId,
     draft: &ObservationDraft,
-) -> Result<i64, StoreError> {
+) -> Result<ObservationId, StoreError> {
     // Older rows do not record which batch the evidence came from.
     db.run(
         "UPDATE observations SET own_evidence = evidence, own_importance = importance
          WHERE id = ?1 AND own_evidence IS NULL",
-        [id],
+        params![id],
     )?;
     db.run(
         "INSERT OR IGNORE INTO observation_sessions (observation, session) VALUES (?1, ?2)",
@@ -82,18 +86,17 @@ pub(crate) fn merge(
 }
 
 /// Recomputes an observation's evidence from its own batch and the shares of other batches, in order.
-pub(crate) fn rest_anew(db: &Connection, id: i64) -> Result<(), StoreError> {
-    let mut own = db.prepare_cached("SELECT own_evidence FROM observations WHERE id = ?1")?;
-    let own: Option<Vec<String>> = own.query_row([id], |row| row.cell(0)).optional()?.flatten();
-    let Some(mut evidence) = own else { return Ok(()) };
+pub(crate) fn rest_anew(db: &Connection, id: ObservationId) -> Result<(), StoreError> {
+    let own: Option<Option<Vec<String>>> =
+        db.first("SELECT own_evidence FROM observations WHERE id = ?1", params![id])?;
+    let Some(mut evidence) = own.flatten() else { return Ok(()) };
     let mut known: HashSet<String> = evidence.iter().cloned().collect();
-    let mut shares = db.prepare_cached(
+    let shares: Vec<Vec<String>> = db.all(
         "SELECT m.evidence FROM observation_batches m JOIN prompt_batches b ON b.id = m.batch
          WHERE m.observation = ?1 AND m.evidence IS NOT NULL ORDER BY b.session, b.prompt_number, b.seq",
+        params![id],
     )?;
-    for share in shares.query_map([id], |row| row.cell::<Vec<String>>(0))? {
-        evidence.extend(share?.into_iter().filter(|event| known.insert(event.clone())));
-    }
+    evidence.extend(shares.into_iter().flatten().filter(|event| known.insert(event.clone())));
     db.run("UPDATE observations SET evidence = ?2, importance = max(own_importance,
             (SELECT ifnull(max(importance), 0) FROM observation_batches WHERE observation = ?1)) WHERE id = ?1", params![id, serde_json::to_string(&evidence)?])
 }
@@ -104,20 +107,17 @@ pub(crate) fn retract_missing(
     db: &WriteContext<'_>,
     session: SessionRow,
     batch: BatchId,
-    kept: &[i64],
-) -> Result<Vec<i64>, StoreError> {
+    kept: &[ObservationId],
+) -> Result<Vec<ObservationId>, StoreError> {
     let mut taken_over = Vec::new();
-    let mut others =
-        db.prepare_cached("SELECT id FROM observations WHERE batch = ?1 AND origin <> 'user'")?;
-    let others =
-        others.query_map(params![batch], |row| row.cell::<i64>(0))?.collect::<Result<Vec<_>, _>>()?;
+    let others: Vec<ObservationId> =
+        db.all("SELECT id FROM observations WHERE batch = ?1 AND origin <> 'user'", params![batch])?;
     for gone in others.into_iter().filter(|id| !kept.contains(id)) {
         taken_over.extend(leave(db, gone, session, batch)?);
-        log(db, DocumentKind::Observation, gone)?;
+        log(db, gone)?;
     }
-    let mut said_again = db.prepare_cached("SELECT observation FROM observation_batches WHERE batch = ?1")?;
-    let said_again =
-        said_again.query_map(params![batch], |row| row.cell::<i64>(0))?.collect::<Result<Vec<_>, _>>()?;
+    let said_again: Vec<ObservationId> =
+        db.all("SELECT observation FROM observation_batches WHERE batch = ?1", params![batch])?;
     for unsaid in said_again.into_iter().filter(|id| !kept.contains(id)) {
         db.run(
             "DELETE FROM observation_batches WHERE observation = ?1 AND batch = ?2",
@@ -130,29 +130,33 @@ pub(crate) fn retract_missing(
             params![unsaid, session],
         )?;
         rest_anew(db, unsaid)?;
-        log(db, DocumentKind::Observation, unsaid)?;
+        log(db, unsaid)?;
     }
     Ok(taken_over)
 }
 
 /// Releases an observation that its batch no longer makes. The next batch that also made it takes it over; without
 /// one, it is removed. Returns it if it was taken over.
-fn leave(db: &Connection, id: i64, session: SessionRow, batch: BatchId) -> Result<Option<i64>, StoreError> {
-    let mut heir = db.prepare_cached(
+fn leave(
+    db: &Connection,
+    id: ObservationId,
+    session: SessionRow,
+    batch: BatchId,
+) -> Result<Option<ObservationId>, StoreError> {
+    let heir: Option<(BatchId, SessionRow)> = db.first(
         "SELECT m.batch, b.session FROM observation_batches m JOIN prompt_batches b ON b.id = m.batch
          WHERE m.observation = ?1 AND m.batch <> ?2 ORDER BY m.batch LIMIT 1",
+        params![id, batch],
     )?;
-    let heir: Option<(i64, i64)> =
-        heir.query_row(params![id, batch], |row| Ok((row.cell(0)?, row.cell(1)?))).optional()?;
     if let Some((heir, its_session)) = heir {
         db.run(
             "UPDATE observations SET batch = ?2, session = ?3,
                     (own_evidence, own_importance) = (SELECT ifnull(m.evidence, own_evidence),
                     ifnull(m.importance, own_importance)
                         FROM observation_batches m WHERE m.observation = ?1 AND m.batch = ?2) WHERE id = ?1",
-            [id, heir, its_session],
+            params![id, heir, its_session],
         )?;
-        db.run("DELETE FROM observation_batches WHERE observation = ?1 AND batch = ?2", [id, heir])?;
+        db.run("DELETE FROM observation_batches WHERE observation = ?1 AND batch = ?2", params![id, heir])?;
         rest_anew(db, id)?;
         return Ok(Some(id));
     }

@@ -7,7 +7,7 @@ use crate::database::row::{Cells, Sql, record};
 use crate::notes::subjects::SubjectHash;
 use crate::{Reader, StoreError};
 use recall_domain::earlier::{Earlier, IMPORTANT, MOST_SHOWN, SETTLED};
-use recall_domain::ids::{BatchId, ObservationId, ProjectRow, SessionId, SessionRow, Timestamp};
+use recall_domain::ids::{ActivityId, BatchId, ObservationId, ProjectRow, SessionId, SessionRow, Timestamp};
 use recall_domain::material::ProjectFolder;
 use recall_domain::observation::ObservationType;
 use recall_domain::review::Tellable;
@@ -160,7 +160,7 @@ impl Reader<'_> {
 pub(crate) fn keep_rewrite(
     db: &Connection,
     session: SessionRow,
-    activity: i64,
+    activity: ActivityId,
     path: &str,
     work_trees: &'static [&'static str],
 ) -> Result<(), StoreError> {

@@ -34,22 +34,22 @@ impl Reader<'_> {
             let rows: Vec<String> = projects.iter().map(|row| row.0.to_string()).collect();
             format!(" AND o.project IN ({})", rows.join(", "))
         });
-        let replaced: Vec<(i64, i64)> = db.all(
+        let replaced: Vec<(ObservationId, ObservationId)> = db.all(
         &format!(
             "SELECT o.id, o.superseded_by FROM observations o WHERE o.superseded_by IS NOT NULL{of_projects}"
         ),
         [],
     )?;
-        let resolved: Vec<i64> =
+        let resolved: Vec<ObservationId> =
             db.all(&format!("SELECT o.id FROM observations o WHERE o.status = 'resolved'{of_projects}"), [])?;
-        let successors: HashMap<i64, i64> = replaced.iter().copied().collect();
-        let mut threads: BTreeMap<i64, Vec<ObservationId>> = BTreeMap::new();
+        let successors: HashMap<ObservationId, ObservationId> = replaced.iter().copied().collect();
+        let mut threads: BTreeMap<ObservationId, Vec<ObservationId>> = BTreeMap::new();
         for id in successors.keys() {
             let newest = newest(&successors, *id);
-            threads.entry(newest).or_insert_with(|| vec![ObservationId(newest)]).push(ObservationId(*id));
+            threads.entry(newest).or_insert_with(|| vec![newest]).push(*id);
         }
         for id in resolved {
-            threads.entry(newest(&successors, id)).or_insert_with(|| vec![ObservationId(id)]);
+            threads.entry(newest(&successors, id)).or_insert_with(|| vec![id]);
         }
         let mut threads: Vec<Vec<ObservationId>> = threads.into_values().collect();
         for thread in &mut threads {
@@ -70,7 +70,7 @@ impl Reader<'_> {
 }
 
 /// Returns the newest statement of a thread. Damage may have created a cycle.
-fn newest(successors: &HashMap<i64, i64>, id: i64) -> i64 {
+fn newest(successors: &HashMap<ObservationId, ObservationId>, id: ObservationId) -> ObservationId {
     let mut last = id;
     for _ in 0..successors.len() {
         match successors.get(&last) {
@@ -87,9 +87,15 @@ mod tests {
 
     #[test]
     fn the_newest_is_found_over_any_number_of_steps() {
-        let successors = HashMap::from([(1, 2), (2, 5), (3, 5)]);
-        assert_eq!([1, 2, 3, 5].map(|id| newest(&successors, id)), [5; 4]);
-        let circle = HashMap::from([(1, 2), (2, 1)]);
-        assert_eq!(newest(&circle, 1), 2, "it ends");
+        let links = |links: &[(i64, i64)]| {
+            links
+                .iter()
+                .map(|(old, new)| (ObservationId(*old), ObservationId(*new)))
+                .collect::<HashMap<_, _>>()
+        };
+        let successors = links(&[(1, 2), (2, 5), (3, 5)]);
+        assert_eq!([1, 2, 3, 5].map(|id| newest(&successors, ObservationId(id))), [ObservationId(5); 4]);
+        let circle = links(&[(1, 2), (2, 1)]);
+        assert_eq!(newest(&circle, ObservationId(1)), ObservationId(2), "it ends");
     }
 }

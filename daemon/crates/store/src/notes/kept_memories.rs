@@ -115,7 +115,7 @@ impl Operation for KeepMemories {
             }
         }
         for row in gone {
-            let newer = successors.get(&row.id.0);
+            let newer = successors.get(&row.id);
             *(if newer.is_some() { &mut changes.replaced } else { &mut changes.resolved }) += 1;
             if self.write == Write::All {
                 is_gone(db, row.id, newer.copied())?;
@@ -153,7 +153,7 @@ fn place(note: &MemoryNote) -> String {
 }
 
 /// Finds the changed version of each missing note: the note at the same place with the most common words.
-fn successors<'a>(gone: &[&Stored], new: &[&'a MemoryNote]) -> BTreeMap<i64, &'a str> {
+fn successors<'a>(gone: &[&Stored], new: &[&'a MemoryNote]) -> BTreeMap<ObservationId, &'a str> {
     let mut found = BTreeMap::new();
     let mut taken: HashSet<&str> = HashSet::new();
     for row in gone {
@@ -169,7 +169,7 @@ fn successors<'a>(gone: &[&Stored], new: &[&'a MemoryNote]) -> BTreeMap<i64, &'a
             && common(&best) >= SAME_WORDS
         {
             taken.insert(best.uuid.as_str());
-            found.insert(row.id.0, best.uuid.as_str());
+            found.insert(row.id, best.uuid.as_str());
         }
     }
     found

@@ -16,7 +16,6 @@ use crate::sessions::lives::totals;
 use crate::sessions::titles;
 use crate::sessions::traces::{Beginning, keep_traces};
 use crate::{StoreError, forgetting, sharing};
-use recall_domain::document::DocumentKind;
 use recall_domain::fixes::Traces;
 use recall_domain::ids::{BatchId, ObservationId, ProjectRow, SessionRow, SummaryId, Timestamp};
 use recall_domain::lifecycle::LifecycleKind;
@@ -55,7 +54,11 @@ pub(crate) fn replace_observations(
 
 /// Returns the observations that a session selected from a batch. When the built-in compressor reads the batch again,
 /// they stay until the session's next selection.
-fn waiting_for_choice(db: &Connection, batch: BatchId, origin: &str) -> Result<Vec<i64>, StoreError> {
+fn waiting_for_choice(
+    db: &Connection,
+    batch: BatchId,
+    origin: &str,
+) -> Result<Vec<ObservationId>, StoreError> {
     db.all(
         "SELECT o.id FROM observations o JOIN prompt_batches b ON b.id = o.batch
          WHERE b.id = ?1 AND b.chosen_among > 0 AND o.origin = ?2 AND ?2 = ?3",
@@ -64,7 +67,7 @@ fn waiting_for_choice(db: &Connection, batch: BatchId, origin: &str) -> Result<V
 }
 
 /// Returns the observations of a batch that a person reviewed, which stay as they were seen.
-fn reviewed(db: &Connection, batch: BatchId) -> Result<Vec<i64>, StoreError> {
+fn reviewed(db: &Connection, batch: BatchId) -> Result<Vec<ObservationId>, StoreError> {
     db.all("SELECT id FROM observations WHERE batch = ?1 AND reviewed_at IS NOT NULL", params![batch])
 }
 
@@ -73,8 +76,8 @@ pub(crate) fn batch_scope(
     db: &Connection,
     session: SessionRow,
     batch: BatchId,
-) -> Result<(ObservationScope, i64), StoreError> {
-    let (project, opened_at, at): (ProjectRow, i64, i64) = db.one(
+) -> Result<(ObservationScope, Timestamp), StoreError> {
+    let (project, opened_at, at): (ProjectRow, Timestamp, Timestamp) = db.one(
         "SELECT s.project, b.opened_at, ifnull(b.closed_at, b.opened_at)
          FROM prompt_batches b JOIN sessions s ON s.id = b.session WHERE b.id = ?1",
         params![batch],
@@ -86,18 +89,18 @@ pub(crate) fn batch_scope(
 pub(crate) struct Pass<'a> {
     origin: &'a str,
     /// Observations of the batches that no draft has repeated yet. The first batch that repeats one takes it over.
-    pub(crate) unclaimed: BTreeSet<i64>,
+    pub(crate) unclaimed: BTreeSet<ObservationId>,
     /// The subjects of the observations before and after.
     pub(crate) concerned: BTreeSet<SubjectHash>,
     created: Vec<LifecycleKind>,
     /// The observations that now match the drafts, and those that other batches took over.
-    pub(crate) changed: BTreeSet<i64>,
+    pub(crate) changed: BTreeSet<ObservationId>,
     /// The time before which nothing changes.
-    since: i64,
+    since: Timestamp,
 }
 
 impl<'a> Pass<'a> {
-    pub(crate) fn new(origin: &'a str, opened_at: i64) -> Self {
+    pub(crate) fn new(origin: &'a str, opened_at: Timestamp) -> Self {
         let (unclaimed, concerned, created) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
         Self { origin, unclaimed, concerned, created, changed: BTreeSet::new(), since: opened_at }
     }
@@ -110,7 +113,7 @@ impl<'a> Pass<'a> {
         drafts: Vec<Aimed<'_>>,
         source_tokens: i64,
         reach: DuplicateScope,
-    ) -> Result<Vec<i64>, StoreError> {
+    ) -> Result<Vec<ObservationId>, StoreError> {
         let (Some(session), Some(batch)) = (place.session, place.batch) else { return Ok(Vec::new()) };
         self.concerned.extend(drafts.iter().filter_map(|draft| draft.subject));
         let share = source_tokens / i64::try_from(drafts.len().max(1)).unwrap_or(1);
@@ -134,17 +137,13 @@ impl<'a> Pass<'a> {
                 None => {
                     let id = insert(db, place, draft, self.origin, saved)?;
                     let (kind, title) = (draft.kind, draft.title.clone());
-                    self.created.push(LifecycleKind::ObservationCreated {
-                        id: ObservationId(id),
-                        kind,
-                        title,
-                    });
+                    self.created.push(LifecycleKind::ObservationCreated { id, kind, title });
                     id
                 }
             };
             aim(db, id, subject)?;
             kept.push(id);
-            log(db, DocumentKind::Observation, id)?;
+            log(db, id)?;
         }
         // An existing observation may have a different subject now.
         self.since = db.one(
@@ -162,14 +161,14 @@ impl<'a> Pass<'a> {
         db: &WriteContext<'_>,
         project: ProjectRow,
     ) -> Result<Vec<LifecycleKind>, StoreError> {
-        settle(db, project, &self.concerned, Timestamp(self.since))?;
+        settle(db, project, &self.concerned, self.since)?;
         rethread(db, project, &self.changed)?;
         Ok(self.created)
     }
 }
 
 /// Moves an observation from another batch of the session to this batch.
-fn move_to_batch(db: &Connection, id: i64, place: &ObservationScope) -> Result<(), StoreError> {
+fn move_to_batch(db: &Connection, id: ObservationId, place: &ObservationScope) -> Result<(), StoreError> {
     db.run(
         "UPDATE observations SET batch = ?2, created_at = ?3 WHERE id = ?1",
         params![id, place.batch, place.at],
@@ -183,7 +182,7 @@ pub(crate) fn take_back(
     session: SessionRow,
     batch: BatchId,
 ) -> Result<(), StoreError> {
-    let (project, opened_at): (ProjectRow, i64) = db.one(
+    let (project, opened_at): (ProjectRow, Timestamp) = db.one(
         "SELECT s.project, b.opened_at FROM sessions s, prompt_batches b WHERE s.id = ?1 AND b.id = ?2",
         params![session, batch],
     )?;
@@ -240,7 +239,7 @@ impl FromRow for MadeHere {
 record! {
 /// Columns of a known observation; `?2` is the current batch.
 struct KnownColumns from "observations" {
-    id: i64 = "id",
+    id: ObservationId = "id",
     made: MadeHere = "iif(batch IS ?2 AND reviewed_at IS NOT NULL, NULL, batch IS ?2)",
     title: String = "title",
     narrative: String = "narrative",
@@ -255,11 +254,11 @@ fn known_as(
     place: &ObservationScope,
     draft: &ObservationDraft,
     reach: DuplicateScope,
-) -> Result<Option<(i64, MadeHere)>, StoreError> {
+) -> Result<Option<(ObservationId, MadeHere)>, StoreError> {
     /// The number of observations compared. Further back, the same words may be a different finding.
     const LATEST: u32 = 200;
     let within_reach = |made: MadeHere| reach == DuplicateScope::Project || made != MadeHere::No;
-    let same: Option<(i64, MadeHere)> = db.first(
+    let same: Option<(ObservationId, MadeHere)> = db.first(
         "SELECT id, iif(made_as IS NULL AND pinned_at IS NULL AND (reviewed_at IS NULL OR batch IS NOT ?3),
                         batch IS ?3, NULL) FROM observations
          WHERE id IN (SELECT id FROM observations WHERE project = ?1 AND title = ?2
@@ -299,7 +298,7 @@ pub(crate) struct ObservationScope {
     pub(crate) session: Option<SessionRow>,
     pub(crate) batch: Option<BatchId>,
     pub(crate) project: ProjectRow,
-    pub(crate) at: i64,
+    pub(crate) at: Timestamp,
 }
 
 /// The number of tokens that an observation costs its reader.
@@ -314,7 +313,7 @@ pub(crate) fn insert(
     draft: &ObservationDraft,
     origin: &str,
     saved: i64,
-) -> Result<i64, StoreError> {
+) -> Result<ObservationId, StoreError> {
     db.run(
         "INSERT INTO observations (uuid, session, batch, project, type, title, subtitle, narrative, facts, concepts,
                 files_read, files_modified, importance, evidence, origin, tokens_saved, created_at, own_importance,
@@ -341,18 +340,18 @@ pub(crate) fn insert(
             thread_words(draft),
         ],
     )?;
-    let id = db.last_insert_rowid();
+    let id = ObservationId(db.last_insert_rowid());
     keep_files(db, id, draft)?;
     Ok(id)
 }
 
 fn rewrite(
     db: &Connection,
-    id: i64,
+    id: ObservationId,
     draft: &ObservationDraft,
     origin: &str,
     saved: i64,
-) -> Result<i64, StoreError> {
+) -> Result<ObservationId, StoreError> {
     db.run(
         "UPDATE observations SET title = ?13, type = ?2, subtitle = ?3, narrative = ?4, facts = ?5, concepts = ?6, files_read = ?7,
                 files_modified = ?8, own_importance = ?9, own_evidence = ?10, origin = ?11, tokens_saved = ?12,
@@ -375,7 +374,7 @@ fn rewrite(
             thread_words(draft),
         ],
     )?;
-    db.run("DELETE FROM observation_files WHERE observation = ?1", [id])?;
+    db.run("DELETE FROM observation_files WHERE observation = ?1", params![id])?;
     keep_files(db, id, draft)?;
     rest_anew(db, id)?;
     Ok(id)
@@ -416,13 +415,13 @@ pub(crate) fn keep_summary(
                 created_at = excluded.created_at",
         rusqlite::params_from_iter(said.into_iter().chain(params![origin])),
     )?;
-    let row: i64 = db.one("SELECT id FROM session_summaries WHERE session = ?1", params![session])?;
-    log(db, DocumentKind::Summary, row)?;
+    let id: SummaryId = db.one("SELECT id FROM session_summaries WHERE session = ?1", params![session])?;
+    log(db, id)?;
     db.run("UPDATE sessions SET title = ?2 WHERE id = ?1", params![session, title])?;
     if is_known {
         return Ok(None);
     }
-    Ok(Some(LifecycleKind::SummaryCreated { id: SummaryId(row), title, totals: totals(db, session)? }))
+    Ok(Some(LifecycleKind::SummaryCreated { id, title, totals: totals(db, session)? }))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use crate::StoreError;
 use crate::database::bind::params;
 use crate::database::row::{Cells, Sql};
-use recall_domain::ids::{BatchId, EventId};
+use recall_domain::ids::{BatchId, EventId, ObservationId};
 use recall_domain::lineage::replacement;
 use recall_domain::observation::ObservationDraft;
 use recall_domain::subject::SubjectKey;
@@ -81,7 +81,11 @@ pub(crate) fn with_heirs<'a>(
 }
 
 /// Sets the subject of an observation if it became known. An observation from another batch keeps its subject.
-pub(crate) fn aim(db: &Connection, id: i64, subject: Option<SubjectHash>) -> Result<(), StoreError> {
+pub(crate) fn aim(
+    db: &Connection,
+    id: ObservationId,
+    subject: Option<SubjectHash>,
+) -> Result<(), StoreError> {
     if let Some(subject) = subject {
         db.run("UPDATE observations SET subject = ?2 WHERE id = ?1", params![id, subject.0])?;
     }

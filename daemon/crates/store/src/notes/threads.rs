@@ -10,10 +10,10 @@ use rusqlite::{Connection, Row};
 
 use crate::StoreError;
 use crate::database::bind::params;
-use crate::database::row::Cells;
+use crate::database::row::{Cells, Sql};
 use crate::operation::WriteContext;
 use crate::sessions::enders::{Ender, THREAD, USER, keep_ender, rejected, restate, undone};
-use recall_domain::ids::{ObservationId, ProjectRow, SessionRow, Timestamp};
+use recall_domain::ids::{ObservationId, ProjectRow};
 use recall_domain::lineage::Author;
 use recall_domain::observation::ObservationDraft;
 use recall_domain::thread::{Saying, ThreadWords};
@@ -36,25 +36,23 @@ pub(crate) fn thread_words_of<'a>(texts: impl IntoIterator<Item = &'a str>) -> V
 pub(crate) fn rethread(
     db: &WriteContext<'_>,
     project: ProjectRow,
-    touched: &BTreeSet<i64>,
+    touched: &BTreeSet<ObservationId>,
 ) -> Result<(), StoreError> {
     let concerned = concerned(db, project, touched)?;
     if concerned.is_empty() && touched.is_empty() {
         return Ok(());
     }
     let (latest, rejected) = (latest(db, project)?, rejected(db, project)?);
-    let newer: Vec<&Saying> = latest.iter().filter(|saying| touched.contains(&saying.id.0)).collect();
+    let newer: Vec<&Saying> = latest.iter().filter(|saying| touched.contains(&saying.id)).collect();
     let is_concerned =
-        |older: &&Saying| concerned.contains(&older.id.0) || newer.iter().any(|newer| newer.covers(older));
+        |older: &&Saying| concerned.contains(&older.id) || newer.iter().any(|newer| newer.covers(older));
     for older in latest.iter().filter(is_concerned) {
         let undone = undone(db, older.id)?;
         let stands = |newer: &&Saying| {
-            newer.covers(older)
-                && !rejected.contains(&newer.id.0)
-                && !undone.contains(&Ender::Newer(newer.id.0))
+            newer.covers(older) && !rejected.contains(&newer.id) && !undone.contains(&Ender::Newer(newer.id))
         };
         let first = latest.iter().filter(stands).min_by_key(|newer| (newer.at, &newer.words, newer.id));
-        keep_ender(db, older.id, first.map(|newer| (Ender::Newer(newer.id.0), THREAD, Vec::new())))?;
+        keep_ender(db, older.id, first.map(|newer| (Ender::Newer(newer.id), THREAD, Vec::new())))?;
         restate(db, older.id)?;
     }
     Ok(())
@@ -64,17 +62,16 @@ pub(crate) fn rethread(
 fn concerned(
     db: &Connection,
     project: ProjectRow,
-    touched: &BTreeSet<i64>,
-) -> Result<HashSet<i64>, StoreError> {
-    let mut find = db.prepare_cached(
+    touched: &BTreeSet<ObservationId>,
+) -> Result<HashSet<ObservationId>, StoreError> {
+    let found = db.all(
         "SELECT value FROM json_each(?2)
          UNION SELECT older FROM lineage WHERE newer IN (SELECT value FROM json_each(?2)) AND reason = ?3
          UNION SELECT id FROM observations INDEXED BY observations_uncovered
                WHERE project = ?1 AND status = 'superseded' AND superseded_by IS NULL",
+        params![project, serde_json::to_string(touched)?, THREAD],
     )?;
-    let rows = find
-        .query_map(params![project.0, serde_json::to_string(touched)?, THREAD], |row| row.cell::<i64>(0))?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    Ok(found.into_iter().collect())
 }
 
 const SAYING: &str = "SELECT id, origin, session, created_at, words FROM observations";
@@ -90,18 +87,17 @@ fn latest(db: &Connection, project: ProjectRow) -> Result<Vec<Saying>, StoreErro
 fn read(row: &Row<'_>) -> rusqlite::Result<Saying> {
     let origin: String = row.cell(1)?;
     Ok(Saying {
-        id: ObservationId(row.cell(0)?),
+        id: row.cell(0)?,
         author: if origin == USER { Author::User } else { Author::Compressor },
-        session: row.cell::<Option<i64>>(2)?.map(SessionRow),
-        at: Timestamp(row.cell(3)?),
+        session: row.cell(2)?,
+        at: row.cell(3)?,
         words: ThreadWords::from_bytes(row.get_ref(4)?.as_blob().unwrap_or_default()),
     })
 }
 
 /// Returns the observation that covers this one now.
 pub(crate) fn covers(db: &Connection, id: ObservationId) -> Result<Vec<ObservationId>, StoreError> {
-    let mut find = db.prepare_cached("SELECT project FROM observations WHERE id = ?1")?;
-    let latest = latest(db, ProjectRow(find.query_row([id.0], |row| row.cell(0))?))?;
+    let latest = latest(db, db.one("SELECT project FROM observations WHERE id = ?1", params![id])?)?;
     let Some(older) = latest.iter().find(|saying| saying.id == id) else { return Ok(Vec::new()) };
     Ok(latest.iter().filter(|newer| newer.covers(older)).map(|newer| newer.id).collect())
 }

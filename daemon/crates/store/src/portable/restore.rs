@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rusqlite::{Connection, params_from_iter};
 use serde_json::{Value, json};
 
+use crate::database::bind::params;
 use crate::database::row::Sql;
 use crate::forgetting::{CopyOf, forgotten_at, is_forgotten};
 use crate::notes::threads;
@@ -21,9 +22,9 @@ use crate::questions::projects;
 use crate::sessions::enders::USER;
 use crate::sessions::lineage;
 use crate::{Reader, StoreError, sharing};
-use recall_domain::document::Status;
+use recall_domain::document::{DocumentKey, Status};
 use recall_domain::ids::{
-    ObservationId, ProjectKey, ProjectRow, SessionId, SessionKey, SessionRow, Timestamp,
+    BatchId, ObservationId, ProjectKey, ProjectRow, SessionId, SessionKey, SessionRow, Timestamp,
 };
 use recall_domain::observation::IMPORTED;
 use recall_domain::sync::kind::{plan_of, summary_of};
@@ -81,7 +82,7 @@ impl Operation for RestoreRows {
 
     fn execute(self, db: &WriteContext<'_>) -> Result<Restored, StoreError> {
         let mut restored = Restored::default();
-        let mut observations: BTreeMap<ProjectRow, BTreeSet<i64>> = BTreeMap::new();
+        let mut observations: BTreeMap<ProjectRow, BTreeSet<ObservationId>> = BTreeMap::new();
         for line in &self.lines {
             let kind = line["kind"].as_str().unwrap_or_default();
             let outcome = match kind {
@@ -185,7 +186,7 @@ fn restore(
     table: &Table,
     line: &Value,
     trust: Trust,
-    observations: &mut BTreeMap<ProjectRow, BTreeSet<i64>>,
+    observations: &mut BTreeMap<ProjectRow, BTreeSet<ObservationId>>,
 ) -> Result<Outcome, StoreError> {
     if was_forgotten(db, table, line)? {
         return Ok(Outcome::Forgotten);
@@ -200,19 +201,21 @@ fn restore(
                 session = session_row(db, name)?;
                 // The session was forgotten or excluded.
                 let Some(row) = session else { return Ok(Outcome::Skipped) };
-                Given::Number(row)
+                Given::Number(row.0)
             }
             (Form::Project, Value::String(key)) => {
                 // A session's items belong to its project, whichever project the line names.
                 let row = match session {
-                    Some(session) => db.one("SELECT project FROM sessions WHERE id = ?1", [session])?,
+                    Some(session) => {
+                        db.one("SELECT project FROM sessions WHERE id = ?1", params![session])?
+                    }
                     None => projects::resolve(db, &[ProjectKey::from(key.as_str())], key, Timestamp(0))?,
                 };
                 project = Some(row);
                 Given::Number(row.0)
             }
             (Form::Batch, Value::Number(seq)) => match batch_row(db, session, seq.as_i64())? {
-                Some(row) => Given::Number(row),
+                Some(row) => Given::Number(row.0),
                 None => Given::Null,
             },
             (Form::Session | Form::Project | Form::Batch, Value::Null) => Given::Null,
@@ -239,7 +242,7 @@ fn restore(
     if table.kind == "compaction" && is_known_compaction(db, session, line)? {
         return Ok(Outcome::Known);
     }
-    if let Some(session) = session.map(SessionRow) {
+    if let Some(session) = session {
         match table.kind {
             "summary" => sharing::claim_summary(db, session)?,
             "plan" => {
@@ -266,12 +269,13 @@ fn restore(
     let row = db.last_insert_rowid();
     for (document, column) in table.documents {
         if !line[*column].is_null() {
-            log(db, *document, row)?;
+            log(db, DocumentKey { kind: *document, row })?;
         }
     }
     if table.kind == "observation" {
-        complete_observation(db, row, line)?;
-        observations.entry(project.unwrap_or(ProjectRow(0))).or_default().insert(row);
+        let id = ObservationId(row);
+        complete_observation(db, id, line)?;
+        observations.entry(project.unwrap_or(ProjectRow(0))).or_default().insert(id);
     }
     Ok(Outcome::Added)
 }
@@ -282,7 +286,7 @@ fn claim(db: &WriteContext<'_>, line: &Value) -> Result<Outcome, StoreError> {
     db.run(
         "UPDATE observations SET pinned_at = ifnull(pinned_at, ?3), reviewed_at = ifnull(reviewed_at, ?5),
                 rejected_at = ifnull(rejected_at, ?6), origin = ?2 WHERE uuid = ?1 AND origin = ?4 || ?2",
-        crate::database::bind::params![
+        params![
             line["uuid"].as_str(),
             line["origin"].as_str(),
             time("pinned_at"),
@@ -294,12 +298,16 @@ fn claim(db: &WriteContext<'_>, line: &Value) -> Result<Outcome, StoreError> {
     Ok(Outcome::Known)
 }
 
-fn is_known_compaction(db: &Connection, session: Option<i64>, line: &Value) -> Result<bool, StoreError> {
+fn is_known_compaction(
+    db: &Connection,
+    session: Option<SessionRow>,
+    line: &Value,
+) -> Result<bool, StoreError> {
     let text = |key: &str| line[key].as_str().map(str::to_lowercase);
     db.one(
         "SELECT EXISTS (SELECT 1 FROM compactions WHERE session = ?1 AND started_at IS ?2 AND ended_at IS ?3
             AND lower(nullif(hex(event_id), '')) IS ?4 AND lower(nullif(hex(end_event), '')) IS ?5)",
-        crate::database::bind::params![
+        params![
             session,
             line["started_at"].as_i64(),
             line["ended_at"].as_i64(),
@@ -404,24 +412,21 @@ fn stated<'a>(
 }
 
 /// Derives the values that follow from an observation's own columns.
-fn complete_observation(db: &WriteContext<'_>, row: i64, line: &Value) -> Result<(), StoreError> {
+fn complete_observation(db: &WriteContext<'_>, id: ObservationId, line: &Value) -> Result<(), StoreError> {
     let texts = |key: &str| line[key].as_array().into_iter().flatten().filter_map(Value::as_str);
     for (key, usage) in [("files_read", "read"), ("files_modified", "modified")] {
         for path in texts(key) {
-            db.run(
-                "INSERT OR IGNORE INTO observation_files VALUES (?1, ?2, ?3)",
-                crate::database::bind::params![row, path, usage],
-            )?;
+            db.run("INSERT OR IGNORE INTO observation_files VALUES (?1, ?2, ?3)", params![id, path, usage])?;
         }
     }
     let said = ["title", "narrative"].into_iter().filter_map(|key| line[key].as_str()).chain(texts("facts"));
     db.run(
         "UPDATE observations SET words = ?2, own_evidence = evidence, own_importance = importance WHERE id = ?1",
-        crate::database::bind::params![row, thread_words_of(said)],
+        params![id, thread_words_of(said)],
     )?;
     // The status follows from rows that a file does not contain.
     if line["status"] == Status::Resolved.as_str() {
-        lineage::resolve_by_hand(db, ObservationId(row))?;
+        lineage::resolve_by_hand(db, id)?;
     }
     Ok(())
 }
@@ -444,11 +449,15 @@ impl Reader<'_> {
     }
 }
 
-fn session_row(db: &Connection, name: &str) -> Result<Option<i64>, StoreError> {
+fn session_row(db: &Connection, name: &str) -> Result<Option<SessionRow>, StoreError> {
     let Some((agent, id)) = name.split_once(':') else { return Ok(None) };
     db.first("SELECT id FROM sessions WHERE agent = ?1 AND session_id = ?2", [agent, id])
 }
 
-fn batch_row(db: &Connection, session: Option<i64>, seq: Option<i64>) -> Result<Option<i64>, StoreError> {
-    db.first("SELECT id FROM prompt_batches WHERE session = ?1 AND seq = ?2", [session, seq])
+fn batch_row(
+    db: &Connection,
+    session: Option<SessionRow>,
+    seq: Option<i64>,
+) -> Result<Option<BatchId>, StoreError> {
+    db.first("SELECT id FROM prompt_batches WHERE session = ?1 AND seq = ?2", params![session, seq])
 }

@@ -2,6 +2,7 @@
 
 use crate::database::row::Sql;
 use crate::{Reader, StoreError};
+use recall_domain::ids::ObservationId;
 
 /// The maximum number of names per kind, newest first. Older names are not suggested.
 const MOST: u32 = 5_000;
@@ -37,7 +38,7 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// Fails when the database refuses.
-    pub fn newest_observation(self) -> Result<Option<i64>, StoreError> {
+    pub fn newest_observation(self) -> Result<Option<ObservationId>, StoreError> {
         let db = self.0;
         db.one("SELECT max(id) FROM observations", [])
     }

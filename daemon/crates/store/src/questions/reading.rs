@@ -340,23 +340,15 @@ record! {
 /// One line of a timeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimelineRow from "entries" {
-    /// `observation`, `prompt`, `summary`.
-    pub kind: String = "kind",
-    pub row: i64 = "row",
+    /// Of an observation, a prompt or a summary.
+    pub key: DocumentKey = "kind, row",
     pub at: Timestamp = "at",
     pub label: String = "label",
-    pub observation_type: Option<String> = "type",
+    pub observation_type: Option<ObservationType> = "type",
     pub session: Option<SessionId> = "session_id",
     /// The person who made it, if on another machine.
     pub author: Option<String> = "author",
 }
-}
-
-impl TimelineRow {
-    /// `None` for an unknown kind.
-    pub fn key(&self) -> Option<DocumentKey> {
-        DocumentKind::parse(&self.kind).map(|kind| DocumentKey { kind, row: self.row })
-    }
 }
 
 #[cfg(test)]

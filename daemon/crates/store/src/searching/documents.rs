@@ -9,7 +9,9 @@ use crate::sessions::turns::{ActivityRow, SessionInfo};
 use crate::sharing::said;
 use crate::{CompactionRow, ObservationRow, PlanRow, Reader, SaidRow, StoreError, SummaryRow};
 use recall_domain::document::{DocumentKey, DocumentKind};
-use recall_domain::ids::{BatchId, LogSeq, ObservationId, PlanId, SessionId, SessionRow, Timestamp};
+use recall_domain::ids::{
+    BatchId, CompactionId, LogSeq, ObservationId, PlanId, SessionId, SessionRow, SummaryId, Timestamp,
+};
 
 record! {
 /// A row that was written or removed.
@@ -45,10 +47,10 @@ impl Reader<'_> {
     /// Whether the log is complete after `seq`.
     pub fn log_goes_on_after(self, seq: LogSeq) -> Result<bool, StoreError> {
         let db = self.0;
-        let first: Option<i64> = db.one("SELECT min(seq) FROM index_log", [])?;
+        let first: Option<LogSeq> = db.one("SELECT min(seq) FROM index_log", [])?;
         // Log numbers have no gaps.
         Ok(match first {
-            Some(first) => first <= seq.0.saturating_add(1),
+            Some(first) => first.0 <= seq.0.saturating_add(1),
             None => self.highest_log_entry()? == seq,
         })
     }
@@ -130,7 +132,7 @@ pub enum DocumentRow {
 fn load(db: &Connection, key: DocumentKey) -> Result<Option<DocumentRow>, StoreError> {
     match key.kind {
         DocumentKind::Observation => load_observation(db, ObservationId(key.row)),
-        DocumentKind::Summary => load_summary(db, key.row),
+        DocumentKind::Summary => load_summary(db, SummaryId(key.row)),
         DocumentKind::Prompt | DocumentKind::Response => {
             let found = Reader(db).batch_row(BatchId(key.row))?;
             let (at, number) = (found.batch.opened_at, found.batch.prompt_number);
@@ -160,7 +162,7 @@ fn load(db: &Connection, key: DocumentKey) -> Result<Option<DocumentRow>, StoreE
             Ok(Some(DocumentRow::Plan { row: Box::new(row), session: session.map(Box::new), project }))
         }
         DocumentKind::Compaction => {
-            let Some(row) = compactions::compaction(db, key.row)? else { return Ok(None) };
+            let Some(row) = compactions::compaction(db, CompactionId(key.row))? else { return Ok(None) };
             let session = Box::new(Reader(db).session_info(row.session)?);
             Ok(Some(DocumentRow::Compaction { row: Box::new(row), session }))
         }
@@ -181,14 +183,13 @@ fn load_observation(db: &Connection, id: ObservationId) -> Result<Option<Documen
 }
 
 fn session_of_observation(db: &Connection, id: ObservationId) -> Result<Option<SessionRow>, StoreError> {
-    Ok(db
-        .first::<Option<i64>>("SELECT session FROM observations WHERE id = ?1", [id.0])?
-        .flatten()
-        .map(SessionRow))
+    Ok(db.first("SELECT session FROM observations WHERE id = ?1", params![id])?.flatten())
 }
 
-fn load_summary(db: &Connection, id: i64) -> Result<Option<DocumentRow>, StoreError> {
-    let Some(row) = db.first::<SummaryRow>(&format!("{} WHERE m.id = ?1", SummaryRow::SELECT), [id])? else {
+fn load_summary(db: &Connection, id: SummaryId) -> Result<Option<DocumentRow>, StoreError> {
+    let Some(row) =
+        db.first::<SummaryRow>(&format!("{} WHERE m.id = ?1", SummaryRow::SELECT), params![id])?
+    else {
         return Ok(None);
     };
     let session = row.session_row.map(|session| Reader(db).session_info(session)).transpose()?;

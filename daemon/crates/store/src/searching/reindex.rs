@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 use crate::StoreError;
 use crate::operation::{Operation, WriteContext, log};
-use recall_domain::document::DocumentKind;
+use recall_domain::ids::ObservationId;
 use recall_domain::ids::Timestamp;
 
 /// Starts a rebuild of the index, which notices that the log does not continue where it stopped.
@@ -19,7 +19,7 @@ impl Operation for Reindex {
     fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
         make_the_index_start_over(db, self.at)?;
         // An entry without a document, which wakes the indexer.
-        log(db, DocumentKind::Observation, 0)
+        log(db, ObservationId(0))
     }
 }
 

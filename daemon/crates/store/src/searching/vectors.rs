@@ -10,7 +10,7 @@ use crate::operation::{Operation, WriteContext, remove_vectors};
 use crate::searching::documents::DocumentRow;
 use crate::{ProjectInfo, Reader, StoreError};
 use recall_domain::document::{DocumentKey, DocumentKind};
-use recall_domain::ids::{ObservationId, ProjectRow, SessionRow, VectorId};
+use recall_domain::ids::{ActivityId, ObservationId, ProjectRow, SessionRow, Timestamp, VectorId};
 
 /// The kinds of documents that get vectors first: texts of people and models, beginning with those that may be
 /// injected soonest. Tool calls follow, because there are far more ([`Reader::calls_without_vectors`]).
@@ -123,12 +123,11 @@ impl Reader<'_> {
         ids: &[ObservationId],
     ) -> Result<Vec<VectorRow>, StoreError> {
         let db = self.0;
-        let rows: Vec<i64> = ids.iter().map(|id| id.0).collect();
         let select = VectorRow::SELECT;
         let sql = format!(
             "{select} WHERE kind = 'observation' AND row IN (SELECT value FROM json_each(?1)) AND model = ?2"
         );
-        db.all(&sql, params![serde_json::to_string(&rows)?, model])
+        db.all(&sql, params![serde_json::to_string(ids)?, model])
     }
 
     /// The projects that have vectors of this model.
@@ -196,9 +195,9 @@ impl Reader<'_> {
         sessions: u32,
     ) -> Result<(Vec<DocumentKey>, Option<SessionPlace>), StoreError> {
         let db = self.0;
-        let before =
-            before.unwrap_or(SessionPlace { last_event_at: i64::MAX, session: SessionRow(i64::MAX) });
-        let window: Vec<(i64, SessionRow)> = db.all(
+        let before = before
+            .unwrap_or(SessionPlace { last_event_at: Timestamp(i64::MAX), session: SessionRow(i64::MAX) });
+        let window: Vec<(Timestamp, SessionRow)> = db.all(
             "SELECT last_event_at, id FROM sessions WHERE (last_event_at, id) < (?1, ?2)
          ORDER BY last_event_at DESC, id DESC LIMIT ?3",
             params![before.last_event_at, before.session, sessions],
@@ -229,7 +228,7 @@ impl Reader<'_> {
     ) -> Result<(Vec<DocumentKey>, CallsSeen), StoreError> {
         let db = self.0;
         let without = without_vectors(DocumentKind::Activity);
-        let find = |which: &str, id: i64| -> Result<Vec<i64>, StoreError> {
+        let find = |which: &str, id: ActivityId| -> Result<Vec<ActivityId>, StoreError> {
             db.all(&format!("SELECT d.id {without} AND {which} LIMIT ?3"), params![model, id, limit])
         };
         let newer = find("d.id > ?2 ORDER BY d.id", seen.newest)?;
@@ -237,11 +236,11 @@ impl Reader<'_> {
             Some(newest) => (newer.clone(), CallsSeen { newest: *newest, ..seen }),
             None => {
                 let older = find("d.id < ?2 ORDER BY d.id DESC", seen.oldest)?;
-                let oldest = older.last().copied().unwrap_or_default();
+                let oldest = older.last().copied().unwrap_or(ActivityId(0));
                 (older, CallsSeen { newest: CallsSeen::none(self)?.newest.max(seen.newest), oldest })
             }
         };
-        Ok((rows.into_iter().map(|row| DocumentKey { kind: DocumentKind::Activity, row }).collect(), seen))
+        Ok((rows.into_iter().map(DocumentKey::from).collect(), seen))
     }
 
     /// The number of documents without vectors of this model, not counting calls.
@@ -317,7 +316,7 @@ impl Operation for DropVectorFiles {
 /// The position of a session in the order of last events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionPlace {
-    last_event_at: i64,
+    last_event_at: Timestamp,
     session: SessionRow,
 }
 
@@ -325,15 +324,15 @@ pub struct SessionPlace {
 /// each run checks only new ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallsSeen {
-    pub newest: i64,
-    pub oldest: i64,
+    pub newest: ActivityId,
+    pub oldest: ActivityId,
 }
 
 impl CallsSeen {
     /// Returns the initial state: no calls were checked. Existing ones count as older.
     pub fn none(db: Reader<'_>) -> Result<Self, StoreError> {
-        let newest: i64 = db.0.one("SELECT ifnull(max(id), 0) FROM activities", [])?;
-        Ok(Self { newest, oldest: newest.saturating_add(1) })
+        let newest: ActivityId = db.0.one("SELECT ifnull(max(id), 0) FROM activities", [])?;
+        Ok(Self { newest, oldest: ActivityId(newest.0.saturating_add(1)) })
     }
 
     /// The approximate number of unchecked calls.
@@ -341,7 +340,7 @@ impl CallsSeen {
         // The table's rows are large, while those of the index are small.
         db.0.one(
             "SELECT count(*) FROM activities INDEXED BY activities_by_session WHERE id > ?1 OR id < ?2",
-            [self.newest, self.oldest],
+            params![self.newest, self.oldest],
         )
     }
 }
@@ -392,7 +391,7 @@ impl Operation for StoreVectors {
         if !has_same_text(&now, &self.seen) {
             return Ok(VectorsStored::Changed);
         }
-        remove_vectors(db, self.key.kind, self.key.row)?;
+        remove_vectors(db, self.key)?;
         let Self { key, model, dimensions, packed, .. } = self;
         db.run(
             "INSERT INTO vectors (kind, row, project, model, dimensions, packed) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
@@ -461,6 +460,7 @@ mod tests {
     use super::*;
     use crate::operation::{Changes, log};
     use crate::{Durability, execute, open_writer};
+    use recall_domain::ids::BatchId;
 
     /// A database with a prompt and its answer, in project 1.
     fn database() -> (tempfile::TempDir, Connection) {
@@ -632,7 +632,7 @@ mod tests {
         type Output = ();
 
         fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
-            log(db, DocumentKind::Response, 1)
+            log(db, DocumentKey::response(BatchId(1)))
         }
     }
 

@@ -6,13 +6,12 @@
 use rusqlite::Connection;
 
 use crate::database::bind::params;
-use crate::database::row::{Cells, Sql, record};
+use crate::database::row::{Sql, record};
 use crate::database::text::Packed;
 use crate::operation::log;
 use crate::sessions::effect_context::EffectContext;
 use crate::sessions::lives::say;
 use crate::{Reader, StoreError};
-use recall_domain::document::DocumentKind;
 use recall_domain::ids::{CompactionId, PromptId, SessionRow, Timestamp};
 use recall_domain::lifecycle::{Compactions, LifecycleKind};
 use recall_domain::session::Seq;
@@ -45,8 +44,8 @@ impl Reader<'_> {
 }
 
 /// Returns a compaction that has a summary.
-pub(crate) fn compaction(db: &Connection, id: i64) -> Result<Option<CompactionRow>, StoreError> {
-    db.first(&format!("{} WHERE {HAS_SUMMARY} AND c.id = ?1", CompactionRow::SELECT), [id])
+pub(crate) fn compaction(db: &Connection, id: CompactionId) -> Result<Option<CompactionRow>, StoreError> {
+    db.first(&format!("{} WHERE {HAS_SUMMARY} AND c.id = ?1", CompactionRow::SELECT), params![id])
 }
 
 pub(crate) fn begins(
@@ -58,7 +57,7 @@ pub(crate) fn begins(
     let batch = scene.batch_row(seq)?;
     let (event, turn) = (scene.event.map(|event| event.0), prompt.map(PromptId::as_str));
     // The end may have arrived first.
-    let end: Option<(i64, bool)> = scene.db.first(
+    let end: Option<(CompactionId, bool)> = scene.db.first(
         "SELECT id, started_at IS NULL FROM compactions
          WHERE session = ?1 AND ended_at >= ?2 AND (started_at IS NULL OR started_at <= ?2)
          ORDER BY ended_at, id LIMIT 1",
@@ -78,7 +77,7 @@ pub(crate) fn begins(
         )?;
     }
     if let Some((earlier, false)) = end {
-        hand_over_end(scene, earlier, scene.db.last_insert_rowid())?;
+        hand_over_end(scene, earlier, CompactionId(scene.db.last_insert_rowid()))?;
     }
     let compacted_count = ended(scene)?;
     say(
@@ -96,7 +95,7 @@ fn ended(scene: &EffectContext<'_>) -> Result<u32, StoreError> {
 }
 
 /// Moves the end of one compaction to another.
-fn hand_over_end(scene: &EffectContext<'_>, from: i64, to: i64) -> Result<(), StoreError> {
+fn hand_over_end(scene: &EffectContext<'_>, from: CompactionId, to: CompactionId) -> Result<(), StoreError> {
     for sql in [
         "UPDATE compactions SET (ended_at, message_count, messages_since_last, summary, end_event,
                  end_prompt_id) =
@@ -105,10 +104,10 @@ fn hand_over_end(scene: &EffectContext<'_>, from: i64, to: i64) -> Result<(), St
         "UPDATE compactions SET ended_at = NULL, messages_since_last = NULL, summary = NULL, end_event = NULL,
                 end_prompt_id = NULL WHERE id = ?1 AND id <> ?2",
     ] {
-        scene.db.run(sql, [from, to])?;
+        scene.db.run(sql, params![from, to])?;
     }
-    log(scene.db, DocumentKind::Compaction, from)?;
-    log(scene.db, DocumentKind::Compaction, to)?;
+    log(scene.db, from)?;
+    log(scene.db, to)?;
     Ok(())
 }
 
@@ -122,17 +121,17 @@ pub(crate) fn ends(
     let (db, session) = (scene.db, scene.session());
     let batch = scene.batch_row(seq)?;
     let (event, turn) = (scene.event.map(|event| event.0), prompt.map(PromptId::as_str));
-    let begun: Option<(i64, Option<i64>)> = db.first(
+    let begun: Option<(CompactionId, Option<Timestamp>)> = db.first(
         "SELECT id, ended_at FROM compactions WHERE session = ?1 AND started_at <= ?2
          ORDER BY started_at DESC, id DESC LIMIT 1",
         params![session, scene.at],
     )?;
-    let begun = begun.filter(|(_, ended)| ended.is_none_or(|ended| ended > scene.at.0));
+    let begun = begun.filter(|(_, ended)| ended.is_none_or(|ended| ended > scene.at));
     let row = if let Some((row, ended)) = begun {
         if ended.is_some() {
             db.run("INSERT INTO compactions (session, batch, trigger, message_count, event_id, prompt_id)
-                 SELECT session, batch, trigger, message_count, end_event, end_prompt_id FROM compactions WHERE id = ?1", [row])?;
-            hand_over_end(scene, row, db.last_insert_rowid())?;
+                 SELECT session, batch, trigger, message_count, end_event, end_prompt_id FROM compactions WHERE id = ?1", params![row])?;
+            hand_over_end(scene, row, CompactionId(db.last_insert_rowid()))?;
         }
         db.run(
             "UPDATE compactions SET ended_at = ?2, message_count = ?3, messages_since_last = ?4,
@@ -159,10 +158,10 @@ pub(crate) fn ends(
                 turn
             ],
         )?;
-        db.last_insert_rowid()
+        CompactionId(db.last_insert_rowid())
     };
     if summary.is_some() {
-        log(db, DocumentKind::Compaction, row)?;
+        log(db, row)?;
     }
     let compacted_count = ended(scene)?;
     say(
@@ -173,11 +172,10 @@ pub(crate) fn ends(
 
 /// Deletes the agent's summaries of compactions that ended after the event.
 pub(crate) fn hide(scene: &EffectContext<'_>) -> Result<(), StoreError> {
-    let mut hide = scene.db.prepare_cached(
+    let hidden: Vec<CompactionId> = scene.db.all(
         "UPDATE compactions SET summary = NULL
          WHERE session = ?1 AND ended_at >= ?2 AND summary IS NOT NULL RETURNING id",
+        params![scene.session(), scene.at],
     )?;
-    let hidden = hide.query_map(params![scene.session(), scene.at.0], |row| row.cell::<i64>(0))?;
-    let hidden = hidden.collect::<Result<Vec<_>, _>>()?;
-    hidden.into_iter().try_for_each(|row| log(scene.db, DocumentKind::Compaction, row))
+    hidden.into_iter().try_for_each(|row| log(scene.db, row))
 }

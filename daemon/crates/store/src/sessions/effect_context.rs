@@ -51,14 +51,14 @@ impl EffectContext<'_> {
     }
 
     pub(crate) fn batch(&self, seq: Seq) -> Result<BatchId, StoreError> {
-        let row = self.db.first(
+        let batch = self.db.first(
             "SELECT id FROM prompt_batches WHERE session = ?1 AND seq = ?2",
             params![self.session(), seq.0],
         )?;
-        row.map(BatchId).ok_or(StoreError::NoSuchBatch(seq.0))
+        batch.ok_or(StoreError::NoSuchBatch(seq.0))
     }
 
-    pub(crate) fn batch_row(&self, seq: Option<Seq>) -> Result<Option<i64>, StoreError> {
-        seq.map(|seq| self.batch(seq).map(|batch| batch.0)).transpose()
+    pub(crate) fn batch_row(&self, seq: Option<Seq>) -> Result<Option<BatchId>, StoreError> {
+        seq.map(|seq| self.batch(seq)).transpose()
     }
 }

@@ -14,10 +14,10 @@ use crate::notes::file_notes;
 use crate::operation::{WriteContext, log};
 use crate::sessions::effect_context::EffectContext;
 use crate::sessions::{compactions, late, lives, plans, subagents, titles};
-use recall_domain::document::DocumentKind;
+use recall_domain::document::DocumentKey;
 use recall_domain::event::{MessageOrigin, ToolCall, ToolResult};
 use recall_domain::guard::Rule;
-use recall_domain::ids::{BatchId, CallId, EventId, PromptId, Timestamp};
+use recall_domain::ids::{ActivityId, BatchId, CallId, EventId, PromptId, Timestamp};
 use recall_domain::lifecycle::{ClosedBatch, LifecycleKind};
 use recall_domain::material::BatchSource;
 use recall_domain::session::{
@@ -156,7 +156,7 @@ fn set_response(
         "UPDATE prompt_batches SET response = ?2, response_event = ?3, response_turn = ?4 WHERE id = ?1",
         params![batch.0, Packed(text), event.map(|event| event.0), turn.map(PromptId::as_str)],
     )?;
-    log(db, DocumentKind::Response, batch.0)
+    log(db, DocumentKey::response(batch))
 }
 
 fn run_batch(db: &Connection, batch: BatchId, turn: &PromptId) -> Result<(), StoreError> {
@@ -343,7 +343,7 @@ fn insert_batch(
         db.run("UPDATE sessions SET prompts = max(prompts, ?2) WHERE id = ?1", params![session, number])?;
     }
     if text.is_some() {
-        log(db, DocumentKind::Prompt, batch.0)?;
+        log(db, DocumentKey::prompt(batch))?;
     }
     if seq.0 == 1 {
         for table in ["activities", "subagents", "compactions"] {
@@ -401,7 +401,7 @@ impl<'a> Columns<'a> {
 
 fn add_activity(
     scene: &EffectContext<'_>,
-    batch: Option<i64>,
+    batch: Option<BatchId>,
     activity: &NewActivity,
 ) -> Result<(), StoreError> {
     let columns = Columns::of(&activity.content);
@@ -413,7 +413,7 @@ fn add_activity(
 
 fn insert_activity(
     scene: &EffectContext<'_>,
-    batch: Option<i64>,
+    batch: Option<BatchId>,
     activity: &NewActivity,
     columns: &Columns<'_>,
     part_of: Option<EventId>,
@@ -448,9 +448,9 @@ fn insert_activity(
             changed_files
         ],
     )?;
-    let row = db.last_insert_rowid();
+    let row = ActivityId(db.last_insert_rowid());
     if columns.kind == "tool" {
-        log(db, DocumentKind::Activity, row)?;
+        log(db, row)?;
         db.run("UPDATE sessions SET activities = activities + 1 WHERE id = ?1", params![session])?;
     }
     let work_trees = scene.conventions.work_trees;
@@ -460,7 +460,7 @@ fn insert_activity(
 /// Adds the calls of a rejected group that have no row. They never ran.
 fn add_refused(
     scene: &EffectContext<'_>,
-    batch: Option<i64>,
+    batch: Option<BatchId>,
     activities: &[NewActivity],
 ) -> Result<(), StoreError> {
     let mut known = scene
@@ -479,13 +479,13 @@ fn add_refused(
 
 /// Deletes the row of a call that seemed rejected but whose result arrived late.
 fn forget_refused(scene: &EffectContext<'_>, call: &str) -> Result<(), StoreError> {
-    let gone = scene.db.all::<i64>(
+    let gone = scene.db.all::<ActivityId>(
         "SELECT id FROM activities WHERE session = ?1 AND tool_use_id = ?2 AND part_of IS NOT NULL",
         params![scene.session(), call],
     )?;
     for row in gone {
-        scene.db.run("DELETE FROM activities WHERE id = ?1", [row])?;
-        log(scene.db, DocumentKind::Activity, row)?;
+        scene.db.run("DELETE FROM activities WHERE id = ?1", params![row])?;
+        log(scene.db, row)?;
         scene
             .db
             .run("UPDATE sessions SET activities = activities - 1 WHERE id = ?1", params![scene.session()])?;

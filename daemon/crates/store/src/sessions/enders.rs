@@ -8,8 +8,8 @@ use crate::StoreError;
 use crate::database::bind::params;
 use crate::database::row::Sql;
 use crate::operation::{WriteContext, log};
-use recall_domain::document::{DocumentKind, Status};
-use recall_domain::ids::{ObservationId, ProjectRow};
+use recall_domain::document::Status;
+use recall_domain::ids::{BatchId, ObservationId, ProjectRow};
 
 /// The origin of lineage that a user requested.
 pub(crate) const USER: &str = "user";
@@ -26,8 +26,8 @@ pub(crate) type Ended = (Ender, &'static str, Vec<String>);
 /// The cause of an observation's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Ender {
-    Newer(i64),
-    Batch(i64),
+    Newer(ObservationId),
+    Batch(BatchId),
 }
 
 /// Stores this row as the only active lineage of the observation.
@@ -57,16 +57,16 @@ pub(crate) fn keep_ender(
 }
 
 pub(crate) fn undone(db: &Connection, older: ObservationId) -> Result<BTreeSet<Ender>, StoreError> {
-    let rows: Vec<(Option<i64>, Option<i64>)> =
+    let rows: Vec<(Option<ObservationId>, Option<BatchId>)> =
         db.all("SELECT newer, batch FROM lineage WHERE older = ?1 AND undone", params![older])?;
-    let ender =
-        |(newer, batch): (Option<i64>, Option<i64>)| newer.map(Ender::Newer).or(batch.map(Ender::Batch));
-    Ok(rows.into_iter().filter_map(ender).collect())
+    let enders =
+        rows.into_iter().filter_map(|(newer, batch)| newer.map(Ender::Newer).or(batch.map(Ender::Batch)));
+    Ok(enders.collect())
 }
 
 /// Returns the observations of a project that a person rejected. They supersede nothing.
-pub(crate) fn rejected(db: &Connection, project: ProjectRow) -> Result<BTreeSet<i64>, StoreError> {
-    let rows: Vec<i64> = db.all(
+pub(crate) fn rejected(db: &Connection, project: ProjectRow) -> Result<BTreeSet<ObservationId>, StoreError> {
+    let rows = db.all(
         "SELECT id FROM observations WHERE project = ?1 AND rejected_at IS NOT NULL",
         params![project],
     )?;
@@ -75,7 +75,7 @@ pub(crate) fn rejected(db: &Connection, project: ProjectRow) -> Result<BTreeSet<
 
 /// Updates an observation's status from its lineage, and notifies the index if the status changes.
 pub(crate) fn restate(db: &WriteContext<'_>, id: ObservationId) -> Result<(), StoreError> {
-    let ended = db.first::<Option<i64>>(
+    let ended = db.first::<Option<ObservationId>>(
         "SELECT newer FROM lineage WHERE older = ?1 AND NOT undone ORDER BY newer IS NULL, id DESC LIMIT 1",
         params![id],
     )?;
@@ -90,7 +90,7 @@ pub(crate) fn restate(db: &WriteContext<'_>, id: ObservationId) -> Result<(), St
         params![id, status.as_str(), ended.flatten()],
     )?;
     if changed > 0 {
-        log(db, DocumentKind::Observation, id.0)?;
+        log(db, id)?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use crate::StoreError;
 use crate::database::bind::params;
-use crate::database::row::{Cells, Sql};
+use crate::database::row::Sql;
 use crate::jobs::queue;
 use crate::jobs::queue::JobKind;
 use crate::notes::results;
@@ -15,8 +15,8 @@ use crate::operation::{WriteContext, log};
 use crate::questions::projects;
 use crate::sessions::delivery::{Delivery, SessionOrigin};
 use crate::sessions::effect_context::StoredEvent;
-use recall_domain::document::DocumentKind;
-use recall_domain::ids::{BatchId, SessionRow, Timestamp};
+use recall_domain::document::{DocumentKey, DocumentKind};
+use recall_domain::ids::{ActivityId, BatchId, SessionRow, Timestamp};
 use recall_domain::material::ProjectFolder;
 
 /// Makes the event decide where its session runs.
@@ -82,12 +82,12 @@ fn move_rewrites(
     from: Option<&str>,
     to: ProjectFolder<'_>,
 ) -> Result<(), StoreError> {
-    let mut find = db.prepare_cached(
+    let rewrites: Vec<(ActivityId, String)> = db.all(
         "SELECT r.activity, r.path FROM file_rewrites r JOIN activities a ON a.id = r.activity WHERE
                  a.session = ?1",
+        params![session],
     )?;
-    let rows = find.query_map(params![session], |row| Ok((row.cell::<i64>(0)?, row.cell::<String>(1)?)))?;
-    for (activity, path) in rows.collect::<Result<Vec<_>, _>>()? {
+    for (activity, path) in rewrites {
         let whole = from.map_or_else(|| path.clone(), |from| format!("{from}/{path}"));
         let moved = to.beneath(&whole);
         let sql = match moved {
@@ -109,9 +109,8 @@ fn find_anew(db: &WriteContext<'_>, session: SessionRow) -> Result<(), StoreErro
         (DocumentKind::Compaction, "SELECT id FROM compactions WHERE session = ?1 AND summary IS NOT NULL"),
         (DocumentKind::Summary, "SELECT id FROM session_summaries WHERE session = ?1"),
     ] {
-        let mut find = db.prepare_cached(sql)?;
-        for row in find.query_map(params![session], |row| row.cell::<i64>(0))? {
-            log(db, kind, row?)?;
+        for row in db.all(sql, params![session])? {
+            log(db, DocumentKey { kind, row })?;
         }
     }
     Ok(())

@@ -219,7 +219,6 @@ fn early_calls(db: &Connection, session: SessionRow, known: &Session) -> Result<
         return Ok(Vec::new());
     };
     let Order { boot, boot_ns, wall } = first.opened;
-    let boot_ns = i64::try_from(boot_ns).unwrap_or(i64::MAX);
     let rows: Vec<(Option<PromptId>, Order)> = db.all(
         "SELECT a.prompt_id, d.boot_id, min(d.boot_ns), d.captured_at
          FROM prompt_batches b JOIN activities a ON a.batch = b.id JOIN deliveries d ON d.event_id =

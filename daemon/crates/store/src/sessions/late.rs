@@ -12,8 +12,8 @@ use crate::jobs::queue::JobKind;
 use crate::operation::{WriteContext, log};
 use crate::sessions::effect_context::EffectContext;
 use crate::{StoreError, forgetting};
-use recall_domain::document::DocumentKind;
-use recall_domain::ids::{BatchId, EventId, PromptId, SessionRow, Timestamp};
+use recall_domain::document::DocumentKey;
+use recall_domain::ids::{ActivityId, BatchId, CompactionId, EventId, PromptId, SessionRow, Timestamp};
 use recall_domain::material::BatchSource;
 use recall_domain::order::Order;
 use recall_domain::plan;
@@ -169,7 +169,7 @@ pub(crate) fn set_aside(db: &WriteContext<'_>, batch: BatchId) -> Result<(), Sto
              WHERE id = ?1",
         [batch.0],
     )?;
-    log(db, DocumentKind::Response, batch.0)
+    log(db, DocumentKey::response(batch))
 }
 
 /// Gives a batch an answer that was stored as an activity, unless it was forgotten.
@@ -185,7 +185,7 @@ pub(crate) fn take_answer(db: &WriteContext<'_>, batch: BatchId, event: EventId)
         params![batch.0, Packed(&text), event.0, turn],
     )?;
     drop_answer(db, event)?;
-    log(db, DocumentKind::Response, batch.0)
+    log(db, DocumentKey::response(batch))
 }
 
 pub(crate) fn drop_answer(db: &Connection, event: EventId) -> Result<(), StoreError> {
@@ -198,7 +198,7 @@ pub(crate) fn share_answer(db: &WriteContext<'_>, from: BatchId, to: BatchId) ->
             (SELECT response, response_event, response_turn FROM prompt_batches WHERE id = ?1) WHERE id = ?2",
         [from.0, to.0],
     )?;
-    log(db, DocumentKind::Response, to.0)
+    log(db, DocumentKey::response(to))
 }
 
 /// Turns the recovery batch into the batch of a prompt that arrived after its calls.
@@ -226,7 +226,7 @@ pub(crate) fn adopt_recovery(
     )?;
     db.run("UPDATE sessions SET prompts = max(prompts, ?2) WHERE id = ?1", params![session, number])?;
     match prompt.text {
-        Some(_) => log(db, DocumentKind::Prompt, batch.0),
+        Some(_) => log(db, DocumentKey::prompt(batch)),
         None => Ok(()),
     }
 }
@@ -262,14 +262,12 @@ fn hide(scene: &EffectContext<'_>, batch: BatchId) -> Result<(), StoreError> {
     forgetting::withdraw(db, scene.session(), batch, scene.at)?;
     const OWN: &str =
         "batch = ?1 AND ifnull(prompt_id = (SELECT prompt_id FROM prompt_batches WHERE id = ?1), TRUE)";
-    let mut find = db.prepare_cached(&format!("SELECT id FROM activities WHERE {OWN}"))?;
-    for activity in find.query_map([batch.0], |row| row.cell::<i64>(0))? {
-        log(db, DocumentKind::Activity, activity?)?;
+    for activity in db.all::<ActivityId>(&format!("SELECT id FROM activities WHERE {OWN}"), params![batch])? {
+        log(db, activity)?;
     }
-    let mut find =
-        db.prepare_cached(&format!("SELECT id FROM compactions WHERE summary IS NOT NULL AND {OWN}"))?;
-    for compaction in find.query_map([batch.0], |row| row.cell::<i64>(0))? {
-        log(db, DocumentKind::Compaction, compaction?)?;
+    let compactions = format!("SELECT id FROM compactions WHERE summary IS NOT NULL AND {OWN}");
+    for compaction in db.all::<CompactionId>(&compactions, params![batch])? {
+        log(db, compaction)?;
     }
     for forget in [
         "UPDATE activities SET kind = 'private', input = NULL, response = NULL, failed = 0, changed_files = NULL",
@@ -286,7 +284,7 @@ fn hide(scene: &EffectContext<'_>, batch: BatchId) -> Result<(), StoreError> {
              NULL WHERE id = ?1",
         [batch.0],
     )?;
-    log(db, DocumentKind::Response, batch.0)
+    log(db, DocumentKey::response(batch))
 }
 
 #[cfg(test)]

@@ -151,10 +151,10 @@ pub(crate) fn settle(
         for claim in &claims {
             let undone = undone(db, claim.id)?;
             let newer = successor(claim, &claims, |newer| {
-                rejected.contains(&newer.0) || undone.contains(&Ender::Newer(newer.0))
+                rejected.contains(&newer) || undone.contains(&Ender::Newer(newer))
             });
             let ended = match (newer, Search::of(db, claim.id, since)?) {
-                (Some(newer), _) => Some((Ender::Newer(newer.id.0), SAME_SUBJECT, Vec::new())),
+                (Some(newer), _) => Some((Ender::Newer(newer.id), SAME_SUBJECT, Vec::new())),
                 (None, Search::Needless) => continue,
                 (None, Search::From(from)) => history.settling(claim, from, &undone)?,
             };
@@ -217,12 +217,12 @@ impl<'a> History<'a> {
         let (_, settlements) = self.settlements.insert(known);
         let may_settle = |settlement: &&Settlement| {
             let by = &settlement.by;
-            by.end() >= from && settlement.comes_after(claim) && !undone.contains(&Ender::Batch(by.batch.0))
+            by.end() >= from && settlement.comes_after(claim) && !undone.contains(&Ender::Batch(by.batch))
         };
         for settlement in settlements.iter().filter(may_settle) {
             let trail = self.trails.to(&settlement.by)?;
             if let Some(evidence) = settlement.settles(claim, &trail) {
-                return Ok(Some((Ender::Batch(settlement.by.batch.0), PASSED, evidence)));
+                return Ok(Some((Ender::Batch(settlement.by.batch), PASSED, evidence)));
             }
         }
         Ok(None)
@@ -277,7 +277,7 @@ pub(crate) fn judge(db: &WriteContext<'_>, id: ObservationId, verdict: Verdict) 
     let subjects = subjects(db, "SELECT subject FROM observations WHERE id = ?1", params![id])?;
     // What it superseded is older.
     settle(db, project, &subjects, Timestamp(0))?;
-    threads::rethread(db, project, &[id.0].into())
+    threads::rethread(db, project, &[id].into())
 }
 
 /// Reverts `resolve_by_hand`. Other causes of the observation's end stay.

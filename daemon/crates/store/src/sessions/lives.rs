@@ -195,12 +195,11 @@ fn claim_successor(scene: &EffectContext<'_>) -> Result<(), StoreError> {
 /// Closes the open parts of sessions that are about to be deleted because they were silent for too long.
 pub(crate) fn end_expired(
     db: &WriteContext<'_>,
-    sessions: &BTreeSet<i64>,
+    sessions: &BTreeSet<SessionRow>,
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let sql = format!("{} WHERE s.status <> 'completed' AND s.id = ?1", OpenLife::SELECT);
-    for session in sessions {
-        let session = SessionRow(*session);
+    for &session in sessions {
         let Some(life) = db.first::<OpenLife>(&sql, params![session])? else { continue };
         let (tally, duration_ms) = life.amounts_to(life.heard);
         let totals = totals(db, session)?;

@@ -1,6 +1,6 @@
 //! Plans and task lists: one row per file of a session, updated as the plan changes.
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 
 use crate::database::bind::params;
 use crate::database::row::{Cells, Sql, record};
@@ -9,7 +9,6 @@ use crate::operation::{WriteContext, log, log_mark};
 use crate::sessions::effect_context::EffectContext;
 use crate::sessions::known::order_of;
 use crate::{Reader, StoreError, sharing};
-use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{BatchId, PlanId, ProjectRow, PromptId, SessionRow, Timestamp};
 use recall_domain::order::Order;
 use recall_domain::plan::{self, PlanReference, PlanState};
@@ -90,14 +89,14 @@ pub(crate) fn keep(
     carry_out_anew(scene)
 }
 
-fn approve(db: &WriteContext<'_>, plan: i64) -> Result<(), StoreError> {
-    db.run("UPDATE plans SET state = 'approved' WHERE id = ?1 AND state <> 'approved'", [plan])?;
+fn approve(db: &WriteContext<'_>, plan: PlanId) -> Result<(), StoreError> {
+    db.run("UPDATE plans SET state = 'approved' WHERE id = ?1 AND state <> 'approved'", params![plan])?;
     // An approved plan may be shared.
-    log_mark(db, DocumentKey { kind: DocumentKind::Plan, row: plan });
+    log_mark(db, plan.into());
     Ok(())
 }
 
-fn row_of(scene: &EffectContext<'_>, kind: &str, path: &str) -> Result<Option<i64>, StoreError> {
+fn row_of(scene: &EffectContext<'_>, kind: &str, path: &str) -> Result<Option<PlanId>, StoreError> {
     scene.db.first(
         "SELECT id FROM plans WHERE session = ?1 AND kind = ?2 AND path = ?3",
         params![scene.session(), kind, path],
@@ -111,13 +110,21 @@ const WRITTEN: &str = "SELECT l.plan, max(d.captured_at) AS at FROM plan_batches
     JOIN prompt_batches b ON b.id = l.batch JOIN sessions s ON s.id = p.session
     WHERE p.kind = 'plan' AND d.captured_at <= ?2 AND (l.event_id IS NOT b.prompt_event OR l.event_id IS p.event_id)";
 
-fn last_written(db: &Connection, session: SessionRow, until: Timestamp) -> Result<Option<i64>, StoreError> {
+fn last_written(
+    db: &Connection,
+    session: SessionRow,
+    until: Timestamp,
+) -> Result<Option<PlanId>, StoreError> {
     let sql = format!("{WRITTEN} AND p.session = ?1 GROUP BY l.plan ORDER BY at DESC, l.plan DESC LIMIT 1");
     db.first(&sql, params![session, until.0])
 }
 
 /// Returns the approved plan of the project's sessions that was last written before a time.
-fn last_approved(db: &Connection, project: i64, until: Timestamp) -> Result<Option<i64>, StoreError> {
+fn last_approved(
+    db: &Connection,
+    project: ProjectRow,
+    until: Timestamp,
+) -> Result<Option<PlanId>, StoreError> {
     let sql = format!(
         "{WRITTEN} AND s.project = ?1 AND p.state = 'approved' GROUP BY l.plan ORDER BY at DESC, l.plan
                  DESC LIMIT 1"
@@ -133,12 +140,12 @@ fn carry_out_anew(scene: &EffectContext<'_>) -> Result<(), StoreError> {
     )?;
     let mut rows = find.query(params![scene.session(), scene.at.0])?;
     while let Some(row) = rows.next()? {
-        let (batch, text, event): (i64, String, Vec<u8>) = (row.cell(0)?, row.cell(1)?, row.cell(2)?);
+        let (batch, text, event): (BatchId, String, Vec<u8>) = (row.cell(0)?, row.cell(1)?, row.cell(2)?);
         if plan::reference(&text, &[], scene.conventions.plan_prompts) == Some(PlanReference::Last) {
             scene
                 .db
                 .run("DELETE FROM plan_batches WHERE batch = ?1 AND event_id = ?2", params![batch, event])?;
-            carry_out_last(scene, BatchId(batch), &event, Timestamp(row.cell(3)?))?;
+            carry_out_last(scene, batch, &event, row.cell(3)?)?;
         }
     }
     Ok(())
@@ -153,7 +160,7 @@ fn carry_out_last(
 ) -> Result<(), StoreError> {
     let plan = match last_written(scene.db, scene.session(), at)? {
         Some(plan) => Some(plan),
-        None => last_approved(scene.db, scene.stored.project.0, at)?,
+        None => last_approved(scene.db, scene.stored.project, at)?,
     };
     let Some(plan) = plan else { return Ok(()) };
     scene.db.run(
@@ -206,10 +213,8 @@ fn write(
     sharing::claim_plan(scene.db, scene.session(), kind, path)?;
     let batch = scene.batch_row(seq)?;
     // A task change counts whenever it arrives; a whole text counts only if it is the newest.
-    let row = scene
-        .db
-        .prepare_cached(
-            "INSERT INTO plans (session, batch, kind, path, title, text, state, event_id, created_at,
+    let row: Option<PlanId> = scene.db.first(
+        "INSERT INTO plans (session, batch, kind, path, title, text, state, event_id, created_at,
                      updated_at)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'draft', ?7, ?8, ?8)
              ON CONFLICT (session, kind, path) DO UPDATE SET title = excluded.title, text = excluded.text,
@@ -217,22 +222,18 @@ fn write(
                     event_id = iif(updated_at > excluded.updated_at, event_id, excluded.event_id),
                     updated_at = max(updated_at, excluded.updated_at)
              WHERE kind = 'tasks' OR updated_at <= excluded.updated_at RETURNING id",
-        )?
-        .query_row(
-            params![
-                scene.session(),
-                batch,
-                kind,
-                path,
-                title,
-                Packed(text),
-                scene.event.map(|event| event.0),
-                scene.at.0
-            ],
-            |row| row.cell::<i64>(0),
-        )
-        .optional()?;
-    row.map_or(Ok(()), |row| log(scene.db, DocumentKind::Plan, row))
+        params![
+            scene.session(),
+            batch,
+            kind,
+            path,
+            title,
+            Packed(text),
+            scene.event.map(|event| event.0),
+            scene.at
+        ],
+    )?;
+    row.map_or(Ok(()), |row| log(scene.db, row))
 }
 
 /// Links a batch to a plan of its session.
@@ -240,7 +241,7 @@ fn tie(
     scene: &EffectContext<'_>,
     seq: Option<Seq>,
     prompt: Option<&PromptId>,
-    plan: i64,
+    plan: PlanId,
 ) -> Result<(), StoreError> {
     let Some(batch) = scene.batch_row(seq)? else { return Ok(()) };
     let event = scene.event.map(|event| event.0.to_vec()).unwrap_or_default();
@@ -276,11 +277,11 @@ pub(crate) fn carry_out(
 
 /// Removes plans that a batch wrote before it became private, except those that it only refers to.
 pub(crate) fn hide(db: &WriteContext<'_>, batch: BatchId) -> Result<(), StoreError> {
-    let mut gone = db.prepare_cached(
+    let gone: Vec<PlanId> = db.all(
         "DELETE FROM plans WHERE batch = ?1 AND NOT EXISTS (
             SELECT 1 FROM plan_batches l JOIN prompt_batches b ON b.id = l.batch
             WHERE l.plan = plans.id AND l.event_id = plans.event_id AND l.prompt_id <> b.prompt_id) RETURNING id",
+        params![batch],
     )?;
-    let gone = gone.query_map([batch.0], |row| row.cell::<i64>(0))?.collect::<Result<Vec<_>, _>>()?;
-    gone.into_iter().try_for_each(|row| log(db, DocumentKind::Plan, row))
+    gone.into_iter().try_for_each(|plan| log(db, plan))
 }

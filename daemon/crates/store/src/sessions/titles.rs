@@ -8,8 +8,7 @@ use crate::database::row::Sql;
 use crate::operation::log;
 use crate::sessions::effect_context::EffectContext;
 use crate::sessions::known::order_of;
-use recall_domain::document::DocumentKind;
-use recall_domain::ids::{EventId, SessionRow};
+use recall_domain::ids::{EventId, SessionRow, SummaryId};
 
 /// Sets the title given by the agent, or by the user in the agent. A title that was given later stays.
 pub(crate) fn set(scene: &EffectContext<'_>, title: &str) -> Result<(), StoreError> {
@@ -24,11 +23,11 @@ pub(crate) fn set(scene: &EffectContext<'_>, title: &str) -> Result<(), StoreErr
         return Ok(());
     }
     db.run("UPDATE sessions SET title = ?2, named_by = ?3 WHERE id = ?1", params![session, title, event.0])?;
-    let changed = db.first::<i64>(
+    let changed = db.first::<SummaryId>(
         "UPDATE session_summaries SET title = ?2 WHERE session = ?1 AND title <> ?2 RETURNING id",
         params![session, title],
     )?;
-    changed.map_or(Ok(()), |summary| log(db, DocumentKind::Summary, summary))
+    changed.map_or(Ok(()), |summary| log(db, summary))
 }
 
 /// Returns the session's own title, or else `made` from its summary.

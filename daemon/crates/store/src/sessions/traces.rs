@@ -9,14 +9,14 @@ use crate::database::row::{FromRow, Sql, next};
 use crate::notes::subjects::{SubjectHash, file_hash, subjects};
 use crate::{Reader, StoreError};
 use recall_domain::fixes::{BatchSpan, FailingCheck, FileChange, LeftFailing, Traces};
-use recall_domain::ids::{BatchId, EventId, ProjectRow, SessionRow};
+use recall_domain::ids::{BatchId, EventId, ProjectRow, SessionRow, Timestamp};
 
 /// Where a batch belongs and when it began.
 #[derive(Clone, Copy)]
 pub(crate) struct Beginning {
     pub(crate) batch: BatchId,
     pub(crate) project: ProjectRow,
-    pub(crate) opened_at: i64,
+    pub(crate) opened_at: Timestamp,
 }
 
 /// Replaces the traces of a batch. Returns the affected subjects, old and new.

@@ -224,7 +224,7 @@ fn deliver(
             delivery.captured_at.0,
             delivery.boot_id,
             // SQLite has no unsigned integers; a boot lasts less than 292 years.
-            i64::try_from(delivery.boot_ns).unwrap_or(i64::MAX),
+            delivery.boot_ns,
             delivery.flags,
             delivery.stored_at.0,
         ]);

@@ -141,13 +141,13 @@ fn log_removal(db: &WriteContext<'_>, key: DocumentKey, removed: RemovedCopies) 
 }
 
 /// Empties the logged bodies of these observations, and logs their present state. Earlier texts are gone then.
-pub(crate) fn say_anew(db: &WriteContext<'_>, rows: &BTreeSet<i64>) -> Result<(), StoreError> {
+pub(crate) fn say_anew(db: &WriteContext<'_>, rows: &BTreeSet<ObservationId>) -> Result<(), StoreError> {
     for id in rows {
-        let Some(row) = SharedRow::of(db, ObservationId(*id).into())? else { continue };
+        let Some(row) = SharedRow::of(db, (*id).into())? else { continue };
         for share in row.shares(db)? {
             let item = row.item.as_str();
             let Some(found) = known(db, share.id, item)? else { continue };
-            if found.item.removed().is_some() || found.row != Some(*id) {
+            if found.item.removed().is_some() || found.row != Some(id.0) {
                 continue;
             }
             empty_bodies(db, share.id, item)?;

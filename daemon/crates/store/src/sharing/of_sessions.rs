@@ -131,7 +131,7 @@ pub(super) fn insert(
         )?;
     }
     let row = db.last_insert_rowid();
-    log(db, kind.document(), row)?;
+    log(db, DocumentKey { kind: kind.document(), row })?;
     Ok(row)
 }
 
@@ -149,7 +149,7 @@ pub(super) fn update(
         Some(Home::Here) if share.is_personal => write(db, kind, row, state)?,
         Some(Home::Here) | None => 0,
     };
-    if changed > 0 { log(db, key.kind, row) } else { Ok(()) }
+    if changed > 0 { log(db, key) } else { Ok(()) }
 }
 
 /// Writes the texts, into this machine's own rows only if they are older. Returns the number of changed rows.

@@ -16,7 +16,6 @@ use crate::sessions::lineage;
 use crate::sharing::elsewhere::{Before, Sender};
 use crate::sharing::home::{Adopted, Home, home, key_of, table, text};
 use crate::sharing::{Known, Share, Wanted, of_sessions, quarantine, said};
-use recall_domain::document::DocumentKind;
 use recall_domain::ids::{ObservationId, ProjectRow, SessionKey, Timestamp};
 use recall_domain::observation::SHARED;
 use recall_domain::review::Verdict;
@@ -144,7 +143,7 @@ fn remove(
         }
         (ItemRemoval::Forgotten, Some(_)) => forget_document(db, key, now),
         (ItemRemoval::Withdrawn, Some(Home::Elsewhere)) => {
-            log(db, key.kind, key.row)?;
+            log(db, key)?;
             db.run(&format!("DELETE FROM {} WHERE id = ?1", table(key.kind)), [key.row])?;
             Ok(Vec::new())
         }
@@ -262,7 +261,7 @@ fn write(db: &WriteContext<'_>, row: i64, state: &SharedItem, home: Home) -> Res
             db.run("INSERT OR IGNORE INTO observation_files VALUES (?1, ?2, ?3)", params![row, path, usage])?;
         }
     }
-    log(db, DocumentKind::Observation, row)?;
+    log(db, ObservationId(row))?;
     if home == Home::Elsewhere {
         return db.run("UPDATE observations SET words = NULL WHERE id = ?1", [row]);
     }
@@ -271,7 +270,7 @@ fn write(db: &WriteContext<'_>, row: i64, state: &SharedItem, home: Home) -> Res
     let words = thread_words_of(said.iter().map(String::as_str));
     db.run("UPDATE observations SET words = ?2 WHERE id = ?1", params![row, words])?;
     let project: ProjectRow = db.one("SELECT project FROM observations WHERE id = ?1", [row])?;
-    rethread(db, project, &[row].into())
+    rethread(db, project, &[ObservationId(row)].into())
 }
 
 record! {
@@ -313,7 +312,7 @@ fn follow_marks(
                 "UPDATE observations SET pinned_at = ?2 WHERE id = ?1",
                 params![row, pinned.then_some(now.0)],
             )?;
-            log(db, DocumentKind::Observation, row)
+            log(db, ObservationId(row))
         }
         None => Ok(()),
     }

@@ -62,7 +62,7 @@ pub(super) fn is_apart(
 
 /// Removes another machine's row.
 pub(super) fn remove(db: &WriteContext<'_>, key: DocumentKey) -> Result<(), StoreError> {
-    log(db, key.kind, key.row)?;
+    log(db, key)?;
     db.run(&format!("DELETE FROM {} WHERE id = ?1", table(key.kind)), [key.row])
 }
 

@@ -84,7 +84,7 @@ pub(super) fn insert(
         ],
     )?;
     let key = DocumentKey { kind: DocumentKind::Said, row: db.last_insert_rowid() };
-    log(db, key.kind, key.row)?;
+    log(db, key)?;
     Ok(number_of(key))
 }
 
@@ -99,5 +99,5 @@ pub(super) fn update(db: &WriteContext<'_>, key: DocumentKey, state: &SharedItem
          WHERE id = ?1 AND (author, device, created_at) IS NOT (?2, ?3, ifnull(?4, created_at))",
         params![key.row, author, device, state.get("created_at").as_i64()],
     )?;
-    if changed > 0 { log(db, key.kind, key.row) } else { Ok(()) }
+    if changed > 0 { log(db, key) } else { Ok(()) }
 }

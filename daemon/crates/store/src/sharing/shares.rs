@@ -122,15 +122,18 @@ impl Operation for CloseShare {
 
     fn execute(self, db: &WriteContext<'_>) -> Result<usize, StoreError> {
         db.set_removed_copies(RemovedCopies::Stay);
-        let of = |table: &str| -> Result<BTreeSet<i64>, StoreError> {
-            let sql = format!("SELECT id FROM {table} WHERE share = ?1");
-            Ok(db.all::<i64>(&sql, params![self.share])?.into_iter().collect())
-        };
+        let of_share = params![self.share];
         let foreign = Foreign {
-            observations: of("observations")?,
-            summaries: of("session_summaries")?,
-            plans: of("plans")?,
-            said: of("said_elsewhere")?,
+            observations: db
+                .all("SELECT id FROM observations WHERE share = ?1", of_share)?
+                .into_iter()
+                .collect(),
+            summaries: db
+                .all("SELECT id FROM session_summaries WHERE share = ?1", of_share)?
+                .into_iter()
+                .collect(),
+            plans: db.all("SELECT id FROM plans WHERE share = ?1", of_share)?.into_iter().collect(),
+            said: db.all("SELECT id FROM said_elsewhere WHERE share = ?1", of_share)?.into_iter().collect(),
         };
         let count =
             foreign.observations.len() + foreign.summaries.len() + foreign.plans.len() + foreign.said.len();

@@ -252,8 +252,8 @@ impl Operation for Say {
             params![self.session, Packed(&self.prompt), Packed(&self.response)],
         )?;
         let row = db.last_insert_rowid();
-        log_document(db, DocumentKind::Prompt, row)?;
-        log_document(db, DocumentKind::Response, row)?;
+        log_document(db, DocumentKey { kind: DocumentKind::Prompt, row })?;
+        log_document(db, DocumentKey { kind: DocumentKind::Response, row })?;
         Ok(row)
     }
 }
@@ -283,7 +283,8 @@ impl Operation for TakeBack {
     fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
         let rows: Vec<i64> =
             db.all("DELETE FROM session_summaries WHERE session = ?1 RETURNING id", params![self.0])?;
-        rows.into_iter().try_for_each(|row| log_document(db, DocumentKind::Summary, row))
+        rows.into_iter()
+            .try_for_each(|row| log_document(db, DocumentKey { kind: DocumentKind::Summary, row }))
     }
 }
 
@@ -308,7 +309,7 @@ impl Operation for KeepPlan {
             params![session, Packed(text.as_str()), state, at],
         )?;
         let row = db.one("SELECT id FROM plans WHERE session = ?1", params![session])?;
-        log_document(db, DocumentKind::Plan, row)
+        log_document(db, DocumentKey { kind: DocumentKind::Plan, row })
     }
 }
 
@@ -521,7 +522,7 @@ impl Operation for Retitle {
 
     fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
         db.run("UPDATE observations SET title = ?2 WHERE id = ?1", params![self.row, self.title])?;
-        log_document(db, DocumentKind::Observation, self.row)
+        log_document(db, DocumentKey { kind: DocumentKind::Observation, row: self.row })
     }
 }
 

@@ -3,6 +3,7 @@ use proptest::prelude::*;
 use crate::notes::threads::*;
 use crate::sessions::three_sessions::{EXPORTS, PER_CUSTOMER, PER_SHOP, database, discovery, finish};
 use crate::{Changes, MarkObservations, Reader, Relation, Validity, execute};
+use recall_domain::ids::Timestamp;
 
 const BY_MONTH: &str =
     "Since the merger invoices are numbered for every customer together, starting anew each month";

@@ -35,8 +35,8 @@ use recall_domain::used::Occasion;
 use recall_repository::refs::WorkLocation;
 use recall_repository::work_tree::WorkTree;
 use recall_store::{
-    CompressionTrouble, ObservationRow, ProjectInfo, Reader, Readers, SessionInfo, StoreError, SummaryRow,
-    Turns, WorkOf,
+    CompressionTrouble, NotesWanted, ObservationRow, ProjectInfo, Reader, Readers, SessionInfo, StoreError,
+    SummaryRow, Turns, WorkOf,
 };
 use recall_system::faults::{self, Fault, Point, planted};
 
@@ -293,10 +293,8 @@ impl ContextLookup {
             Depth::Whole => self.branch_context(&context_request.place),
             Depth::Titles => self.ancestry.branch_context(&context_request.place, Duration::ZERO),
         };
-        let limits = (self.agents, self.answer_within);
         let tellable = self.settings.context().tellable;
-        let mut state =
-            project_state(db, limits, (moment, depth, tellable), context_request, &branch_context)?;
+        let mut state = self.project_state(db, moment, depth, context_request, &branch_context)?;
         // Both are machine-made, and nobody reviews them.
         if tellable == Tellable::Reviewed || handed.items.iter().any(|item| state.is_of(item.id)) {
             (state.summary, state.continuity) = (None, None);
@@ -308,6 +306,85 @@ impl ContextLookup {
             state.observations = without_repeats(db, &self.index.sentences, state.observations)?;
         }
         Ok(state)
+    }
+
+    /// Builds the context of a session that starts, is resumed or was compacted.
+    fn project_state(
+        &self,
+        db: Reader<'_>,
+        moment: InjectionMoment,
+        depth: Depth,
+        context_request: &ContextRequest,
+        branch_context: &BranchContext,
+    ) -> Result<Material, StoreError> {
+        let (project, tellable) = (context_request.project.row, self.settings.context().tellable);
+        let mut rows = db.candidates(project, CANDIDATES, tellable)?;
+        let warnings = match (moment, depth) {
+            (InjectionMoment::Start, Depth::Whole) => {
+                warnings_of_branch(db, project, tellable, &rows, branch_context)?
+            }
+            _ => BTreeMap::new(),
+        };
+        let missing: Vec<_> =
+            warnings.keys().copied().filter(|id| rows.iter().all(|row| row.id != *id)).collect();
+        rows.extend(db.observations_by_id(&missing)?);
+        let disfavour = db.disfavour()?;
+        rows.retain_mut(|row| {
+            let worth = disfavour.worth(row.id.into(), Occasion::Start, row.importance);
+            row.importance = worth.unwrap_or(row.importance);
+            worth.is_some()
+        });
+        let own = |row: &ObservationRow| {
+            context_request.session.is_some() && row.session == context_request.session
+        };
+        let observations = rows.into_iter().filter(|row| match moment {
+            InjectionMoment::Resume => {
+                !own(row)
+                    && !context_request.injected.observations.contains(&row.id)
+                    && row.created_at > context_request.last_event
+            }
+            // The conversation was emptied, including everything that was injected and found.
+            InjectionMoment::Start
+            | InjectionMoment::Compact
+            | InjectionMoment::Prompt
+            | InjectionMoment::File
+            | InjectionMoment::Subagent => true,
+            InjectionMoment::Command | InjectionMoment::Failure => true,
+        });
+        let (summary, stands) = match (moment, &context_request.session) {
+            (InjectionMoment::Resume, _) => (None, None),
+            (InjectionMoment::Compact, Some(session)) => own_state(db, session)?,
+            (_, session) => {
+                let summary = db.latest_summary(project, session.as_ref())?;
+                let last = summary.as_ref().and_then(|summary| summary.session_row);
+                let last = last.map(|session| db.session_info(session)).transpose()?;
+                let fresh = last.filter(|last| clock::now().since(last.last_event_at) < FRESH_MS);
+                (summary, fresh)
+            }
+        };
+        let others = match moment {
+            InjectionMoment::Start => {
+                db.latest_summary_of_others(project, Timestamp(clock::now().0 - OTHERS_SESSION_MS))?
+            }
+            _ => None,
+        };
+        let stands = stands.filter(|_| depth == Depth::Whole);
+        let mut freshness = match depth {
+            Depth::Whole => WorkTree::of(&context_request.place)
+                .map(|tree| Freshness::new(db, self.agents, tree, self.answer_within)),
+            Depth::Titles => None,
+        };
+        let observations = observations
+            .map(|row| noted(row, &warnings, branch_context, freshness.as_mut()))
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(Material {
+            project: context_request.project.name.clone(),
+            summary: summary.map(|row| summary_note(row, branch_context)),
+            others: others.map(|row| summary_note(row, branch_context)),
+            continuity: stands.map(|session| continuity(db, self.agents, &session)).transpose()?,
+            observations: observations.into_iter().flatten().collect(),
+            ..Material::default()
+        })
     }
 
     /// Returns the passages that answer a prompt or a task, and the decision. `None` if only reviewed notes may be
@@ -431,84 +508,6 @@ fn ambient_line(depth: Depth, context_request: &ContextRequest, now: Timestamp) 
     line
 }
 
-/// Builds the context of a session that starts, is resumed or was compacted.
-fn project_state(
-    db: Reader<'_>,
-    (agents, answer_within): (Agents, Duration),
-    (moment, depth, tellable): (InjectionMoment, Depth, Tellable),
-    context_request: &ContextRequest,
-    branch_context: &BranchContext,
-) -> Result<Material, StoreError> {
-    let project = context_request.project.row;
-    let mut rows = db.candidates(project, CANDIDATES, tellable)?;
-    let warnings = match (moment, depth) {
-        (InjectionMoment::Start, Depth::Whole) => {
-            warnings_of_branch(db, project, tellable, &rows, branch_context)?
-        }
-        _ => BTreeMap::new(),
-    };
-    let missing: Vec<_> =
-        warnings.keys().copied().filter(|id| rows.iter().all(|row| row.id != *id)).collect();
-    rows.extend(db.observations_by_id(&missing)?);
-    let disfavour = db.disfavour()?;
-    rows.retain_mut(|row| {
-        let worth = disfavour.worth(row.id.into(), Occasion::Start, row.importance);
-        row.importance = worth.unwrap_or(row.importance);
-        worth.is_some()
-    });
-    let own =
-        |row: &ObservationRow| context_request.session.is_some() && row.session == context_request.session;
-    let observations = rows.into_iter().filter(|row| match moment {
-        InjectionMoment::Resume => {
-            !own(row)
-                && !context_request.injected.observations.contains(&row.id)
-                && row.created_at > context_request.last_event
-        }
-        // The conversation was emptied, including everything that was injected and found.
-        InjectionMoment::Start
-        | InjectionMoment::Compact
-        | InjectionMoment::Prompt
-        | InjectionMoment::File
-        | InjectionMoment::Subagent => true,
-        InjectionMoment::Command | InjectionMoment::Failure => true,
-    });
-    let (summary, stands) = match (moment, &context_request.session) {
-        (InjectionMoment::Resume, _) => (None, None),
-        (InjectionMoment::Compact, Some(session)) => own_state(db, session)?,
-        (_, session) => {
-            let summary = db.latest_summary(project, session.as_ref())?;
-            let last = summary.as_ref().and_then(|summary| summary.session_row);
-            let last = last.map(|session| db.session_info(session)).transpose()?;
-            let fresh = last.filter(|last| clock::now().since(last.last_event_at) < FRESH_MS);
-            (summary, fresh)
-        }
-    };
-    let others = match moment {
-        InjectionMoment::Start => {
-            db.latest_summary_of_others(project, Timestamp(clock::now().0 - OTHERS_SESSION_MS))?
-        }
-        _ => None,
-    };
-    let stands = stands.filter(|_| depth == Depth::Whole);
-    let mut freshness = match depth {
-        Depth::Whole => {
-            WorkTree::of(&context_request.place).map(|tree| Freshness::new(db, agents, tree, answer_within))
-        }
-        Depth::Titles => None,
-    };
-    let observations = observations
-        .map(|row| noted(row, &warnings, branch_context, freshness.as_mut()))
-        .collect::<Result<Vec<_>, _>>()?;
-    Ok(Material {
-        project: context_request.project.name.clone(),
-        summary: summary.map(|row| summary_note(row, branch_context)),
-        others: others.map(|row| summary_note(row, branch_context)),
-        continuity: stands.map(|session| continuity(db, agents, &session)).transpose()?,
-        observations: observations.into_iter().flatten().collect(),
-        ..Material::default()
-    })
-}
-
 /// Builds a candidate. `None` if the current state of its files contradicts it and no person wrote it.
 fn noted(
     row: ObservationRow,
@@ -547,11 +546,11 @@ fn warnings_of_branch(
 ) -> Result<BTreeMap<ObservationId, String>, StoreError> {
     let on_branch = newest.iter().filter(|row| branch_context.is_own(&row.made_on));
     let files: BTreeSet<&str> = on_branch.flat_map(|row| &row.files_modified).map(String::as_str).collect();
+    let wanted =
+        NotesWanted { kinds: &WARNINGS, least_importance: LEAST_IMPORTANCE, most: WARNINGS_EACH, tellable };
     let mut warnings = BTreeMap::new();
     for file in files.into_iter().take(MOST_FILES) {
-        for row in
-            db.notes_about((project, file), (&WARNINGS, LEAST_IMPORTANCE), (WARNINGS_EACH, tellable))?
-        {
+        for row in db.notes_about(project, file, wanted)? {
             warnings.entry(row.id).or_insert_with(|| file.to_owned());
         }
     }

@@ -9,7 +9,7 @@ use recall_domain::file_memory::{FileNote, INJECTED_FOR_FILE, InjectedSet, LEAST
 use recall_domain::ids::{ProjectRow, SessionId};
 use recall_domain::used::{Disfavour, Occasion};
 use recall_repository::refs::WorkLocation;
-use recall_store::{ObservationRow, StoreError};
+use recall_store::{NotesWanted, ObservationRow, StoreError};
 
 /// The number of newest observations about a file that are candidates.
 const CONSIDERED: u32 = 20;
@@ -48,12 +48,14 @@ impl ContextLookup {
         injected: &InjectedSet,
     ) -> Result<ContextReply, StoreError> {
         let material = self.readers.read(|db| {
-            let place = (context_request.project, context_request.file.as_str());
             let (mut rows, disfavour) = (Vec::new(), db.disfavour()?);
-            let tellable = self.settings.context().tellable;
-            for row in
-                db.notes_about(place, (&INJECTED_FOR_FILE, LEAST_IMPORTANCE), (CONSIDERED, tellable))?
-            {
+            let wanted = NotesWanted {
+                kinds: &INJECTED_FOR_FILE,
+                least_importance: LEAST_IMPORTANCE,
+                most: CONSIDERED,
+                tellable: self.settings.context().tellable,
+            };
+            for row in db.notes_about(context_request.project, &context_request.file, wanted)? {
                 let candidate = FileNote {
                     id: row.id,
                     session: row.session.as_ref(),

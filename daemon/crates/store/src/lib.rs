@@ -53,7 +53,7 @@ pub use notes::changes::{Change, Changed, ForgottenElsewhere, UndoChange, Undone
 pub use notes::checkout_records::CheckoutRecord;
 pub use notes::choice::{ChosenBatch, DueBatch, DueChoice, SessionChoice};
 pub use notes::editing::{EditObservation, EditedText, MarkObservations, Pin, PinObservations};
-pub use notes::file_notes::{ChangingCallRow, FileNoteRow, WorkOf};
+pub use notes::file_notes::{ChangingCallRow, FileNoteRow, NotesWanted, WorkOf};
 pub use notes::histories::StatementRow;
 pub use notes::kept_memories::{KeepMemories, MemoryChanges, MemoryNote, Write};
 pub use notes::results::BatchResult;

@@ -218,7 +218,7 @@ pub(crate) fn withdraw(
     if known == 0 {
         return Ok(());
     }
-    replace_observations(db, "", (session, batch), &BatchResult::default(), DuplicateScope::Batch)?;
+    replace_observations(db, "", batch, &BatchResult::default(), DuplicateScope::Batch)?;
     let removed = "DELETE FROM session_summaries WHERE session = ?1 RETURNING id";
     for summary in db.all::<SummaryId>(removed, params![session])? {
         log(db, summary)?;

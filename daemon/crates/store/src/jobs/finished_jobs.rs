@@ -117,7 +117,7 @@ fn keep(db: &WriteContext<'_>, finished: &FinishedJob, reach: DuplicateScope) ->
     let Some((session, batch)) = job else { return Ok(false) };
     match (&finished.result, batch) {
         (JobResult::Observations(made), Some(batch)) => {
-            let created = replace_observations(db, &finished.origin, (session, batch), made, reach)?;
+            let created = replace_observations(db, &finished.origin, batch, made, reach)?;
             tell(db, session, finished.now, created)?;
             choice::batch_is_made(db, session, batch, &finished.origin, finished.now)?;
         }

@@ -185,7 +185,7 @@ pub(crate) fn keep_choice(
     let mut batches = Vec::new();
     for chosen in &choice.batches {
         if db.one(IS_CURRENT, params![chosen.of.batch, session, chosen.of.made_at])? {
-            batches.push((chosen, batch_scope(db, session, chosen.of.batch)?));
+            batches.push((chosen, batch_scope(db, chosen.of.batch)?));
         }
     }
     if batches.len() < choice.batches.len() {
@@ -225,7 +225,7 @@ pub(crate) fn keep_choice(
                 replaced.extend(replacement(db, gone, &new)?);
             }
         }
-        pass.changed.extend(retract_missing(db, session, batch, &kept)?);
+        pass.changed.extend(retract_missing(db, batch, &kept)?);
         let among = (origin == BUILT_IN).then(|| stored(choice.among, choice.extent));
         db.run("UPDATE prompt_batches SET chosen_among = ?2 WHERE id = ?1", params![batch, among])?;
     }

@@ -105,10 +105,10 @@ pub(crate) fn rest_anew(db: &Connection, id: ObservationId) -> Result<(), StoreE
 /// batch took over.
 pub(crate) fn retract_missing(
     db: &WriteContext<'_>,
-    session: SessionRow,
     batch: BatchId,
     kept: &[ObservationId],
 ) -> Result<Vec<ObservationId>, StoreError> {
+    let session: SessionRow = db.one("SELECT session FROM prompt_batches WHERE id = ?1", params![batch])?;
     let mut taken_over = Vec::new();
     let others: Vec<ObservationId> =
         db.all("SELECT id FROM observations WHERE batch = ?1 AND origin <> 'user'", params![batch])?;

@@ -51,6 +51,16 @@ pub enum WorkOf<'a> {
 /// The maximum number of changing calls that are read, latest first.
 const CHANGING_CALLS: u32 = 32;
 
+/// Which notes about a file to return.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotesWanted<'a> {
+    pub kinds: &'a [ObservationType],
+    pub least_importance: u8,
+    pub most: u32,
+    /// Which of them may be injected.
+    pub tellable: Tellable,
+}
+
 impl Reader<'_> {
     /// Returns the calls that changed a file, oldest first. `mark` is the hash of the file's path in
     /// `activities.changed_files`.
@@ -75,16 +85,16 @@ impl Reader<'_> {
         Ok(calls)
     }
 
-    /// Returns the newest `most` active observations of a project about a file that have one of these types and at
-    /// least this importance, and that may be injected. `path` is relative to the project's folder. Reads the index of
-    /// paths, so a file without observations costs a single lookup.
+    /// Returns the active observations of a project about a file, newest first. `path` is relative to the project's
+    /// folder. Reads the index of paths, so a file without observations costs a single lookup.
     pub fn notes_about(
         self,
-        (project, path): (ProjectRow, &str),
-        (kinds, least): (&[ObservationType], u8),
-        (most, tellable): (u32, Tellable),
+        project: ProjectRow,
+        path: &str,
+        wanted: NotesWanted<'_>,
     ) -> Result<Vec<FileNoteRow>, StoreError> {
         let db = self.0;
+        let NotesWanted { kinds, least_importance, most, tellable } = wanted;
         let kinds: Vec<_> = kinds.iter().map(|kind| format!("'{}'", kind.as_str())).collect();
         let reviewed = match tellable {
             Tellable::Everything => "",
@@ -100,7 +110,7 @@ impl Reader<'_> {
             FileNoteRow::SELECT,
             kinds.join(", ")
         );
-        db.all(&sql, params![project, path, least, most])
+        db.all(&sql, params![project, path, least_importance, most])
     }
 
     /// Returns statements from before a batch about files that it touches, newest first: those that are valid, and

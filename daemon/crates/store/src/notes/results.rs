@@ -34,11 +34,11 @@ pub(crate) const BUILT_IN: &str = "extractive";
 pub(crate) fn replace_observations(
     db: &WriteContext<'_>,
     origin: &str,
-    (session, batch): (SessionRow, BatchId),
+    batch: BatchId,
     made: &BatchResult,
     reach: DuplicateScope,
 ) -> Result<Vec<LifecycleKind>, StoreError> {
-    let (place, opened_at) = batch_scope(db, session, batch)?;
+    let (place, opened_at) = batch_scope(db, batch)?;
     let project = place.project;
     let mut pass = Pass::new(origin, opened_at);
     pass.concerned.extend(subjects(db, "SELECT subject FROM observations WHERE batch = ?1", params![batch])?);
@@ -48,7 +48,7 @@ pub(crate) fn replace_observations(
     let mut kept = pass.keep(db, &place, drafts, made.source_tokens, reach)?;
     kept.extend(waiting_for_choice(db, batch, origin)?);
     kept.extend(reviewed(db, batch)?);
-    pass.changed.extend(retract_missing(db, session, batch, &kept)?);
+    pass.changed.extend(retract_missing(db, batch, &kept)?);
     pass.end(db, project)
 }
 
@@ -74,11 +74,10 @@ fn reviewed(db: &Connection, batch: BatchId) -> Result<Vec<ObservationId>, Store
 /// Returns the scope of a batch's observations, and when the batch began.
 pub(crate) fn batch_scope(
     db: &Connection,
-    session: SessionRow,
     batch: BatchId,
 ) -> Result<(ObservationScope, Timestamp), StoreError> {
-    let (project, opened_at, at): (ProjectRow, Timestamp, Timestamp) = db.one(
-        "SELECT s.project, b.opened_at, ifnull(b.closed_at, b.opened_at)
+    let (session, project, opened_at, at): (SessionRow, ProjectRow, Timestamp, Timestamp) = db.one(
+        "SELECT b.session, s.project, b.opened_at, ifnull(b.closed_at, b.opened_at)
          FROM prompt_batches b JOIN sessions s ON s.id = b.session WHERE b.id = ?1",
         params![batch],
     )?;
@@ -177,19 +176,15 @@ fn move_to_batch(db: &Connection, id: ObservationId, place: &ObservationScope) -
 }
 
 /// Removes everything that was made from a batch.
-pub(crate) fn take_back(
-    db: &WriteContext<'_>,
-    session: SessionRow,
-    batch: BatchId,
-) -> Result<(), StoreError> {
+pub(crate) fn take_back(db: &WriteContext<'_>, batch: BatchId) -> Result<(), StoreError> {
     let (project, opened_at): (ProjectRow, Timestamp) = db.one(
-        "SELECT s.project, b.opened_at FROM sessions s, prompt_batches b WHERE s.id = ?1 AND b.id = ?2",
-        params![session, batch],
+        "SELECT s.project, b.opened_at FROM prompt_batches b JOIN sessions s ON s.id = b.session WHERE b.id = ?1",
+        params![batch],
     )?;
     let mut concerned = subjects(db, "SELECT subject FROM observations WHERE batch = ?1", params![batch])?;
     concerned.extend(keep_settlements(db, batch, &[])?);
     concerned.extend(keep_traces(db, Beginning { batch, project, opened_at }, &Traces::default())?);
-    let taken_over = retract_missing(db, session, batch, &[])?;
+    let taken_over = retract_missing(db, batch, &[])?;
     // Removed items may have been older than their batch.
     settle(db, project, &concerned, Timestamp(0))?;
     rethread(db, project, &taken_over.into_iter().collect())

@@ -9,12 +9,11 @@ use crate::database::bind::params;
 use crate::database::row::{Sql, record};
 use crate::database::text::Packed;
 use crate::operation::log;
-use crate::sessions::effect_context::EffectContext;
+use crate::sessions::effect_context::{EffectContext, TurnOf};
 use crate::sessions::lives::say;
 use crate::{Reader, StoreError};
-use recall_domain::ids::{CompactionId, PromptId, SessionRow, Timestamp};
+use recall_domain::ids::{CompactionId, SessionRow, Timestamp};
 use recall_domain::lifecycle::{Compactions, LifecycleKind};
-use recall_domain::session::Seq;
 
 record! {
 /// A compaction with the agent's summary.
@@ -48,14 +47,21 @@ pub(crate) fn compaction(db: &Connection, id: CompactionId) -> Result<Option<Com
     db.first(&format!("{} WHERE {HAS_SUMMARY} AND c.id = ?1", CompactionRow::SELECT), params![id])
 }
 
+/// How many messages a conversation had when it was compacted.
+pub(crate) struct Messages {
+    pub(crate) count: u32,
+    pub(crate) since_last: u32,
+}
+
 pub(crate) fn begins(
     scene: &EffectContext<'_>,
-    (seq, prompt): (Option<Seq>, Option<&PromptId>),
+    turn: TurnOf<'_>,
     trigger: &str,
-    (message_count, messages_since_last): (u32, u32),
+    messages: Messages,
 ) -> Result<(), StoreError> {
-    let batch = scene.batch_row(seq)?;
-    let (event, turn) = (scene.event.map(|event| event.0), prompt.map(PromptId::as_str));
+    let batch = scene.batch_row(turn.seq)?;
+    let (event, prompt) = (scene.event.map(|event| event.0), turn.prompt);
+    let Messages { count: message_count, since_last: messages_since_last } = messages;
     // The end may have arrived first.
     let end: Option<(CompactionId, bool)> = scene.db.first(
         "SELECT id, started_at IS NULL FROM compactions
@@ -66,14 +72,14 @@ pub(crate) fn begins(
     if let Some((row, true)) = end {
         scene.db.run(
             "UPDATE compactions SET batch = ?2, started_at = ?3, event_id = ?4, prompt_id = ?5 WHERE id = ?1",
-            params![row, batch, scene.at.0, event, turn],
+            params![row, batch, scene.at.0, event, prompt],
         )?;
     } else {
         scene.db.run(
             "INSERT INTO compactions (session, batch, trigger, message_count, started_at,
                      event_id, prompt_id)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-            params![scene.session(), batch, trigger, message_count, scene.at.0, event, turn],
+            params![scene.session(), batch, trigger, message_count, scene.at.0, event, prompt],
         )?;
     }
     if let Some((earlier, false)) = end {
@@ -113,14 +119,15 @@ fn hand_over_end(scene: &EffectContext<'_>, from: CompactionId, to: CompactionId
 
 pub(crate) fn ends(
     scene: &EffectContext<'_>,
-    (seq, prompt): (Option<Seq>, Option<&PromptId>),
+    turn: TurnOf<'_>,
     trigger: &str,
-    (message_count, messages_since_last): (u32, u32),
+    messages: Messages,
     summary: Option<&str>,
 ) -> Result<(), StoreError> {
     let (db, session) = (scene.db, scene.session());
-    let batch = scene.batch_row(seq)?;
-    let (event, turn) = (scene.event.map(|event| event.0), prompt.map(PromptId::as_str));
+    let batch = scene.batch_row(turn.seq)?;
+    let (event, prompt) = (scene.event.map(|event| event.0), turn.prompt);
+    let Messages { count: message_count, since_last: messages_since_last } = messages;
     let begun: Option<(CompactionId, Option<Timestamp>)> = db.first(
         "SELECT id, ended_at FROM compactions WHERE session = ?1 AND started_at <= ?2
          ORDER BY started_at DESC, id DESC LIMIT 1",
@@ -137,7 +144,7 @@ pub(crate) fn ends(
             "UPDATE compactions SET ended_at = ?2, message_count = ?3, messages_since_last = ?4,
                  summary = ?5,
                     end_event = ?6, end_prompt_id = ?7 WHERE id = ?1",
-            params![row, scene.at.0, message_count, messages_since_last, summary.map(Packed), event, turn],
+            params![row, scene.at.0, message_count, messages_since_last, summary.map(Packed), event, prompt],
         )?;
         row
     } else {
@@ -155,7 +162,7 @@ pub(crate) fn ends(
                 messages_since_last,
                 summary.map(Packed),
                 event,
-                turn
+                prompt
             ],
         )?;
         CompactionId(db.last_insert_rowid())

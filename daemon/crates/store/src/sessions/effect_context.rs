@@ -6,7 +6,7 @@ use crate::database::row::Sql;
 use crate::operation::WriteContext;
 use crate::sessions::imported::Capture;
 use recall_domain::conventions::Conventions;
-use recall_domain::ids::{BatchId, EventId, ProjectRow, SessionKey, SessionRow, Timestamp};
+use recall_domain::ids::{BatchId, EventId, ProjectRow, PromptId, SessionKey, SessionRow, Timestamp};
 use recall_domain::lifecycle::LifecycleKind;
 use recall_domain::session::{LooseCall, Seq};
 
@@ -29,6 +29,13 @@ pub(crate) struct EffectContext<'a> {
     pub(crate) conventions: Conventions,
     /// Hashes of the files that the event's call changed.
     pub(crate) changed_files: &'a [[u8; 8]],
+}
+
+/// The batch and the agent's turn that something belongs to, as far as they are known.
+#[derive(Clone, Copy)]
+pub(crate) struct TurnOf<'a> {
+    pub(crate) seq: Option<Seq>,
+    pub(crate) prompt: Option<&'a PromptId>,
 }
 
 impl EffectContext<'_> {

@@ -12,7 +12,9 @@ use crate::jobs::queue;
 use crate::jobs::queue::JobKind;
 use crate::notes::file_notes;
 use crate::operation::{WriteContext, log};
-use crate::sessions::effect_context::EffectContext;
+use crate::sessions::compactions::Messages;
+use crate::sessions::effect_context::{EffectContext, TurnOf};
+use crate::sessions::late::Adopted;
 use crate::sessions::{compactions, late, lives, plans, subagents, titles};
 use recall_domain::document::DocumentKey;
 use recall_domain::event::{MessageOrigin, ToolCall, ToolResult};
@@ -48,11 +50,13 @@ pub(crate) fn apply(scene: &EffectContext<'_>, effect: &Effect) -> Result<(), St
         Effect::Resume { status, suspended_for_ms } => lives::resume(scene, *status, *suspended_for_ms),
         Effect::Complete { reason, tally } => lives::complete(scene, reason, *tally),
         Effect::BeginCompaction { seq, prompt, trigger, message_count, since_last } => {
-            compactions::begins(scene, (*seq, prompt.as_ref()), trigger, (*message_count, *since_last))
+            let messages = Messages { count: *message_count, since_last: *since_last };
+            compactions::begins(scene, TurnOf { seq: *seq, prompt: prompt.as_ref() }, trigger, messages)
         }
         Effect::EndCompaction { seq, prompt, trigger, message_count, since_last, summary } => {
-            let counts = (*message_count, *since_last);
-            compactions::ends(scene, (*seq, prompt.as_ref()), trigger, counts, summary.as_deref())
+            let messages = Messages { count: *message_count, since_last: *since_last };
+            let turn = TurnOf { seq: *seq, prompt: prompt.as_ref() };
+            compactions::ends(scene, turn, trigger, messages, summary.as_deref())
         }
         Effect::HideCompactions => compactions::hide(scene),
         Effect::BeginSubagent { seq, prompt, subagent } => {
@@ -63,9 +67,12 @@ pub(crate) fn apply(scene: &EffectContext<'_>, effect: &Effect) -> Result<(), St
         }
         Effect::LinkSubagent { subagent, call } => subagents::link(scene, subagent, call),
         Effect::KeepPlan { seq, prompt, path, text, state } => {
-            plans::keep(scene, (*seq, prompt.as_ref()), path.as_deref(), text.as_deref(), *state)
+            let turn = TurnOf { seq: *seq, prompt: prompt.as_ref() };
+            plans::keep(scene, turn, path.as_deref(), text.as_deref(), *state)
         }
-        Effect::KeepTasks { seq, prompt, change } => plans::keep_tasks(scene, *seq, prompt.as_ref(), change),
+        Effect::KeepTasks { seq, prompt, change } => {
+            plans::keep_tasks(scene, TurnOf { seq: *seq, prompt: prompt.as_ref() }, change)
+        }
         Effect::CarryOut { seq, plan } => plans::carry_out(scene, *seq, plan),
         Effect::BeginCall { call } => begin_call(scene, call),
         Effect::EndCalls { calls } => end_calls(scene, calls.iter()),
@@ -104,8 +111,8 @@ pub(crate) fn apply(scene: &EffectContext<'_>, effect: &Effect) -> Result<(), St
         }
         Effect::RecoverReply { seq, text } => set_response(db, scene.batch(*seq)?, text, None, None),
         Effect::AdoptRecovery { seq, number, source, prompt_id, prompt } => {
-            let given = (*number, source.as_str(), prompt_id.as_ref(), prompt);
-            late::adopt_recovery(db, session, scene.batch(*seq)?, given, at)?;
+            let adopted = Adopted { number: *number, source: *source, prompt_id: prompt_id.as_ref(), prompt };
+            late::adopt_recovery(db, session, scene.batch(*seq)?, adopted, at)?;
             tell_prompt(scene, *number, *source, Some(prompt));
             Ok(())
         }

@@ -36,7 +36,7 @@ pub(crate) fn move_to(
     let moves = project != stored.project || before != origin.root;
     let made = if moves { made_batches(db, session)? } else { Vec::new() };
     for batch in &made {
-        results::take_back(db, session, *batch)?;
+        results::take_back(db, *batch)?;
     }
     db.run(
         "UPDATE sessions SET project = ?2, root = ?3, home_event = ?4 WHERE id = ?1",

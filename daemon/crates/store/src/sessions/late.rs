@@ -19,19 +19,30 @@ use recall_domain::order::Order;
 use recall_domain::plan;
 use recall_domain::session::{NewPrompt, Period, Seq};
 
-/// Tables whose rows belong to a batch by time: the event that provides the time, and whether it is a call with its
-/// own row.
-const MOVABLE: [(&str, &str, &str); 5] = [
-    ("activities", "ifnull(t.part_of, t.event_id)", "t.kind = 'tool' AND t.part_of IS NULL"),
-    ("asides", "t.event_id", "FALSE"),
-    ("subagents", "t.event_id", "FALSE"),
-    ("compactions", "t.event_id", "FALSE"),
+/// A table whose rows belong to a batch by time.
+struct Movable {
+    table: &'static str,
+    /// The event that provides the time.
+    event: &'static str,
+    /// Whether the event is a call with its own row.
+    is_call: &'static str,
+}
+
+const MOVABLE: [Movable; 5] = [
+    Movable {
+        table: "activities",
+        event: "ifnull(t.part_of, t.event_id)",
+        is_call: "t.kind = 'tool' AND t.part_of IS NULL",
+    },
+    Movable { table: "asides", event: "t.event_id", is_call: "FALSE" },
+    Movable { table: "subagents", event: "t.event_id", is_call: "FALSE" },
+    Movable { table: "compactions", event: "t.event_id", is_call: "FALSE" },
     // A prompt's own reference to a plan stays with the prompt.
-    (
-        "plan_batches",
-        "iif(t.event_id IS b.prompt_event, NULL, t.event_id)",
-        "EXISTS (SELECT 1 FROM activities a WHERE a.event_id = t.event_id AND a.kind = 'tool')",
-    ),
+    Movable {
+        table: "plan_batches",
+        event: "iif(t.event_id IS b.prompt_event, NULL, t.event_id)",
+        is_call: "EXISTS (SELECT 1 FROM activities a WHERE a.event_id = t.event_id AND a.kind = 'tool')",
+    },
 ];
 
 /// Reassigns everything in the batches of these periods. Closed batches that lost or gained something are
@@ -50,10 +61,9 @@ pub(crate) fn rearrange(
     let mut touched = BTreeSet::new();
     for batch in among.iter().filter_map(|seq| rows.get(seq)) {
         for movable in MOVABLE {
-            let (table, ..) = movable;
-            for (row, to) in misplaced(db, movable, *batch, periods, &rows)? {
-                db.prepare_cached(&format!("UPDATE OR REPLACE {table} SET batch = ?2 WHERE rowid = ?1"))?
-                    .execute(params![row, to])?;
+            let sql = format!("UPDATE OR REPLACE {} SET batch = ?2 WHERE rowid = ?1", movable.table);
+            for (row, to) in misplaced(db, &movable, *batch, periods, &rows)? {
+                db.run(&sql, params![row, to])?;
                 touched.extend([*batch, to]);
             }
         }
@@ -73,30 +83,30 @@ pub(crate) fn rearrange(
 /// Returns the rows of a batch that belong to another batch, each with that batch.
 fn misplaced(
     db: &Connection,
-    (table, event, is_call): (&str, &str, &str),
+    movable: &Movable,
     batch: BatchId,
     periods: &[Period],
     rows: &HashMap<Seq, BatchId>,
 ) -> Result<Vec<(i64, BatchId)>, StoreError> {
-    let mut find = db.prepare_cached(&format!(
-        "SELECT t.rowid, t.prompt_id, d.boot_id, d.boot_ns, d.captured_at, {is_call}
+    let Movable { table, event, is_call } = movable;
+    let found: Vec<(i64, Option<PromptId>, Order, bool)> = db.all(
+        &format!(
+            "SELECT t.rowid, t.prompt_id, d.boot_id, d.boot_ns, d.captured_at, {is_call}
          FROM {table} t JOIN prompt_batches b ON b.id = t.batch JOIN deliveries d ON d.event_id = {event}
          WHERE t.batch = ?1"
-    ))?;
-    let mut found = find.query(params![batch])?;
+        ),
+        params![batch],
+    )?;
     let mut misplaced = Vec::new();
-    while let Some(row) = found.next()? {
-        let turn = row.cell::<Option<String>>(1)?.map(PromptId);
-        let boot_ns = row.cell::<i64>(3)?.unsigned_abs();
-        let at = Order { boot: row.cell(2)?, boot_ns, wall: Timestamp(row.cell(4)?) };
-        let seat = match row.cell(5)? {
+    for (row, turn, at, is_call) in found {
+        let seat = match is_call {
             true => Period::seat_of_call(periods, turn.as_ref(), &at),
             false => Period::seat(periods, turn.as_ref(), &at),
         };
         let seat = seat.and_then(|seq| rows.get(&seq).copied());
-        misplaced.extend(seat.filter(|seat| *seat != batch).map(|seat| (row.cell(0), seat)));
+        misplaced.extend(seat.filter(|seat| *seat != batch).map(|seat| (row, seat)));
     }
-    Ok(misplaced.into_iter().map(|(row, seat)| Ok((row?, seat))).collect::<rusqlite::Result<_>>()?)
+    Ok(misplaced)
 }
 
 /// Links or unlinks a batch's plan, because its contents decide whether it works on one.
@@ -201,27 +211,36 @@ pub(crate) fn share_answer(db: &WriteContext<'_>, from: BatchId, to: BatchId) ->
     log(db, DocumentKey::response(to))
 }
 
+/// The prompt that a recovery batch gets.
+pub(crate) struct Adopted<'a> {
+    pub(crate) number: u32,
+    pub(crate) source: BatchSource,
+    pub(crate) prompt_id: Option<&'a PromptId>,
+    pub(crate) prompt: &'a NewPrompt,
+}
+
 /// Turns the recovery batch into the batch of a prompt that arrived after its calls.
 pub(crate) fn adopt_recovery(
     db: &WriteContext<'_>,
     session: SessionRow,
     batch: BatchId,
-    (number, source, prompt_id, prompt): (u32, &str, Option<&PromptId>, &NewPrompt),
+    adopted: Adopted<'_>,
     at: Timestamp,
 ) -> Result<(), StoreError> {
+    let Adopted { number, source, prompt_id, prompt } = adopted;
     db.run(
         "UPDATE prompt_batches SET prompt_number = ?2, source = ?3, prompt_id = ?4, prompt = ?5,
              prompt_event = ?6,
                 opened_at = ?7, asked_in = ?8 WHERE id = ?1",
         params![
-            batch.0,
+            batch,
             number,
-            source,
-            prompt_id.map(PromptId::as_str),
+            source.as_str(),
+            prompt_id,
             prompt.text.as_deref().map(Packed),
             prompt.event.0,
-            at.0,
-            prompt.asked_in.as_ref().map(PromptId::as_str)
+            at,
+            prompt.asked_in
         ],
     )?;
     db.run("UPDATE sessions SET prompts = max(prompts, ?2) WHERE id = ?1", params![session, number])?;

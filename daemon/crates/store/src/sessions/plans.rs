@@ -6,10 +6,10 @@ use crate::database::bind::params;
 use crate::database::row::{Cells, Sql, record};
 use crate::database::text::Packed;
 use crate::operation::{WriteContext, log, log_mark};
-use crate::sessions::effect_context::EffectContext;
+use crate::sessions::effect_context::{EffectContext, TurnOf};
 use crate::sessions::known::order_of;
 use crate::{Reader, StoreError, sharing};
-use recall_domain::ids::{BatchId, PlanId, ProjectRow, PromptId, SessionRow, Timestamp};
+use recall_domain::ids::{BatchId, PlanId, ProjectRow, SessionRow, Timestamp};
 use recall_domain::order::Order;
 use recall_domain::plan::{self, PlanReference, PlanState};
 use recall_domain::session::Seq;
@@ -61,7 +61,7 @@ impl Reader<'_> {
 /// Stores the contents of a file or an approval. If it is older than the stored plan, only the state changes.
 pub(crate) fn keep(
     scene: &EffectContext<'_>,
-    (seq, prompt): (Option<Seq>, Option<&PromptId>),
+    turn: TurnOf<'_>,
     path: Option<&str>,
     text: Option<&str>,
     state: PlanState,
@@ -73,19 +73,19 @@ pub(crate) fn keep(
         PlanState::Draft | PlanState::Approved => (state, text),
     };
     if let Some(text) = text {
-        write(scene, seq, "plan", path, text)?;
+        write(scene, turn.seq, "plan", path, text)?;
     }
     if state == PlanState::Approved && path.is_empty() && text.is_none() {
         // An approval without text approves the last written text.
         let Some(plan) = last_written(scene.db, scene.session(), scene.at)? else { return Ok(()) };
         approve(scene.db, plan)?;
-        return tie(scene, seq, prompt, plan);
+        return tie(scene, turn, plan);
     }
     let Some(plan) = row_of(scene, "plan", path)? else { return Ok(()) };
     if state == PlanState::Approved {
         approve(scene.db, plan)?;
     }
-    tie(scene, seq, prompt, plan)?;
+    tie(scene, turn, plan)?;
     carry_out_anew(scene)
 }
 
@@ -172,8 +172,7 @@ fn carry_out_last(
 /// Stores a change of the session's task list.
 pub(crate) fn keep_tasks(
     scene: &EffectContext<'_>,
-    seq: Option<Seq>,
-    prompt: Option<&PromptId>,
+    turn: TurnOf<'_>,
     change: &TaskChange,
 ) -> Result<(), StoreError> {
     let Some(at) = scene.event.map(|event| order_of(scene.db, event)).transpose()?.flatten() else {
@@ -181,12 +180,12 @@ pub(crate) fn keep_tasks(
     };
     let mut list = task_list(scene)?;
     list.take(change, at);
-    write(scene, seq, "tasks", "", &list.text())?;
+    write(scene, turn.seq, "tasks", "", &list.text())?;
     scene.db.run(
         "UPDATE plans SET tasks = ?2 WHERE session = ?1 AND kind = 'tasks' AND path = ''",
         params![scene.session(), serde_json::to_string(&list)?],
     )?;
-    row_of(scene, "tasks", "")?.map_or(Ok(()), |row| tie(scene, seq, prompt, row))
+    row_of(scene, "tasks", "")?.map_or(Ok(()), |row| tie(scene, turn, row))
 }
 
 fn task_list(scene: &EffectContext<'_>) -> Result<TaskList, StoreError> {
@@ -237,17 +236,12 @@ fn write(
 }
 
 /// Links a batch to a plan of its session.
-fn tie(
-    scene: &EffectContext<'_>,
-    seq: Option<Seq>,
-    prompt: Option<&PromptId>,
-    plan: PlanId,
-) -> Result<(), StoreError> {
-    let Some(batch) = scene.batch_row(seq)? else { return Ok(()) };
+fn tie(scene: &EffectContext<'_>, turn: TurnOf<'_>, plan: PlanId) -> Result<(), StoreError> {
+    let Some(batch) = scene.batch_row(turn.seq)? else { return Ok(()) };
     let event = scene.event.map(|event| event.0.to_vec()).unwrap_or_default();
     scene.db.run(
         "INSERT OR IGNORE INTO plan_batches (plan, batch, event_id, prompt_id) VALUES (?1, ?2, ?3, ?4)",
-        params![plan, batch, event, prompt.map(PromptId::as_str)],
+        params![plan, batch, event, turn.prompt],
     )
 }
 

@@ -11,7 +11,7 @@ use ractor::{ActorRef, Message, RpcReplyPort};
 
 use recall_app::ports::NoAnswer;
 
-/// Cheap to clone. Empty before the actor's first start.
+/// A handle to an actor. Cheap to clone. Empty before the actor's first start.
 pub struct ActorHandle<M: Message> {
     current: Arc<RwLock<Option<ActorRef<M>>>>,
 }

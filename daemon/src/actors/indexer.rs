@@ -385,7 +385,8 @@ impl IndexerState {
         });
     }
 
-    /// Fails if the index is damaged. The supervisor then starts another indexer, which rebuilds the index.
+    /// Updates the index from the log. Fails if the index is damaged. The supervisor then starts another
+    /// indexer, which rebuilds the index.
     fn followed(
         &mut self,
         me: &ActorRef<IndexerMessage>,

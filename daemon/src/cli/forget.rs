@@ -55,7 +55,8 @@ pub struct ForgetArgs {
     json: bool,
 }
 
-/// Fails if nothing or too much is selected, if nobody can confirm, or if something could not be removed everywhere.
+/// Removes what is selected, after the user confirms. Fails if nothing or too much is selected, if nobody can
+/// confirm, or if something could not be removed everywhere.
 pub fn run(args: &ForgetArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let (what, scope) = args.what()?;
     let mut client = Client::connect(Start::IfNeeded)?;

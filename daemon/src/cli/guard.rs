@@ -68,7 +68,7 @@ pub struct TestArgs {
     json: bool,
 }
 
-/// Fails if the payload cannot be read.
+/// Runs `recall guard`. Fails if the payload cannot be read.
 pub fn run(command: &GuardCommand, out: &mut dyn Write) -> anyhow::Result<()> {
     let paths = Paths::from_env().context("finding recall's folders")?;
     let loaded = Config::obeyed(paths.config_file(), &last_config(&paths));

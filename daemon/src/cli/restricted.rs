@@ -20,9 +20,9 @@ use recall_sync::team::{Member, MemberState, Team, TeamError, TeamStatement};
 
 /// A restricted project of a team, as far as this machine knows of it.
 pub(super) struct Restricted {
-    /// What the project is called on all machines. `None`: it is not shared here.
+    /// The project's identity on all machines. `None` if it is not shared here.
     pub(super) identity: Option<String>,
-    /// Who reads it. `None`: this machine does not.
+    /// The members that may read it. `None` if this machine may not.
     readers: Option<Vec<Member>>,
 }
 
@@ -65,7 +65,8 @@ pub(super) fn of_team(place: &Place) -> Result<Vec<Restricted>, Failure> {
     spaces.map(|space| known.restricted(place, space)).collect()
 }
 
-/// Who reads a shared project, as the remote says. `None`: as far as this machine knows, it is not restricted.
+/// Returns the members that may read a shared project, according to the remote. `None` if it is not restricted, as far
+/// as this machine knows.
 pub(super) fn readers_of(
     share: &SharedProject,
     remote: Option<&RemoteSettings>,

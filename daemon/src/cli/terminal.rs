@@ -151,7 +151,7 @@ pub fn repair(repair: &RepairAnswer) -> String {
     format!("{at}: the database was damaged; {instead}. The damaged file is at {damaged}")
 }
 
-/// A time span in seconds, as people say it.
+/// Formats a time span in seconds, in the largest unit that fits.
 pub fn span(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{} s", seconds.max(1)),

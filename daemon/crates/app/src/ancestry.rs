@@ -20,7 +20,7 @@ const MOST_LOOKS: usize = 3;
 /// The time after which an unanswered question is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(600);
 
-/// Cheap to clone.
+/// Answers which commit contains which, from git and a cache. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Ancestry(Arc<Shared>);
 

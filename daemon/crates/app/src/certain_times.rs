@@ -22,7 +22,7 @@ const BEFORE_START_MS: i64 = 60_000;
 /// The maximum clock change between two hooks, in milliseconds.
 const CLOCKS_APART_MS: i64 = 2_000;
 
-/// Cheap to clone.
+/// The times at which recording of each session was certainly on. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct CertainTimes(Arc<Mutex<HashMap<SessionKey, Course>>>);
 
@@ -33,7 +33,7 @@ pub struct Span {
     pub until_ms: i64,
 }
 
-/// What is certain about a session.
+/// The times in which a session was certainly recorded.
 #[derive(Clone, Debug)]
 pub struct Certain {
     pub transcript: String,

@@ -24,7 +24,7 @@ const FRESH: Duration = Duration::from_secs(10);
 /// A folder that does not respond within this time, such as one on a network, is skipped.
 const LOOK_WITHIN: Duration = Duration::from_secs(5);
 
-/// Cheap to clone.
+/// Records the checkout of each batch. Cheap to clone.
 #[derive(Clone)]
 pub struct Checkouts<W> {
     writer: W,

@@ -15,7 +15,7 @@ const MOST_BYTES: u64 = 4096;
 /// How often the file is written if nothing changes.
 const WRITE_EVERY: Duration = Duration::from_secs(60 * 60);
 
-/// Cheap to clone.
+/// Compares the wall clock with earlier readings. Cheap to clone.
 #[derive(Clone)]
 pub struct ClockWatch {
     note: Arc<PathBuf>,

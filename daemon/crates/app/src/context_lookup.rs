@@ -71,7 +71,7 @@ const MOST_CALLS: u32 = 500;
 /// If models have failed for longer than this, in milliseconds, the user is told at a session's start.
 const LASTING_TROUBLE_MS: i64 = 3600 * 1000;
 
-/// Cheap to clone.
+/// Looks up the context that is injected into sessions. Cheap to clone.
 #[derive(Clone)]
 pub struct ContextLookup {
     pub agents: Agents,

@@ -13,7 +13,7 @@ use recall_config::Config;
 /// How long a change may take, since actors finish their queued work before they restart.
 const APPLIED_WITHIN: Duration = Duration::from_secs(30);
 
-/// Cheap to clone.
+/// The configuration in force. Cheap to clone.
 #[derive(Clone)]
 pub struct CurrentConfig {
     read: watch::Sender<Arc<Config>>,

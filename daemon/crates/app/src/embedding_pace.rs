@@ -1,5 +1,5 @@
-//! How much of the machine computing vectors may use: half a core while somebody works. Once nothing has happened for
-//! a minute and the machine is not on battery, all cores but one.
+//! Limits what computing vectors may use of the machine: half a core while somebody works, all cores but one once
+//! nothing has happened for a minute and the machine is not on battery.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ const QUIET_AFTER: Duration = Duration::from_secs(60);
 /// The folder of power supplies, see sysfs(5).
 const SUPPLIES: &str = "/sys/class/power_supply";
 
-/// Cheap to clone.
+/// Limits how much of the machine the computing of vectors uses. Cheap to clone.
 #[derive(Clone)]
 pub struct Pace {
     last: Arc<Mutex<Instant>>,
@@ -33,7 +33,7 @@ pub(super) struct Speed {
     pub rest: Rest,
 }
 
-/// What follows a batch.
+/// How long to rest after a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rest {
     None,

@@ -45,7 +45,7 @@ const FINISH_AFTER: [Duration; 5] = [
 /// If flushing the index takes longer, something is wrong with the index.
 const PURGED_WITHIN: Duration = Duration::from_secs(120);
 
-/// Cheap to clone.
+/// Removes data from the store, the index, the spool and the backups. Cheap to clone.
 #[derive(Clone)]
 pub struct Forgetting<P> {
     pub ports: P,

@@ -53,10 +53,11 @@ const LARGE: usize = 64 << 10;
 /// How long a guard's answer waits for the commit. A hook before a call waits only 20 ms; the hook client then keeps
 /// the event in the spool.
 const GUARD_WITHIN: Duration = Duration::from_millis(5);
-/// The same for an answer with a modified command, which may wait longer for the context that belongs to it.
+/// How long an answer with a modified command waits for the commit. It may wait longer, because it includes the
+/// command's context.
 const CHANGE_WITHIN: Duration = Duration::from_millis(12);
 
-/// Cheap to clone.
+/// Receives events and passes them to their sessions. Cheap to clone.
 #[derive(Clone)]
 pub struct Ingest<P> {
     pub agents: Agents,
@@ -429,7 +430,7 @@ impl<P: Ports> Ingest<P> {
     }
 }
 
-/// A delivery without secrets.
+/// A delivery that was parsed, with its secrets removed.
 enum ParsedDelivery {
     Event(Box<ReadableEvent>),
     Unparsed(Box<Unparsed>),

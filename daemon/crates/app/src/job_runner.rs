@@ -62,7 +62,7 @@ enum Material {
         lives: Lives,
         /// Present if the observations of its batches are to be selected again.
         due: Option<DueChoice>,
-        /// What became of the items injected into the session.
+        /// How the session used the injected items.
         uses: Vec<ToldUse>,
         standing: Standing,
     },

@@ -25,7 +25,7 @@ const CONSIDERED: usize = 8;
 /// The maximum number of sessions whose injected places are remembered.
 const MOST_SESSIONS: usize = 64;
 
-/// Cheap to clone; clones share what they know.
+/// The cached outlines of the repositories in use. Cheap to clone; clones share what they know.
 #[derive(Clone, Default)]
 pub struct Outlines(Arc<Mutex<Known>>);
 
@@ -148,7 +148,7 @@ impl Known {
     }
 }
 
-/// Records, when dropped and so even after a panic, that no folder is being read.
+/// Records when it is dropped, even by a panic, that no folder is being read.
 struct Done(Outlines);
 
 impl Drop for Done {

@@ -13,7 +13,7 @@ use recall_store::{LogEntry, StoreError};
 /// behind, the cache is cleared.
 const MOST: usize = 1_024;
 
-/// Cheap to clone; clones share their contents.
+/// The cached passages of documents that are not indexed yet. Cheap to clone; clones share their contents.
 #[derive(Clone, Default)]
 pub(crate) struct PassageCache(Arc<Mutex<Known>>);
 

@@ -19,7 +19,7 @@ use recall_system::trusted_file::{self, Links};
 /// The maximum size of the file in bytes. A pause takes about 300 bytes.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Cheap to clone.
+/// Pauses and resumes recording. Cheap to clone.
 #[derive(Clone)]
 pub struct PauseSwitch {
     note: Arc<PathBuf>,

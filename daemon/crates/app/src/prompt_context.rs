@@ -187,7 +187,7 @@ impl ContextLookup {
     }
 }
 
-/// What a session has read.
+/// The statements that a session has read.
 struct Read {
     /// The words of each text.
     known: Vec<Words>,

@@ -34,7 +34,7 @@ pub enum Patience {
     Person,
 }
 
-/// Cheap to clone.
+/// The sentence model in use, with the vectors of recently searched projects. Cheap to clone.
 #[derive(Clone)]
 pub struct Sentences {
     readers: Readers,

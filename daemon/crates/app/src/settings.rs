@@ -61,7 +61,7 @@ pub enum CheckResult {
     Changing,
 }
 
-/// Cheap to clone.
+/// The settings that each event reads. Cheap to clone.
 #[derive(Clone)]
 pub struct Settings {
     /// `None` means that the configuration is never reloaded.

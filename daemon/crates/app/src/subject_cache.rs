@@ -12,7 +12,7 @@ const MOST: usize = 512;
 
 type Subjects = Arc<[(String, f32)]>;
 
-/// Cheap to clone; clones share their contents.
+/// The cached subjects of notes by hand. Cheap to clone; clones share their contents.
 #[derive(Clone, Default)]
 pub struct SubjectCache(Arc<Mutex<HashMap<String, Subjects>>>);
 

@@ -22,7 +22,7 @@ pub struct Unanswered {
     pub turns: Vec<(Seq, Option<PromptId>)>,
 }
 
-/// Cheap to clone.
+/// Finds replies in the transcripts of agents. Cheap to clone.
 #[derive(Clone)]
 pub struct TranscriptReplies {
     agents: Agents,

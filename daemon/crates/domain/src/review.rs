@@ -1,4 +1,4 @@
-//! What a person says of a note after looking at it, and what may be told before that.
+//! A person's verdict on a note, and what may be injected before there is one.
 
 /// A person's verdict on a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use super::document::DocumentKey;
 use super::ids::Timestamp;
 use super::observation::Importance;
 
-/// What became of an injected item.
+/// How a session used an injected item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Use {
     /// The agent read it in full.

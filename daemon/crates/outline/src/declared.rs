@@ -10,7 +10,7 @@ use super::language::{Language, Role};
 
 /// A file that takes longer is left out. Broken files can.
 const LONGEST: Duration = Duration::from_millis(500);
-/// What is nested deeper is not looked at.
+/// Declarations that are nested deeper are skipped.
 const DEEPEST: usize = 24;
 /// A longer name is generated.
 const LONGEST_NAME: usize = 80;

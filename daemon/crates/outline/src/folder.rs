@@ -152,7 +152,7 @@ fn stamp(file: &File) -> Option<Stamp> {
     Some(Stamp { written: metadata.modified().ok().filter(settled), bytes: metadata.len() })
 }
 
-/// What a file declares; as before if it is as before. `None` if it is too long.
+/// Returns the declarations of a file. An unchanged file is not read again. `None` if the file is too long.
 fn outlined(file: File, path: &str, language: Language, before: Option<&FileOutline>) -> Option<FileOutline> {
     let stamp = stamp(&file)?;
     if let Some(before) = before.filter(|before| stamp.written.is_some() && before.stamp == stamp) {

@@ -22,7 +22,7 @@ pub(crate) enum Role {
     Leaf(&'static str),
     /// It declares a name, and what is inside belongs to it.
     Group(&'static str),
-    /// What is inside belongs to the name, which is declared elsewhere.
+    /// Its contents belong to the name, which is declared elsewhere.
     Of,
     /// It declares a name if its value is a function.
     Variable(&'static str),

@@ -34,14 +34,14 @@ pub(crate) struct Declared {
     pub(crate) line: u32,
 }
 
-/// What a file's metadata say of its content.
+/// A file's metadata that show whether its content changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub(crate) written: Option<SystemTime>,
     pub(crate) bytes: u64,
 }
 
-/// What one file declares.
+/// The declarations of one file.
 #[derive(Clone, Debug)]
 pub(crate) struct FileOutline {
     /// Relative to the repository's folder.
@@ -58,7 +58,7 @@ pub(crate) fn content_hash(text: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// What the source files of a repository declare.
+/// The declarations in the source files of a repository.
 #[derive(Debug, Default)]
 pub struct Outline {
     files: Vec<FileOutline>,
@@ -127,7 +127,9 @@ impl Outline {
         self.declared
     }
 
-    /// What a file declares, in its order. The path is relative to the repository's folder, or the end of one.
+    /// Returns the declarations of a file, in their order. The path is relative to the repository's folder, or
+    /// the end of
+    /// such a path.
     pub fn of_file(&self, path: &str) -> Vec<Declaration> {
         let path = path.trim_start_matches("./");
         let is_it = |file: &&FileOutline| Path::new(&*file.path).ends_with(path);

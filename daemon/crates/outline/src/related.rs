@@ -30,7 +30,7 @@ pub enum Asked {
 struct Token<'t> {
     text: &'t str,
     form: Form,
-    /// What it stands in, as `Cart` in `Cart::total`.
+    /// What contains it, such as `Cart` in `Cart::total`.
     before: Option<&'t str>,
 }
 
@@ -110,7 +110,7 @@ impl Outline {
         found
     }
 
-    /// How much a word says: the rarer, the more.
+    /// The weight of a word: the rarer, the greater.
     fn weight(&self, word: &str) -> f64 {
         let with = self.words.get(word).map_or(1, Vec::len).max(1);
         (self.declared as f64 / with as f64).ln().max(0.0)

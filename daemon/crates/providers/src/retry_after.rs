@@ -20,7 +20,7 @@ pub(super) fn wait_ms(value: &str, now: Timestamp) -> Option<u64> {
     Some(wait.min(LONGEST_PAUSE_MS))
 }
 
-/// The same for a header in milliseconds.
+/// Returns the wait that a header gives in milliseconds.
 pub(super) fn wait_of_ms(value: &str) -> Option<u64> {
     let milliseconds = value.trim().parse::<f64>().ok().filter(|value| value.is_finite())?;
     Some(milliseconds.clamp(0.0, LONGEST_PAUSE_MS as f64) as u64)

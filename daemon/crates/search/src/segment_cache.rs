@@ -25,7 +25,7 @@ pub(crate) enum Population {
     Passages(ProjectKey, Option<SessionId>),
 }
 
-/// Cheap to clone.
+/// The cached facts about segments. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct SegmentCache(Arc<Mutex<Kept>>);
 

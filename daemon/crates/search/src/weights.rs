@@ -10,7 +10,8 @@ use super::sums::Weighing;
 const K1: f32 = 1.2;
 /// BM25's length normalisation. Less than usual, because a long answer explains much.
 const B: f32 = 0.3;
-/// The same for passages, at its usual value: a passage that takes more words for a fact is less about it.
+/// BM25's length normalisation of passages, at its usual value: among passages that state the same fact, the shorter
+/// one is more about it.
 const B_OF_PASSAGES: f32 = 0.75;
 /// The number of extra occurrences that a word in the title counts for.
 const TITLE_REPEATS: f32 = 2.0;

@@ -34,7 +34,8 @@ pub enum ConfigCommand {
     Test(probe::TestArgs),
 }
 
-/// Fails when a key is unknown, a value is invalid, the settings have errors, or a model does not respond.
+/// Runs `recall config`. Fails when a key is unknown, a value is invalid, the settings have errors, or a model does
+/// not respond.
 pub fn run(command: &ConfigCommand, out: &mut dyn Write) -> anyhow::Result<()> {
     let paths = Paths::from_env().context("finding recall's folders")?;
     match command {

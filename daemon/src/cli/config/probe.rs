@@ -42,7 +42,7 @@ struct Tried {
     key_from: Option<String>,
 }
 
-/// Fails if the settings are invalid, or a model does not respond properly.
+/// Sends each configured model a test request. Fails if the settings are invalid, or a model does not respond properly.
 pub(super) fn run(args: &TestArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let paths = Paths::from_env().context("finding recall's folders")?;
     let file = paths.config_file();

@@ -16,7 +16,8 @@ pub struct FlushArgs {
     json: bool,
 }
 
-/// Fails if the work takes more than five minutes. A failing model is not a failure: the built-in result is stored.
+/// Waits until all events are stored, compressed and indexed. Fails if the work takes more than five minutes. A
+/// failing model is not a failure: the built-in result is stored.
 pub fn run(args: &FlushArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let answer = Client::connect(Start::Never)?.ask_within(Flush, FLUSH_WITHIN)?;
     if args.json {

@@ -22,7 +22,7 @@ pub struct StopArgs {
 const GONE_WITHIN: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Fails if no daemon responds, or it does not end in time.
+/// Stops the daemon. Fails if no daemon responds, or it does not end in time.
 pub fn run(args: &StopArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let paths = Paths::from_env().context("finding recall's folders")?;
     let pid = LockNote::read(&paths.lock_file()).map(|note| note.pid);

@@ -35,7 +35,7 @@ pub fn backup(args: &BackupArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(writeln!(out, "Backed up to {} ({}).", made.path, bytes(made.bytes))?)
 }
 
-/// The absolute name of the new file.
+/// Returns the absolute path of the new file.
 fn target(path: &Path) -> anyhow::Result<String> {
     let path = std::path::absolute(path).context("finding the current folder")?;
     let path = if path.is_dir() { path.join("recall.db") } else { path };
@@ -105,7 +105,7 @@ pub struct CheckArgs {
     json: bool,
 }
 
-/// Fails if something is wrong.
+/// Checks the data. Fails if something is wrong.
 pub fn check(args: &CheckArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let answer = Client::connect(Start::Never)?.ask_within(Check, FLUSH_WITHIN)?;
     let found = answer.read()?;

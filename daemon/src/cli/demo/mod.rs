@@ -32,7 +32,7 @@ pub struct DemoArgs {
     json: bool,
 }
 
-/// Fails if the shim is missing or the daemon does not start.
+/// Plays the demo. Fails if the shim is missing or the daemon does not start.
 pub fn run(args: &DemoArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let program = this_program()?;
     let shim = program.with_file_name("recall-shim");

@@ -44,7 +44,7 @@ impl<'a> Line<'a> {
         Ok(Self { connect, client: connect()?, used: Instant::now() })
     }
 
-    /// Fails if no daemon answers.
+    /// Returns the connection to the daemon. Fails if no daemon answers.
     pub(super) fn client(&mut self) -> anyhow::Result<Option<&mut Client>> {
         if self.client.is_some() && self.used.elapsed() > FRESH {
             self.client = (self.connect)()?;

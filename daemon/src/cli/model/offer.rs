@@ -15,7 +15,7 @@ use recall_config::change;
 use recall_config::keys::Key;
 use recall_embedding::Published;
 
-/// Whether to get the model.
+/// How to decide whether to download the model.
 pub(in crate::cli) enum Offer<'a> {
     /// Print what would be done.
     Show,

@@ -1,4 +1,4 @@
-//! What others sent that reads like instructions to a model: its list, and a person's word about each.
+//! Items from other machines that read like instructions to a model: lists them, and lets a person judge each.
 //!
 //! Its text is shown to a person only. An agent that runs the command has no terminal, and sees numbers.
 
@@ -58,7 +58,7 @@ fn show(item: &QuarantinedItem, out: &mut dyn Write) -> std::io::Result<()> {
     }
 }
 
-/// What became of something that was kept apart.
+/// Prints what the decision about an item did.
 pub(super) fn told(item: &JudgedItem, verdict: Verdict, out: &mut dyn Write) -> anyhow::Result<()> {
     let JudgedItem { id, title, found_as } = item;
     let title = shortened_line(title, MOST_LETTERS);

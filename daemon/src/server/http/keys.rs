@@ -14,8 +14,8 @@ const MOST: usize = 16;
 /// The number of calls that authorised callers may make at once, and per second.
 const BURST: f64 = 400.0;
 const EACH_SECOND: f64 = 200.0;
-/// The same for all other callers. Any page in the browser can send calls, and must not use up the authorised callers'
-/// share.
+/// The number of calls that all other callers may make at once, and per second. Any page in the browser can send
+/// calls, and these must not use up what authorised callers may make.
 const STRANGERS_BURST: f64 = 100.0;
 const STRANGERS_EACH_SECOND: f64 = 50.0;
 

@@ -42,8 +42,8 @@ struct GatewayContext {
     live: LiveEvents,
 }
 
-/// Opens the gateway if it is closed, and creates a one-time link for a browser. Fails if the port is taken or the
-/// note for other programs cannot be written.
+/// Opens the gateway if it is closed, and creates a one-time link for a browser. Fails if the port is taken, or if the
+/// file that tells other programs the port cannot be written.
 pub fn open(context: &ConnectionContext) -> Opening<'_> {
     Box::pin(context.gateway.open_by(start(context)))
 }

@@ -49,7 +49,8 @@ pub struct UnreviewedAnswer {
     pub entries: Vec<Entry>,
     /// How many there are in total for the same project and time.
     pub waiting: u64,
-    /// What others sent that reads like instructions to a model, newest first. Nothing else shows it until a person keeps it.
+    /// Items from other machines that read like instructions to a model, newest first. They are shown only here until a
+    /// person keeps them.
     #[serde(default)]
     pub quarantined: Vec<QuarantinedItem>,
     /// How many of these there are in all, of the same project.
@@ -70,7 +71,7 @@ pub struct QuarantinedItem {
     pub title: String,
     /// All that it says, and the title first.
     pub text: String,
-    /// What reads like instructions, in a few words of recall's own.
+    /// Why it reads like instructions, in a few words of recall's own.
     pub why: String,
     /// When that was noticed.
     pub noticed_at: Moment,
@@ -100,12 +101,12 @@ pub struct ReviewAnswer {
     pub text: String,
     pub tokens: u32,
     pub items: Vec<ObservationAnswer>,
-    /// What was kept apart, and was judged.
+    /// The items that were kept apart and are now judged.
     #[serde(default)]
     pub quarantined: Vec<JudgedItem>,
 }
 
-/// What became of something that was kept apart.
+/// An item that was kept apart, with the person's decision.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct JudgedItem {
     /// As it was given.

@@ -11,7 +11,7 @@ use recall_store::{Change, Changed, ForgottenCounts, ForgottenElsewhere};
 /// The letter of the numbers of what is kept apart.
 pub const QUARANTINED: char = 'q';
 
-/// How much matches, or was removed.
+/// The number of items that match a selection, or that were removed.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct ForgetAnswer {
     #[serde(flatten)]

@@ -285,7 +285,7 @@ pub struct InjectedItem {
     pub id: Option<PublicId>,
     pub title: String,
     pub reason: String,
-    /// What became of it: `opened`, `followed`, `repeated`, `contradicted`, `wrong`.
+    /// How the session used it: `opened`, `followed`, `repeated`, `contradicted`, `wrong`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uses: Vec<Text>,
 }

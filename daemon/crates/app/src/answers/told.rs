@@ -1,4 +1,4 @@
-//! What became of injected items.
+//! How injected items were used.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -39,7 +39,7 @@ pub struct SessionResult {
     pub summary: Option<SummaryDraft>,
     /// Present if the observations of the session's batches were selected again.
     pub choice: Option<SessionChoice>,
-    /// What became of what was injected into it.
+    /// How the session used the injected items.
     pub uses: Vec<ToldUse>,
     pub next: Next,
 }

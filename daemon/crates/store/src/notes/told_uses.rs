@@ -1,4 +1,4 @@
-//! What became of items that were injected into sessions.
+//! How sessions used the items that were injected into them.
 
 use rusqlite::Connection;
 

@@ -439,7 +439,7 @@ pub struct GivenRow from "injections i JOIN sessions s ON s.id = i.session, json
     pub at: Timestamp = "i.at",
     pub moment: String = "i.moment",
     pub reason: String = "ifnull(json_extract(e.value, '$.reason'), '')",
-    /// What became of it, as comma-separated words.
+    /// How it was used, as comma-separated words.
     pub uses: Option<String> = "(SELECT group_concat(u.use) FROM told_uses u WHERE u.injection = i.id
         AND u.kind = json_extract(e.value, '$.kind') AND u.row = json_extract(e.value, '$.id'))",
 }

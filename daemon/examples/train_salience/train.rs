@@ -223,16 +223,16 @@ pub(crate) fn train(sessions: &[&Read]) -> Weights {
         for candidate in candidates {
             let Some(row) = summary::row(&read.salience.analysis, salience, candidate) else { continue };
             let text = normal(&candidate.text);
-            for ((_, field), targets) in Field::ALL.iter().zip(&mut targets) {
-                let hits = read.gold.fields.get(*field).map_or(0, |groups| groups_in(groups, &text));
+            for (field, targets) in Field::ALL.iter().zip(&mut targets) {
+                let hits = read.gold.fields.get(field.name()).map_or(0, |groups| groups_in(groups, &text));
                 targets.push((hits as f64).sqrt());
             }
             rows.push(row);
             shares.push(Read::share(candidates.len()));
         }
     }
-    for ((_, field), linear) in Field::ALL.iter().zip(ridge::fit(&rows, &shares, &targets, SUMMARY)) {
-        put(field, linear);
+    for (field, linear) in Field::ALL.iter().zip(ridge::fit(&rows, &shares, &targets, SUMMARY)) {
+        put(field.name(), linear);
     }
     weights
 }

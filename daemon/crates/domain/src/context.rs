@@ -680,6 +680,24 @@ mod tests {
     }
 
     #[test]
+    fn a_summary_that_is_too_long_is_told_by_its_first_sentences() {
+        let mut material = shop();
+        let summary = material.summary.as_mut().unwrap();
+        summary.completed =
+            (1..=40).map(|n| format!("Shelf {n} of aisle {n} is counted at night. ")).collect();
+        summary.learned = "Receipts are sorted by the day of their order.".to_owned();
+        let text = assemble(InjectionMoment::Start, &material, within(600), NOW).text;
+        let line = |label: &str| text.lines().find(|line| line.starts_with(label)).unwrap_or_default();
+        assert!(
+            line("Done: ").starts_with("Done: Shelf 1 of aisle 1 is counted at night. Shelf 2 "),
+            "{text}"
+        );
+        assert!(line("Done: ").ends_with(" is counted at night."), "{text}");
+        assert!(!text.contains("Shelf 40 "), "{text}");
+        assert_eq!(line("Learned: "), "Learned: Receipts are sorted by the day of their order.");
+    }
+
+    #[test]
     fn a_start_lists_the_five_lines_that_read_alone_best_and_repeats_last() {
         let mut material = shop();
         let work = |id, alone, title: &str| Note { alone, ..note(id, 7, 1, title) };

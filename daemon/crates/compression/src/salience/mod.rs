@@ -379,7 +379,7 @@ pub fn feature_names() -> Vec<(String, Vec<&'static str>)> {
     }));
     let mut names =
         vec![("unit".to_owned(), units), ("window".to_owned(), window), (keep::MODEL.to_owned(), keep)];
-    names.extend(Field::ALL.iter().map(|(_, name)| ((*name).to_owned(), summary.clone())));
+    names.extend(Field::ALL.iter().map(|field| (field.name().to_owned(), summary.clone())));
     names.extend(kind::SORTS.iter().map(|(sort, _)| (kind::model(sort), kind.clone())));
     names
 }

@@ -249,10 +249,13 @@ fn messages(script: &str) -> Vec<(SourceKind, String)> {
     }
     let commands = shell::commands(script);
     let Some(kind) = commands.iter().filter_map(medium).min() else { return Vec::new() };
+    let files: Vec<&str> =
+        commands.iter().filter(|command| medium(command).is_some()).flat_map(files).collect();
     let mut found: Vec<(SourceKind, String)> = Vec::new();
     for command in &commands {
         let said: Vec<String> = if medium(command).is_some() { values(command) } else { Vec::new() };
-        let said = said.into_iter().chain(command.stdin.clone().filter(|text| !is_code(text)));
+        let is_read = medium(command).is_some() || files.iter().any(|file| writes(command, file));
+        let said = said.into_iter().chain(command.stdin.clone().filter(|text| is_read && !is_code(text)));
         for text in said {
             let text = without_trailers(&text);
             if text.len() > SHORTEST_MESSAGE && !found.iter().any(|(_, known)| *known == text) {
@@ -293,7 +296,8 @@ fn values(command: &SimpleCommand) -> Vec<String> {
         if OPTIONS.contains(&word.as_str()) || is_bundle {
             values.extend(words.next().cloned());
         } else if matches!(word.as_str(), "-f" | "-F" | "--field" | "--raw-field") {
-            values.extend(words.next().and_then(|word| word.strip_prefix("body=")).map(str::to_owned));
+            let body = words.next().and_then(|word| word.strip_prefix("body="));
+            values.extend(body.filter(|body| !body.starts_with('@')).map(str::to_owned));
         } else if let Some((name, value)) = word.split_once('=')
             && OPTIONS.contains(&name)
         {
@@ -301,6 +305,28 @@ fn values(command: &SimpleCommand) -> Vec<String> {
         }
     }
     values
+}
+
+/// The files that a command takes its text from: `git commit -F message.txt`, `gh api -F body=@reply.md`.
+fn files(command: &SimpleCommand) -> Vec<&str> {
+    const OPTIONS: [&str; 4] = ["-F", "--file", "--body-file", "--notes-file"];
+    let mut files = Vec::new();
+    let mut words = command.words.iter().map(String::as_str);
+    while let Some(word) = words.next() {
+        if OPTIONS.contains(&word) {
+            files.extend(words.next().map(|file| file.rsplit("=@").next().unwrap_or(file)));
+        } else if let Some((option, file)) = word.split_once('=')
+            && (OPTIONS.contains(&option) || file.starts_with('@'))
+        {
+            files.push(file.trim_start_matches('@'));
+        }
+    }
+    files
+}
+
+/// Whether a command writes a file: `cat > message.txt`, `tee message.txt`.
+fn writes(command: &SimpleCommand, file: &str) -> bool {
+    command.words.iter().any(|word| word.trim_start_matches('>') == file)
 }
 
 fn is_code(text: &str) -> bool {
@@ -452,6 +478,19 @@ mod tests {
         check(
             "gh api repos/a/b/comments -f body='Declined, it is on purpose.'",
             &[(PullRequest, "Declined, it is on purpose.")],
+        );
+        check(
+            "cat > /tmp/said.md <<'EOF'\nfix: wait for the drain\n\nIt hung.\nEOF\ngit commit -F /tmp/said.md",
+            &[(Commit, "fix: wait for the drain\n\nIt hung.")],
+        );
+        check(
+            "cat > /tmp/said.md <<'EOF'\nDeclined, it is on purpose.\nEOF\ngh api repos/a/b/comments -F body=@/tmp/said.md",
+            &[(PullRequest, "Declined, it is on purpose.")],
+        );
+        // A file that is written before the commit is no message.
+        check(
+            "cat >> drain_test.go <<'EOF'\n// TestDrain covers the drain.\nEOF\ngit add -A && git commit --amend --no-edit",
+            &[],
         );
         check("git log --grep commit", &[]);
         check("make commit", &[]);

@@ -3,6 +3,8 @@
 //! Gates keep a field honest: what was asked stands in prompts and plans, and only the end of a session says what is
 //! open.
 
+use std::collections::HashSet;
+
 use super::analysis::{Analysis, Source};
 use super::git::GitFacts;
 use super::sources::SourceKind;
@@ -21,28 +23,34 @@ pub enum Field {
 }
 
 impl Field {
-    /// The fields with the names of their models.
-    pub const ALL: [(Self, &'static str); 4] = [
-        (Self::Request, "request"),
-        (Self::Completed, "completed"),
-        (Self::Learned, "learned"),
-        (Self::NextSteps, "next_steps"),
-    ];
+    /// The fields, in the order of a summary.
+    pub const ALL: [Self; 4] = [Self::Request, Self::Completed, Self::Learned, Self::NextSteps];
 
-    /// Characters of the field.
-    fn room(self) -> usize {
+    /// The name of the field's model.
+    pub fn name(self) -> &'static str {
         match self {
-            Self::Request => 220,
-            Self::Completed => 600,
-            Self::Learned => 650,
-            Self::NextSteps => 260,
+            Self::Request => "request",
+            Self::Completed => "completed",
+            Self::Learned => "learned",
+            Self::NextSteps => "next_steps",
         }
     }
 
-    /// Entries of the field.
-    fn most(self) -> usize {
+    /// The characters of the field in a session of so many turns.
+    fn room(self, turns: usize) -> usize {
         match self {
-            Self::Request | Self::Completed | Self::Learned => 4,
+            Self::Request => 220,
+            Self::Completed => (500 + 100 * turns).min(1_200),
+            Self::Learned => (500 + 100 * turns).min(1_000),
+            Self::NextSteps => 400,
+        }
+    }
+
+    /// The entries of the field in a session of so many turns.
+    fn most(self, turns: usize) -> usize {
+        match self {
+            Self::Request => 4,
+            Self::Completed | Self::Learned => (4 + turns).min(8),
             Self::NextSteps => 5,
         }
     }
@@ -169,7 +177,7 @@ fn may_stand(analysis: &Analysis, candidate: &FieldCandidate, field: Field) -> b
         Field::Request => {
             heading
                 || (matches!(kind, S::Prompt | S::Task) && unit.chars > 14)
-                || unit.is_subject
+                || (unit.is_subject && !is_asked_in_words(analysis, source.batch))
                 || (kind == S::PlanPrompt && at < 4)
         }
         Field::Completed => {
@@ -198,11 +206,24 @@ fn may_stand(analysis: &Analysis, candidate: &FieldCandidate, field: Field) -> b
     }
 }
 
+/// Whether the prompt of a turn says what it wants, unlike `yes` and `commit it`. Only where it does not, the subject of the
+/// turn's commit says what was asked.
+fn is_asked_in_words(analysis: &Analysis, batch: usize) -> bool {
+    const FEWEST: usize = 5;
+    let asks = |source: &&Source| {
+        matches!(source.kind, SourceKind::Prompt | SourceKind::PlanPrompt | SourceKind::Task)
+            && source.batch == batch
+    };
+    let words = |unit: usize| analysis.units.get(unit).map_or(0, |unit| unit.text.split_whitespace().count());
+    analysis.sources.iter().filter(asks).flat_map(|source| source.units.clone()).map(words).sum::<usize>()
+        >= FEWEST
+}
+
 /// What was left more turns ago than this, and named by none of them, was done in other words or dropped.
 const RECENT: usize = 3;
 
-/// Whether a unit is still open at the end of the session: what is plainly left and no later turn has done, an offer that
-/// nobody answered, and what the last answer closes with.
+/// Whether a unit is still open at the end of the session: what is plainly left and no later turn has done, and an offer
+/// or a question of the last answer, which nobody answered. What else stands at its end is mostly what was done.
 fn is_open(analysis: &Analysis, number: usize, source: &Source) -> bool {
     use SourceKind as S;
     let Some(unit) = analysis.units.get(number) else { return false };
@@ -214,11 +235,12 @@ fn is_open(analysis: &Analysis, number: usize, source: &Source) -> bool {
         S::Plan => is_last,
         _ => false,
     };
-    let is_closing = source.is_last && at * 2 >= source.units.len();
+    let asks = unit.is_offer || unit.text.trim_end().ends_with('?');
+    let is_unanswered = asks && source.is_last && at * 2 >= source.units.len();
     let is_recent = source.batch + RECENT >= analysis.batches;
     let is_left =
         unit.progress == Progress::Left && is_report && is_recent && !is_done_later(analysis, number, source);
-    is_left || is_closing
+    is_left || is_unanswered
 }
 
 /// How much of a unit's content a later text must have to be about the same.
@@ -240,7 +262,7 @@ fn is_done_later(analysis: &Analysis, number: usize, source: &Source) -> bool {
             })
 }
 
-/// The units of a field, by source and place. `said` are sentences of other fields, which are not told again.
+/// The units of a field. `said` are sentences of other fields, which are not told again.
 fn choose(
     analysis: &Analysis,
     salience: &[f64],
@@ -250,12 +272,13 @@ fn choose(
     said: &[String],
 ) -> Vec<usize> {
     let rarity = |content: &[Term]| content.iter().map(|term| analysis.rarity(*term)).sum::<f64>();
+    let (room, most) = (field.room(analysis.batches), field.most(analysis.batches));
     let mut open: Vec<(usize, f64, f64)> = candidates
         .iter()
         .enumerate()
         .filter(|(_, candidate)| {
             let chars = candidate.text.chars().count();
-            (SHORTEST..=field.room()).contains(&chars) && may_stand(analysis, candidate, field)
+            (SHORTEST..=room).contains(&chars) && may_stand(analysis, candidate, field)
         })
         .filter_map(|(number, candidate)| {
             let score = model.predict(&row(analysis, salience, candidate)?);
@@ -268,8 +291,8 @@ fn choose(
         .collect();
     let mut told: Vec<Term> = Vec::new();
     let mut chosen: Vec<usize> = Vec::new();
-    let mut left = field.room();
-    while chosen.len() < field.most() {
+    let mut left = room;
+    while chosen.len() < most {
         let mut best: Option<(f64, usize)> = None;
         for (number, score, whole) in &open {
             let Some(candidate) = candidates.get(*number) else { continue };
@@ -298,8 +321,21 @@ fn choose(
         told.sort_unstable();
         told.dedup();
     }
-    chosen.sort_unstable_by_key(|number| candidates.get(*number).map(|candidate| candidate.unit));
-    chosen
+    in_order(analysis, candidates, chosen)
+}
+
+/// What is the most important comes first, because a start may have room for the beginning only. Units of one source stay
+/// together, in its order.
+fn in_order(analysis: &Analysis, candidates: &[FieldCandidate], chosen: Vec<usize>) -> Vec<usize> {
+    let unit_of = |number: &usize| candidates.get(*number).map(|candidate| candidate.unit);
+    let source_of = |number: &usize| analysis.source_of.get(unit_of(number)?).copied();
+    let sources: Vec<Option<usize>> = chosen.iter().map(source_of).collect();
+    let mut ordered = chosen;
+    ordered.sort_by_key(|number| {
+        let source = source_of(number);
+        (sources.iter().position(|of| *of == source), unit_of(number))
+    });
+    ordered
 }
 
 /// The texts of the fields, in the order of [`Field::ALL`].
@@ -311,8 +347,8 @@ pub fn fields(
     weights: &Weights,
 ) -> [String; 4] {
     let mut said: Vec<String> = Vec::new();
-    Field::ALL.map(|(field, name)| {
-        let chosen = choose(analysis, salience, candidates, field, weights.model(name), &said);
+    Field::ALL.map(|field| {
+        let chosen = choose(analysis, salience, candidates, field, weights.model(field.name()), &said);
         let texts = chosen.iter().filter_map(|number| candidates.get(*number));
         let texts: Vec<String> = texts.map(|candidate| wording::plain(&candidate.text)).collect();
         said.extend(texts.iter().cloned());
@@ -328,16 +364,38 @@ pub fn fields(
 /// The title of the session, by its plan, its commits, its best observation or its request.
 pub(super) fn session_title(analysis: &Analysis, observed: Option<&str>, request: &str) -> Option<String> {
     let plan = analysis.sources.iter().rev().find_map(|source| plan_title(analysis, source));
-    let commits = analysis.units.iter().filter(|unit| unit.is_subject).map(|unit| unit.text.as_str());
-    let commits: Vec<&str> = commits.collect();
+    let commits = subjects(analysis);
     wording::session_title(plan.as_deref(), &commits, observed, (!request.is_empty()).then_some(request))
+}
+
+/// The subjects of the commits. The one that shares most with what was asked is the last, and of equal ones the newest:
+/// the last commit of a session is often a side matter.
+fn subjects(analysis: &Analysis) -> Vec<&str> {
+    let is_asked = |source: &usize| {
+        let kind = analysis.sources.get(*source).map(|source| source.kind);
+        matches!(kind, Some(SourceKind::Prompt | SourceKind::PlanPrompt | SourceKind::Task))
+    };
+    let all = || analysis.units.iter().zip(&analysis.terms).zip(&analysis.source_of);
+    let asked: HashSet<Term> = all()
+        .filter(|(_, source)| is_asked(source))
+        .flat_map(|((_, terms), _)| terms.content.iter().copied())
+        .collect();
+    let shared = |content: &[Term]| -> f64 {
+        content.iter().filter(|term| asked.contains(term)).map(|term| analysis.rarity(*term)).sum()
+    };
+    let mut subjects: Vec<(f64, &str)> = all()
+        .filter(|((unit, _), _)| unit.is_subject)
+        .map(|((unit, terms), _)| (shared(&terms.content), unit.text.as_str()))
+        .collect();
+    subjects.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+    subjects.into_iter().map(|(_, subject)| subject).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use recall_domain::ids::EventId;
-    use recall_domain::material::{BatchMaterial, SourcedText};
+    use recall_domain::ids::{EventId, Timestamp};
+    use recall_domain::material::{Action, BatchMaterial, CallOutcome, SourcedText, Step};
 
     fn batch(prompt: &str, answer: &str) -> BatchMaterial {
         let said = |text: &str| {
@@ -353,16 +411,16 @@ mod tests {
 
     /// What is told as open, if the weights like it nowhere else.
     fn open_of(batches: &[BatchMaterial]) -> String {
-        let [.., next_steps] = fields_liked(batches, &[(Field::NextSteps, "next_steps")]);
+        let [.., next_steps] = fields_liked(batches, &[Field::NextSteps]);
         next_steps
     }
 
-    fn fields_liked(batches: &[BatchMaterial], liked: &[(Field, &str)]) -> [String; 4] {
+    fn fields_liked(batches: &[BatchMaterial], liked: &[Field]) -> [String; 4] {
         let mut weights = Weights::default();
-        for (_, name) in liked {
+        for field in liked {
             weights
                 .models
-                .insert((*name).to_owned(), (Vec::new(), Linear { bias: 1.0, weights: Vec::new() }));
+                .insert(field.name().to_owned(), (Vec::new(), Linear { bias: 1.0, weights: Vec::new() }));
         }
         let mut analysis = Analysis::of(batches);
         let candidates = candidates(&mut analysis);
@@ -375,7 +433,7 @@ mod tests {
         let answer =
             "I fixed the exporter: it wrote the header twice. The exporter still needs its own test.";
         let [_, done, learned, open] =
-            fields_liked(&[batch("Fix the exporter", answer)], &[(Field::Completed, "completed")]);
+            fields_liked(&[batch("Fix the exporter", answer)], &[Field::Completed]);
         assert!(done.contains("header twice") && !done.contains("still needs"), "{done}");
         assert_eq!((learned.as_str(), open.as_str()), ("", "The exporter still needs its own test."));
     }
@@ -411,6 +469,37 @@ mod tests {
     }
 
     #[test]
+    fn what_was_done_last_is_not_open() {
+        let answer = "Refunds of the gateway are rounded once.\n\nAdded `gateway_test.rs` with a refund of 0.005.\n\n\
+            All tests of the gateway pass.";
+        assert_eq!(open_of(&[batch("Round the refunds of the gateway", answer)]), "");
+        let asks = format!("{answer}\n\nShould the cart be rounded the same way?");
+        let open = open_of(&[batch("Round the refunds of the gateway", &asks)]);
+        assert_eq!(open, "Should the cart be rounded the same way?");
+    }
+
+    #[test]
+    fn a_session_of_more_turns_has_room_for_more() {
+        let turn = |n: usize| {
+            let facts = (0..6)
+                .map(|at| format!("- `rule_{n}_{at}` keeps shelf {n}{at} of aisle {n}{at} sorted by night"));
+            batch(&format!("Sort aisle {n}"), &facts.collect::<Vec<_>>().join("\n"))
+        };
+        let done_after = |turns: usize| {
+            let turns: Vec<_> = (1..=turns).map(turn).collect();
+            let [_, done, ..] = fields_liked(&turns, &[Field::Completed]);
+            done
+        };
+        let (short, long) = (done_after(1), done_after(6));
+        assert_eq!(
+            (short.matches("keeps shelf").count(), long.matches("keeps shelf").count()),
+            (5, 8),
+            "{long}"
+        );
+        assert!(long.len() <= 1_200, "{long}");
+    }
+
+    #[test]
     fn an_unanswered_prompt_is_open() {
         let open = open_of(&[
             batch("Cache the exchange rates", "Rates are cached for an hour."),
@@ -443,6 +532,28 @@ mod tests {
         assert_eq!(title(Some("Totals are rounded once"), "yes").as_deref(), Some("Totals are rounded once"));
         assert_eq!(title(None, "please cache the rates").as_deref(), Some("Cache the rates"));
         assert_eq!(title(None, ""), None);
+    }
+
+    #[test]
+    fn a_session_is_named_by_the_commit_that_was_asked_for() {
+        let commit = |subject: &str| Step {
+            event: EventId([2; 16]),
+            at: Timestamp(0),
+            tool: "Bash".to_owned(),
+            outcome: CallOutcome::Done,
+            subagent: None,
+            action: Action::Command {
+                command: format!("git commit -m '{subject}'"),
+                description: None,
+                output: String::new(),
+            },
+        };
+        let mut asked = batch("Restore the receipt template for old printers", "Done.");
+        asked.steps.push(commit("fix: restore the receipt template"));
+        let mut next = batch("yes", "Done.");
+        next.steps.push(commit("feat: warn of settings that will go"));
+        let title = session_title(&Analysis::of(&[asked, next]), None, "yes");
+        assert_eq!(title.as_deref(), Some("Restore the receipt template"));
     }
 
     #[test]

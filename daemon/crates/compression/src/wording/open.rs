@@ -101,22 +101,24 @@ const CELLS: &str = "open, still open, todo, to do, pending, not started, not do
     yet, offen, ausstehend, à faire, en attente, pendiente, por hacer, 未完了, 未着手, 未完成, 待办, 미완료, 예정";
 
 /// What says by itself that something is left.
-const LEFT: &str = "still needs, still need, still has to, still have to, still to be, still to do, still missing, still open, \
-    still pending, still outstanding, still unfinished, still lacks, remains to be, remain to be, question remains open, \
-    questions remain open, yet to be, have yet to, has yet to, left to do, left for later, left for a, left for another, \
-    left for the next, left that for, left this for, leave that for, leave this for, leaving that for, leaving this for, \
-    left out for now, for a later, for another day, in a later pr, in a later change, in a later release, in a follow up, \
-    for a follow up, in a future pr, in a future change, in a future release, for the future, in a separate pr, left as is, left unfixed, as a follow \
-    up, deferred to, postponed to, postponed until, put off, to be done, can be done later, you will need to, you'll need \
-    to, don't forget to, not implemented, not pushed, not committed, unpushed, is outstanding, are \
-    outstanding, is pending, are pending, next i would, next i'd, next we, next step is, next steps are, what's left is, \
-    what is left is, what remains is, all that's left, all that is left, all that remains, would be the next, tbd, not \
-    done, not finished, muss noch, müssen noch, musst noch, fehlt noch, fehlen noch, fehlt nur noch, steht noch aus, \
-    stehen noch aus, noch offen, noch zu, bleibt offen, bleibt noch, bleiben noch, als nächstes, noch nicht, kommt später, \
-    machen wir später, mache ich später, für später, pas encore, reste à, restent à, il reste, il faut encore, doit encore, \
-    doivent encore, pour plus tard, sera fait plus tard, prochaine étape, en suspens, todavía no, aún no, queda por, quedan \
-    por, queda pendiente, quedan pendientes, falta por, faltan por, todavía falta, aún falta, aún hay que, todavía hay que, \
-    pendiente de, para más adelante, se hará más adelante, próximo paso";
+const LEFT: &str = "still needs, still need, still has to, still have to, still to be, still to do, still missing, \
+    still open, still pending, still outstanding, still unfinished, still unanswered, still uncommitted, still \
+    unresolved, still unmerged, still lacks, remains to be, remain to be, question remains open, questions remain \
+    open, yet to be, have yet to, has yet to, left to do, left for later, left for a, left for another, left for the \
+    next, left that for, left this for, leave that for, leave this for, leaving that for, leaving this for, left out \
+    for now, for a later, for another day, in a later pr, in a later change, in a later release, in a follow up, for \
+    a follow up, in a future pr, in a future change, in a future release, for the future, in a separate pr, left as \
+    is, left unfixed, as a follow up, deferred to, postponed to, postponed until, put off, to be done, can be done \
+    later, you will need to, you'll need to, don't forget to, not implemented, not pushed, not committed, unpushed, \
+    is outstanding, are outstanding, is pending, are pending, next i would, next i'd, next we, next step is, next \
+    steps are, what's left is, what is left is, what remains is, all that's left, all that is left, all that remains, \
+    would be the next, tbd, not done, not finished, muss noch, müssen noch, musst noch, fehlt noch, fehlen noch, \
+    fehlt nur noch, steht noch aus, stehen noch aus, noch offen, noch zu, bleibt offen, bleibt noch, bleiben noch, \
+    als nächstes, noch nicht, kommt später, machen wir später, mache ich später, für später, pas encore, reste à, \
+    restent à, il reste, il faut encore, doit encore, doivent encore, pour plus tard, sera fait plus tard, prochaine \
+    étape, en suspens, todavía no, aún no, queda por, quedan por, queda pendiente, quedan pendientes, falta por, \
+    faltan por, todavía falta, aún falta, aún hay que, todavía hay que, pendiente de, para más adelante, se hará más \
+    adelante, próximo paso";
 
 /// What says so at the end of a sentence: `Two screens are left`.
 const LEFT_AT_THE_END: &str =

@@ -8,7 +8,7 @@ use super::title::clean_title;
 use super::word::{content, is_identifier};
 
 /// The title of a session: what names its subject. In this order: the heading of the plan as last written, the last
-/// subject of a commit that is no chore, the title of the weightiest observation, the request, also if it only asks.
+/// of these subjects of commits that is no chore, the title of the weightiest observation, the request, also if it only asks.
 /// `None` if none of them names anything.
 pub(crate) fn session_title(
     plan: Option<&str>,
@@ -62,7 +62,9 @@ fn subject_of(subject: &str) -> String {
 /// Commits that tidy rather than do what the session was about.
 pub(crate) fn is_chore(subject: &str) -> bool {
     let lower = subject.trim_start().to_lowercase();
-    const CHORES: [&str; 20] = [
+    let is_reply = (lower.starts_with("address ") || lower.contains(": address "))
+        && ["review", "feedback", "comment", "findings"].iter().any(|said| lower.contains(said));
+    const CHORES: [&str; 18] = [
         "merge ",
         "wip",
         "fixup!",
@@ -77,14 +79,12 @@ pub(crate) fn is_chore(subject: &str) -> bool {
         "bump ",
         "release ",
         "update changelog",
-        "address review",
-        "address feedback",
         "lint",
         "fmt",
         "format",
         "revert \"",
     ];
-    CHORES.iter().any(|chore| lower.starts_with(chore))
+    is_reply || CHORES.iter().any(|chore| lower.starts_with(chore))
 }
 
 /// Whether a line is about something: two words with content, or a name of code.
@@ -124,6 +124,9 @@ mod tests {
             title(Some("Plan"), &["fix(cart): Round totals once", "chore: bump"], None, None),
             "Round totals once"
         );
+        let replies =
+            ["fix: round totals once", "Address CodeRabbit review: 7 findings", "fix: address cart feedback"];
+        assert_eq!(title(None, &replies, None, None), "Round totals once");
         assert_eq!(title(None, &["wip"], Some("Totals are rounded once"), None), "Totals are rounded once");
         assert_eq!(title(None, &[], None, Some("please round the totals once")), "Round the totals once");
         assert_eq!(session_title(Some("Implementation plan"), &["wip"], None, Some("yes")), None);

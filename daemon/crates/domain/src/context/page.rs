@@ -1,4 +1,5 @@
-//! Writes a context block within its limits. A piece that does not fit is left out entirely.
+//! Writes a context block within its limits. A piece that does not fit is left out entirely, and of a summary each
+//! sentence that does not fit.
 
 use std::fmt::Write as _;
 
@@ -27,6 +28,8 @@ const RESERVE: u64 = 400;
 const INDEX_SHARE: f64 = 0.6;
 /// The share of the budget for a summary.
 const SUMMARY_SHARE: f64 = 0.5;
+/// The share of the budget for a summary up to the end of what was done.
+const DONE_SHARE: f64 = 0.4;
 /// The share of the budget for the session's own state after a compaction, which is what was lost.
 const COMPACT_STATE_SHARE: f64 = 0.8;
 
@@ -115,13 +118,16 @@ impl Page {
     }
 
     fn add_within(&mut self, piece: &str, budget: u32) -> Added {
-        let measure = self.measure.and(Measure::of(piece));
-        if measure.spent() > budget || measure.utf16_units() > self.most_units {
-            return Added::No;
-        }
+        let Some(measure) = self.fits(piece, budget) else { return Added::No };
         self.measure = measure;
         self.text.push_str(piece);
         Added::Yes
+    }
+
+    /// The measure of the block with a piece, if it fits.
+    fn fits(&self, piece: &str, budget: u32) -> Option<Measure> {
+        let measure = self.measure.and(Measure::of(piece));
+        (measure.spent() <= budget && measure.utf16_units() <= self.most_units).then_some(measure)
     }
 
     /// Adds a line for each place in the code. The lines are not recorded as items, because they come from no stored
@@ -155,20 +161,15 @@ impl Page {
             title: summary.title.clone(),
             reason: reason.to_owned(),
         });
-        // Open items are the most useful, so they come first and are cut last.
         self.told.push(Words::of(&summary.title));
-        for (label, text) in [
-            ("Open", &summary.next_steps),
-            ("Done", &summary.completed),
-            ("Learned", &summary.learned),
-            ("Asked", &summary.request),
+        // What is open is the most useful, so it comes first. What was done leaves room for what was learned.
+        for (label, text, share) in [
+            ("Open", &summary.next_steps, SUMMARY_SHARE),
+            ("Done", &summary.completed, DONE_SHARE),
+            ("Learned", &summary.learned, SUMMARY_SHARE),
+            ("Asked", &summary.request, SUMMARY_SHARE),
         ] {
-            let mut told = self.told.clone();
-            let text = plain(&without_repeats(text, &mut told));
-            let within = self.share(SUMMARY_SHARE);
-            if !text.is_empty() && self.add_within(&format!("{label}: {text}\n"), within) == Added::Yes {
-                self.told = told;
-            }
+            self.sentences(label, text, self.share(share));
         }
     }
 
@@ -191,11 +192,7 @@ impl Page {
         self.items.push(BlockItem { kind: "summary", id, extent: Extent::Whole, title, reason });
         self.told.push(Words::of(&summary.title));
         for (label, text) in [("Done", &summary.completed), ("Open", &summary.next_steps)] {
-            let mut told = self.told.clone();
-            let text = plain(&without_repeats(text, &mut told));
-            if !text.is_empty() && self.add_within(&format!("{label}: {text}\n"), within) == Added::Yes {
-                self.told = told;
-            }
+            self.sentences(label, text, within);
         }
     }
 
@@ -213,7 +210,7 @@ impl Page {
         for (label, text) in
             [("Open", &summary.next_steps), ("Done", &summary.completed), ("Learned", &summary.learned)]
         {
-            self.line(label, text, COMPACT_STATE_SHARE);
+            self.sentences(label, text, self.share(COMPACT_STATE_SHARE));
         }
         let (id, title) = (summary.id, summary.title.clone());
         self.items.push(BlockItem {
@@ -234,6 +231,26 @@ impl Page {
             let (id, title) = (state.session, "where the session stands".to_owned());
             let reason = "its goal, plan, files and open ends".to_owned();
             self.items.push(BlockItem { kind: "session", id, extent: Extent::Whole, title, reason });
+        }
+    }
+
+    /// Adds a line of the sentences that fit within a budget and that the block does not contain yet.
+    fn sentences(&mut self, label: &str, text: &str, budget: u32) {
+        let mut line = String::new();
+        for sentence in sentences(text) {
+            let words = Words::of(sentence);
+            if self.told.iter().any(|told| told.covers(&words)) {
+                continue;
+            }
+            let begun = if line.is_empty() { format!("{label}:") } else { line.clone() };
+            let longer = format!("{begun} {}", plain(sentence));
+            if self.fits(&format!("{longer}\n"), budget).is_some() {
+                line = longer;
+                self.told.push(words);
+            }
+        }
+        if !line.is_empty() {
+            self.add_within(&format!("{line}\n"), budget);
         }
     }
 

@@ -10,7 +10,7 @@ use super::git::GitFacts;
 use super::sources::SourceKind;
 use super::terms::Term;
 use super::units::{Form, joined};
-use crate::wording::{self, Progress};
+use crate::wording::{self, Never, Progress, Within};
 use recall_domain::linear::{Linear, Row, Weights};
 
 /// A field of a summary.
@@ -172,6 +172,13 @@ fn may_stand(analysis: &Analysis, candidate: &FieldCandidate, field: Field) -> b
     let kind = source.kind;
     let heading = candidate.is_heading;
     let asks = candidate.text.trim_end().ends_with('?');
+    let never = wording::never(&candidate.text, kind, Within::Earlier);
+    let is_routine = matches!(
+        never,
+        Some(Never::Status | Never::TestCounts | Never::GitRoutine | Never::Chore | Never::FileList)
+    );
+    // An offer is left to the fields' own rule.
+    let is_talk = never.is_some_and(|never| never != Never::Offer) && !is_routine;
     let at = candidate.unit - source.units.start;
     match field {
         Field::Request => {
@@ -182,6 +189,7 @@ fn may_stand(analysis: &Analysis, candidate: &FieldCandidate, field: Field) -> b
         }
         Field::Completed => {
             !asks
+                && !is_talk
                 && unit.progress != Progress::Left
                 && !unit.is_offer
                 && (matches!(kind, S::Answer | S::Commit | S::PullRequest | S::Comment | S::Subagent)
@@ -191,6 +199,8 @@ fn may_stand(analysis: &Analysis, candidate: &FieldCandidate, field: Field) -> b
         Field::Learned => {
             !heading
                 && !asks
+                && !is_talk
+                && !is_routine
                 && unit.progress != Progress::Left
                 && !unit.is_offer
                 && !unit.is_subject

@@ -150,7 +150,7 @@ fn without_a_daemon_nothing_is_offered_and_none_is_started() {
 
 #[test]
 fn a_daemon_that_does_not_answer_is_not_waited_for() {
-    let stage = Stage::new().daemon();
+    let stage = Stage::new().variable("RECALL_ANSWER_MS", "100").daemon();
     let daemon = rustix::process::Pid::from_raw(i32::try_from(stage.daemon_pid()).unwrap()).unwrap();
     rustix::process::kill_process(daemon, rustix::process::Signal::STOP).unwrap();
     let since = Instant::now();

@@ -1,6 +1,7 @@
 //! `recall statusline` says one line, whatever happens, and starts nothing.
 
 use recall_tests::{Stage, run};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 fn line(stage: &Stage, arguments: &[&str], stdin: &str) -> String {
@@ -54,6 +55,18 @@ fn without_a_daemon_it_says_so_and_starts_none() {
     assert!(!stage.home().exists());
     let stage = Stage::new().variable("RECALL_HOME", "relative");
     assert_eq!(line(&stage, &[], "{}"), "recall is not running\n");
+}
+
+#[test]
+fn a_daemon_that_does_not_answer_in_time_is_busy() {
+    let stage = Stage::new().daemon();
+    let daemon = Pid::from_raw(i32::try_from(stage.daemon_pid()).unwrap()).unwrap();
+    kill_process(daemon, Signal::STOP).unwrap();
+    let mut command = stage.command("recall");
+    command.arg("statusline").env_remove("RECALL_ANSWER_MS");
+    let said = run(command, b"");
+    kill_process(daemon, Signal::CONT).unwrap();
+    assert_eq!((said.code(), said.stdout.as_str()), (0, "recall is busy\n"));
 }
 
 #[test]

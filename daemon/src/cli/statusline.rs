@@ -38,7 +38,8 @@ pub fn run(args: &StatuslineArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let folder = args.cwd.clone().or_else(folder_of_agent).unwrap_or_else(this_folder);
     let folder = std::path::absolute(&folder).map_or(folder, |folder| folder.to_string_lossy().into_owned());
     let (glance, why) = match Soon::connect() {
-        Ok(mut soon) => (soon.ask(Glance { folder }), "recall is not running"),
+        Ok(mut soon) => (soon.ask(Glance { folder }), "recall is busy"),
+        Err(ConnectError::Deadline) => (None, "recall is busy"),
         Err(ConnectError::Forbidden) => (None, "recall cannot be reached from this sandbox"),
         Err(_) => (None, "recall is not running"),
     };

@@ -195,7 +195,7 @@ fn may_stand(analysis: &Analysis, candidate: &FieldCandidate, field: Field) -> b
                 && (matches!(kind, S::Answer | S::Commit | S::PullRequest | S::Comment | S::Subagent)
                     || (kind == S::Plan && heading))
         }
-        // What was asked was not learned. A plan that was given as a prompt was written by an agent before.
+        // What was asked or done was not learned. A plan that was given as a prompt was written by an agent before.
         Field::Learned => {
             !heading
                 && !asks
@@ -205,6 +205,7 @@ fn may_stand(analysis: &Analysis, candidate: &FieldCandidate, field: Field) -> b
                 && !unit.is_offer
                 && !unit.is_subject
                 && kind != S::Prompt
+                && !wording::begins_with_deed(&candidate.text)
         }
         Field::NextSteps => {
             let is_last = source.batch + 1 == analysis.batches;
@@ -476,6 +477,13 @@ mod tests {
         let settled =
             "Rates are cached for an hour. The provider bills every request. There is nothing left to do.";
         assert!(!open_of(&[batch("Cache the exchange rates", settled)]).contains("nothing left"));
+    }
+
+    #[test]
+    fn what_was_done_was_not_learned() {
+        let answer = "Added a test for the refunds of old carts.\n\nThe gateway drops the sign of refunds without a word.";
+        let [.., learned, _] = fields_liked(&[batch("Test the refunds", answer)], &[Field::Learned]);
+        assert_eq!(learned, "The gateway drops the sign of refunds without a word.");
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub(crate) use summary::{is_chore, session_title, without_repeats};
 pub(crate) use title::{LONGEST_TITLE, clean_title, title};
 pub use told::told;
 pub(crate) use typed::{is_report, is_typed, typed_words};
-pub(crate) use word::phrases;
+pub(crate) use word::{begins_with_deed, phrases};
 
 /// Where a piece of text stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -122,6 +122,13 @@ pub(super) fn is_past(bare: &str) -> bool {
     (bare.len() > 4 && bare.ends_with("ed") && !bare.ends_with("eed")) || listed(IRREGULAR, bare)
 }
 
+/// Whether a sentence begins with what was done: `Added`, `Renamed`. What was found is no such deed.
+pub(crate) fn begins_with_deed(text: &str) -> bool {
+    const FINDINGS: &str = " found kept left held told ";
+    let first = text.split_whitespace().next().map(bare).unwrap_or_default();
+    text.starts_with(char::is_uppercase) && is_past(&first) && !listed(FINDINGS, &first)
+}
+
 /// Where the first verb stands that can carry a sentence, from the word `from` on.
 pub(super) fn verb_at(words: &[&str], from: usize) -> Option<usize> {
     const DETERMINERS: &str = " the a an this that these its their our your my no any each every ";

@@ -1,5 +1,7 @@
 //! The source of a batch's prompt: a person, or a machine that also writes prompts.
 
+use super::names::named;
+
 /// Where the prompt of a batch came from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum BatchSource {
@@ -21,18 +23,18 @@ pub enum BatchSource {
     Queued,
 }
 
-impl BatchSource {
-    pub const ALL: [(Self, &'static str); 8] = [
-        (Self::User, "user"),
-        (Self::AgentNotification, "agent_notification"),
-        (Self::AgentMessage, "agent_message"),
-        (Self::System, "system"),
-        (Self::Plan, "plan"),
-        (Self::Recovery, "recovery"),
-        (Self::Private, "private"),
-        (Self::Queued, "queued"),
-    ];
+named! { BatchSource {
+    User = "user",
+    AgentNotification = "agent_notification",
+    AgentMessage = "agent_message",
+    System = "system",
+    Plan = "plan",
+    Recovery = "recovery",
+    Private = "private",
+    Queued = "queued",
+} }
 
+impl BatchSource {
     /// Whether a person asked, and the prompt was not private.
     pub fn is_asked_openly(self) -> bool {
         matches!(self, Self::User | Self::Plan | Self::Queued)
@@ -46,13 +48,5 @@ impl BatchSource {
     /// Whether a machine wrote the prompt: a background agent ended, another session sent a message, a schedule fired.
     pub fn is_made_by_machine(self) -> bool {
         matches!(self, Self::AgentNotification | Self::AgentMessage | Self::System)
-    }
-
-    pub fn as_str(self) -> &'static str {
-        Self::ALL.iter().find(|(source, _)| *source == self).map_or("user", |(_, name)| name)
-    }
-
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.iter().find(|(_, known)| *known == name).map(|(source, _)| *source)
     }
 }

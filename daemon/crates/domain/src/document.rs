@@ -13,6 +13,7 @@ use super::ids::{
     ActivityId, AgentName, BatchId, CompactionId, ObservationId, PlanId, ProjectKey, SaidId, SessionId,
     SummaryId, Timestamp,
 };
+use super::names::named;
 use super::observation::{Importance, Maker, ObservationType};
 
 /// The kind of row that a document stands for.
@@ -158,18 +159,13 @@ pub enum Status {
     Superseded,
 }
 
-impl Status {
-    pub const ALL: [(Self, &'static str); 3] =
-        [(Self::Active, "active"), (Self::Resolved, "resolved"), (Self::Superseded, "superseded")];
+named! { Status {
+    Active = "active",
+    Resolved = "resolved",
+    Superseded = "superseded",
+} }
 
-    pub fn as_str(self) -> &'static str {
-        Self::ALL.iter().find(|(status, _)| *status == self).map_or("active", |(_, name)| name)
-    }
-
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.iter().find(|(_, known)| *known == name).map(|(status, _)| *status)
-    }
-}
+impl Status {}
 
 /// A part of a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

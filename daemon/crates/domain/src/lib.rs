@@ -6,6 +6,7 @@
 //! **Invariant:** nothing here does IO, reads a clock, or knows tokio, SQL or the JSON of any agent. Time arrives as
 //! an argument.
 
+pub(crate) mod names;
 pub mod text;
 pub mod plain;
 pub mod ids;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::ids::EventId;
+use super::names::named;
 use super::subject::SubjectKey;
 
 /// The type of an observation. The list is closed.
@@ -79,28 +80,24 @@ impl Voice {
     }
 }
 
+named! { ObservationType {
+    // New types go to the end, because the index stores the position.
+    Bugfix = "bugfix",
+    Feature = "feature",
+    Refactor = "refactor",
+    Change = "change",
+    Discovery = "discovery",
+    Decision = "decision",
+    Gotcha = "gotcha",
+    TradeOff = "trade_off",
+    Security = "security",
+    Preference = "preference",
+    Correction = "correction",
+    NextStep = "next_step",
+    Contact = "contact",
+} }
+
 impl ObservationType {
-    /// New types go to the end, because the index stores the position.
-    pub const ALL: [(Self, &'static str); 13] = [
-        (Self::Bugfix, "bugfix"),
-        (Self::Feature, "feature"),
-        (Self::Refactor, "refactor"),
-        (Self::Change, "change"),
-        (Self::Discovery, "discovery"),
-        (Self::Decision, "decision"),
-        (Self::Gotcha, "gotcha"),
-        (Self::TradeOff, "trade_off"),
-        (Self::Security, "security"),
-        (Self::Preference, "preference"),
-        (Self::Correction, "correction"),
-        (Self::NextStep, "next_step"),
-        (Self::Contact, "contact"),
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        Self::ALL.iter().find(|(kind, _)| *kind == self).map_or("change", |(_, name)| name)
-    }
-
     /// Whether it holds until somebody says otherwise, at any age.
     pub fn is_standing(self) -> bool {
         matches!(self, Self::Preference | Self::Correction | Self::Contact)
@@ -109,10 +106,6 @@ impl ObservationType {
     /// Whether the user settled it: a choice, a wish or a correction.
     pub(crate) fn is_settled_by_user(self) -> bool {
         matches!(self, Self::Decision | Self::Preference | Self::Correction)
-    }
-
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.iter().find(|(_, known)| *known == name).map(|(kind, _)| *kind)
     }
 }
 

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 
 use super::document::DocumentKey;
 use super::ids::Timestamp;
+use super::names::named;
 use super::observation::Importance;
 
 /// How a session used an injected item.
@@ -23,23 +24,15 @@ pub enum Use {
     Wrong,
 }
 
+named! { Use {
+    Opened = "opened",
+    Followed = "followed",
+    Repeated = "repeated",
+    Contradicted = "contradicted",
+    Wrong = "wrong",
+} }
+
 impl Use {
-    pub const ALL: [(Self, &'static str); 5] = [
-        (Self::Opened, "opened"),
-        (Self::Followed, "followed"),
-        (Self::Repeated, "repeated"),
-        (Self::Contradicted, "contradicted"),
-        (Self::Wrong, "wrong"),
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        Self::ALL.iter().find(|(kind, _)| *kind == self).map_or("opened", |(_, name)| name)
-    }
-
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.iter().find(|(_, known)| *known == name).map(|(kind, _)| *kind)
-    }
-
     /// How much this speaks against injecting the item again on such an occasion.
     fn strikes(self) -> u32 {
         match self {

@@ -25,6 +25,7 @@ use super::ids::{EventId, PromptId, Timestamp};
 use super::lifecycle::Tally;
 use super::material::BatchSource;
 use super::order::Order;
+use crate::names::named;
 
 pub use early::EarlyCall;
 pub use effect::{
@@ -55,22 +56,14 @@ pub enum SessionStatus {
     Completed,
 }
 
-impl SessionStatus {
-    pub const ALL: [(Self, &'static str); 4] = [
-        (Self::Initialized, "initialized"),
-        (Self::Active, "active"),
-        (Self::Suspended, "suspended"),
-        (Self::Completed, "completed"),
-    ];
+named! { SessionStatus {
+    Initialized = "initialized",
+    Active = "active",
+    Suspended = "suspended",
+    Completed = "completed",
+} }
 
-    pub fn as_str(self) -> &'static str {
-        Self::ALL.iter().find(|(status, _)| *status == self).map_or("initialized", |(_, name)| name)
-    }
-
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.iter().find(|(_, known)| *known == name).map(|(status, _)| *status)
-    }
-}
+impl SessionStatus {}
 
 /// The state of a batch while its session lives.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -93,12 +93,11 @@ impl Reader<'_> {
     /// Checks every page. [`Thoroughness::Structure`] reads a gigabyte in a few seconds. Returns
     /// [`StoreError::Damaged`] with the first problem found.
     pub fn check(self, thoroughness: Thoroughness) -> Result<(), StoreError> {
-        let db = self.0;
         let sql = match thoroughness {
             Thoroughness::Structure => "PRAGMA quick_check(1)",
             Thoroughness::StructureAndIndexes => "PRAGMA integrity_check(1)",
         };
-        match db.query_row(sql, [], |row| row.get::<_, String>(0))? {
+        match self.0.query_row(sql, [], |row| row.get::<_, String>(0))? {
             fine if fine == "ok" => Ok(()),
             found => Err(StoreError::Damaged(found)),
         }

@@ -7,12 +7,7 @@ use rusqlite::ToSql;
 use rusqlite::types::{ToSqlOutput, Value};
 
 use crate::database::text::Packed;
-use recall_domain::ids::{
-    ActivityId, AgentName, AsideId, BatchId, BranchName, CallId, CommitId, CompactionId, InjectionId, JobId,
-    LogSeq, ObservationId, PlanId, ProjectKey, ProjectRow, PromptId, SaidId, SessionId, SessionRow, ShareId,
-    SubagentId, SummaryId, Timestamp, VectorId,
-};
-use recall_domain::sync::DeviceId;
+use recall_domain::ids::Timestamp;
 
 /// A value that can be bound to a statement.
 pub(crate) trait Bind {
@@ -66,43 +61,11 @@ plain!(
     Packed<'_>
 );
 
-macro_rules! newtypes {
-    ($($name:ident),+ $(,)?) => {$(
-        impl Bind for $name {
-            fn bind(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-                self.0.to_sql()
-            }
-        }
-    )+};
+impl Bind for Timestamp {
+    fn bind(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        self.0.to_sql()
+    }
 }
-
-newtypes!(
-    ActivityId,
-    AgentName,
-    AsideId,
-    BatchId,
-    BranchName,
-    CallId,
-    CommitId,
-    CompactionId,
-    DeviceId,
-    InjectionId,
-    JobId,
-    LogSeq,
-    ObservationId,
-    PlanId,
-    ProjectKey,
-    ProjectRow,
-    PromptId,
-    SaidId,
-    SessionId,
-    SessionRow,
-    ShareId,
-    SubagentId,
-    SummaryId,
-    Timestamp,
-    VectorId,
-);
 
 /// SQLite has no unsigned integers. A number that is too large becomes the largest.
 impl Bind for u64 {

@@ -5,6 +5,7 @@ pub(crate) mod bind;
 pub(crate) mod by_query;
 pub(crate) mod connection;
 pub(crate) mod damage;
+pub(crate) mod ids;
 pub(crate) mod migration;
 pub(crate) mod opening;
 pub(crate) mod orphans;

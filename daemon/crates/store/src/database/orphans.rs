@@ -16,8 +16,7 @@ use recall_domain::ids::{BatchId, SessionRow, Timestamp};
 impl Reader<'_> {
     /// Whether there is anything to repair.
     pub fn has_orphans(self) -> Result<bool, StoreError> {
-        let db = self.0;
-        db.one(
+        self.0.one(
             "SELECT EXISTS (
             SELECT 1 FROM activities a WHERE a.batch IS NULL AND (
                 EXISTS (SELECT 1 FROM prompt_batches b WHERE b.session = a.session AND b.source <> 'private')
@@ -34,8 +33,7 @@ impl Reader<'_> {
 
     /// The number of rows that refer to missing rows.
     pub fn loose_rows(self) -> Result<u64, StoreError> {
-        let db = self.0;
-        db.one("SELECT count(*) FROM pragma_foreign_key_check", [])
+        self.0.one("SELECT count(*) FROM pragma_foreign_key_check", [])
     }
 }
 

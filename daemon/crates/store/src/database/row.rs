@@ -12,15 +12,10 @@ use rusqlite::{Connection, OptionalExtension, Params, Row};
 use crate::StoreError;
 use crate::database::text::Unpacked;
 use recall_domain::document::{DocumentKey, DocumentKind, Status};
-use recall_domain::ids::{
-    ActivityId, AgentName, AsideId, BatchId, BranchName, CallId, CommitId, CompactionId, EventId,
-    InjectionId, JobId, LogSeq, ObservationId, PlanId, ProjectKey, ProjectRow, PromptId, SaidId, SessionId,
-    SessionKey, SessionRow, ShareId, SubagentId, SummaryId, Timestamp, VectorId,
-};
+use recall_domain::ids::{EventId, SessionKey, Timestamp};
 use recall_domain::material::BatchSource;
 use recall_domain::observation::{Importance, ObservationType};
 use recall_domain::order::Order;
-use recall_domain::sync::DeviceId;
 
 /// A value read from one or more columns.
 pub(crate) trait FromRow: Sized {
@@ -186,48 +181,6 @@ impl FromRow for Vec<u8> {
     fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
         Ok(row.get_ref(first)?.as_bytes().unwrap_or_default().to_vec())
     }
-}
-
-/// Reads newtypes.
-macro_rules! newtypes {
-    ($($name:ident: $inner:ty),+ $(,)?) => {$(
-        impl FromRow for $name {
-            fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
-                <$inner>::from_row(row, first).map($name)
-            }
-
-            fn is_there(value: ValueRef<'_>) -> bool {
-                <$inner>::is_there(value)
-            }
-        }
-    )+};
-}
-
-newtypes! {
-    SessionRow: i64,
-    BatchId: i64,
-    ActivityId: i64,
-    AsideId: i64,
-    SubagentId: i64,
-    SaidId: i64,
-    ObservationId: i64,
-    SummaryId: i64,
-    PlanId: i64,
-    JobId: i64,
-    InjectionId: i64,
-    CompactionId: i64,
-    LogSeq: i64,
-    ProjectRow: i64,
-    AgentName: String,
-    SessionId: String,
-    PromptId: String,
-    CallId: String,
-    BranchName: String,
-    CommitId: String,
-    ProjectKey: String,
-    ShareId: i64,
-    VectorId: i64,
-    DeviceId: String,
 }
 
 impl FromRow for EventId {

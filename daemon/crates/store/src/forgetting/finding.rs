@@ -82,19 +82,12 @@ impl Reader<'_> {
         selection: &Selection,
         to_forget: &RowsToForget,
     ) -> Result<BTreeSet<Vec<u8>>, StoreError> {
-        let db = self.0;
-        let mut find = db.prepare_cached(
-            "SELECT event_id, d.captured_at FROM unparsed JOIN deliveries d USING (event_id)",
-        )?;
-        let mut rows = find.query([])?;
-        let mut found = BTreeSet::new();
-        while let Some(row) = rows.next()? {
-            let event: Vec<u8> = row.cell(0)?;
-            if selection.spans(row.cell(1)?) && !to_forget.unparsed.contains(&event) {
-                found.insert(event);
-            }
-        }
-        Ok(found)
+        let all: Vec<(Vec<u8>, Timestamp)> = self
+            .0
+            .all("SELECT event_id, d.captured_at FROM unparsed JOIN deliveries d USING (event_id)", [])?;
+        let covered =
+            |(event, at): &(Vec<u8>, Timestamp)| selection.spans(*at) && !to_forget.unparsed.contains(event);
+        Ok(all.into_iter().filter(covered).map(|(event, _)| event).collect())
     }
 }
 

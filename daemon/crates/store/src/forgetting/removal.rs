@@ -278,7 +278,7 @@ fn concerned(
     const IS_IT: &str = "t.event IN (SELECT value FROM json_each(?1))";
     const OF_SESSIONS: &str = "b.session IN (SELECT value FROM json_each(?3))";
     let events = serde_json::to_string(&to_forget.events(db)?)?;
-    let mut find = db.prepare_cached(&format!(
+    let sql = format!(
         "SELECT project, subject FROM observations
          WHERE subject IS NOT NULL AND id IN (SELECT value FROM json_each(?2))
          UNION SELECT s.project, t.subject FROM settlements t JOIN prompt_batches b ON b.id = t.batch
@@ -288,16 +288,14 @@ fn concerned(
          UNION SELECT s.project, p.subject FROM settlements p JOIN prompt_batches b ON b.id = p.batch
          JOIN sessions s ON s.id = b.session WHERE p.how = 'passed' AND s.project IN
             (SELECT t.project FROM changes t JOIN prompt_batches b ON b.id = t.batch WHERE {OF_SESSIONS} OR {IS_IT})"
-    ))?;
+    );
     let given = params![events, set(&to_forget.observations)?, set(&to_forget.sessions)?];
-    let rows = find.query_map(given, |row| Ok((ProjectRow(row.cell(0)?), SubjectHash(row.cell(1)?))))?;
     let mut concerned: BTreeMap<ProjectRow, BTreeSet<SubjectHash>> = BTreeMap::new();
-    for row in rows {
-        let (project, subject) = row?;
+    for (project, subject) in db.all(&sql, given)? {
         concerned.entry(project).or_default().insert(subject);
     }
     for (table, goes) in [("settlements", SETTLES), ("failings", IS_IT), ("changes", IS_IT)] {
-        db.prepare_cached(&format!("DELETE FROM {table} AS t WHERE {goes}"))?.execute([&events])?;
+        db.run(&format!("DELETE FROM {table} AS t WHERE {goes}"), [&events])?;
     }
     Ok(concerned)
 }
@@ -406,7 +404,7 @@ fn remove_rows(db: &Connection, to_forget: &RowsToForget) -> Result<(), StoreErr
     remove(db, "UPDATE prompt_batches SET response = NULL WHERE id", &to_forget.responses)?;
     remove(db, "UPDATE sessions SET title = NULL, named_by = NULL WHERE id", &to_forget.titles)?;
     for event in &to_forget.unparsed {
-        db.prepare_cached("DELETE FROM unparsed WHERE event_id = ?1")?.execute([event])?;
+        db.run("DELETE FROM unparsed WHERE event_id = ?1", [event])?;
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 
 use crate::StoreError;
 use crate::database::bind::params;
-use crate::database::row::{Cells, Sql};
+use crate::database::row::Sql;
 use crate::forgetting::finding::RowsToForget;
 use crate::sessions::delivery::Delivery;
 use recall_domain::ids::{BatchId, EventId, SessionKey, SessionRow};
@@ -66,22 +66,20 @@ pub(crate) fn is_forgotten(db: &Connection, key: &SessionKey) -> Result<bool, St
 
 /// Keeps removed observations from being made again in remaining sessions.
 pub(super) fn bury_observations(db: &Connection, to_forget: &RowsToForget) -> Result<(), StoreError> {
-    let mut find = db.prepare_cached(
-        "SELECT o.title, o.evidence, p.session, iif(p.session = o.session, o.batch, NULL) FROM observations o
-         JOIN (SELECT id AS observation, session FROM observations WHERE session IS NOT NULL
-               UNION SELECT observation, session FROM observation_sessions) p ON p.observation = o.id
-         WHERE o.id = ?1",
-    )?;
     for observation in &to_forget.observations {
-        let mut rows = find.query(params![observation])?;
-        while let Some(row) = rows.next()? {
-            let (title, evidence): (String, String) = (row.cell(0)?, row.cell(1)?);
-            let (session, batch): (SessionRow, Option<BatchId>) = (row.cell(2)?, row.cell(3)?);
-            db.prepare_cached(
+        let places: Vec<(String, String, SessionRow, Option<BatchId>)> = db.all(
+            "SELECT o.title, o.evidence, p.session, iif(p.session = o.session, o.batch, NULL) FROM observations o
+             JOIN (SELECT id AS observation, session FROM observations WHERE session IS NOT NULL
+                   UNION SELECT observation, session FROM observation_sessions) p ON p.observation = o.id
+             WHERE o.id = ?1",
+            params![observation],
+        )?;
+        for (title, evidence, session, batch) in places {
+            db.run(
                 "INSERT OR REPLACE INTO forgotten_observations (observation, session, batch, title, evidence)
                  VALUES (?1, ?2, ?3, ?4, ?5)",
-            )?
-            .execute(params![observation, session, batch, title_hash(&title), evidence])?;
+                params![observation, session, batch, title_hash(&title), evidence],
+            )?;
         }
     }
     Ok(())
@@ -95,16 +93,14 @@ pub(crate) fn was_forgotten(
     batch: BatchId,
     draft: &ObservationDraft,
 ) -> Result<bool, StoreError> {
-    let mut find = db.prepare_cached(
+    let forgotten: Vec<(bool, bool, Vec<String>)> = db.all(
         "SELECT title = ?2, batch IS ?3, evidence FROM forgotten_observations WHERE session = ?1",
+        params![session, title_hash(&draft.title), batch],
     )?;
-    let mut rows = find.query(params![session, title_hash(&draft.title), batch])?;
-    while let Some(row) = rows.next()? {
-        let (same_title, same_batch): (bool, bool) = (row.cell(0)?, row.cell(1)?);
+    for (same_title, same_batch, evidence) in forgotten {
         if same_title {
             return Ok(true);
         }
-        let evidence: Vec<String> = row.cell(2)?;
         let rests_on_it = |event: &EventId| evidence.contains(&event.to_string());
         if same_batch && !draft.evidence.is_empty() && draft.evidence.iter().all(rests_on_it) {
             return Ok(true);

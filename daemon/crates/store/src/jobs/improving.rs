@@ -42,13 +42,12 @@ impl Reader<'_> {
         since: Option<Timestamp>,
         limit: u32,
     ) -> Result<Vec<ImprovableSession>, StoreError> {
-        let db = self.0;
         let sql = format!(
             "{} WHERE {IMPROVABLE} AND {ASKED_FOR} ORDER BY s.last_event_at DESC, s.id DESC LIMIT ?3",
             ImprovableSession::SELECT
         );
         let project = project.map(serde_json::to_string).transpose()?;
-        db.all(&sql, params![project, since.map_or(i64::MIN, |since| since.0), limit])
+        self.0.all(&sql, params![project, since.map_or(i64::MIN, |since| since.0), limit])
     }
 
     /// The number of such sessions.
@@ -57,24 +56,21 @@ impl Reader<'_> {
         project: Option<&[ProjectRow]>,
         since: Option<Timestamp>,
     ) -> Result<u64, StoreError> {
-        let db = self.0;
         let sql = format!("SELECT count(*) FROM sessions s WHERE {IMPROVABLE} AND {ASKED_FOR}");
         let project = project.map(serde_json::to_string).transpose()?;
-        db.one(&sql, params![project, since.map_or(i64::MIN, |since| since.0)])
+        self.0.one(&sql, params![project, since.map_or(i64::MIN, |since| since.0)])
     }
 
     /// The jobs for notes that wait for a model or are running, and whose built-in notes exist.
     pub fn improving_jobs(self) -> Result<Vec<JobId>, StoreError> {
-        let db = self.0;
-        db.all(
+        self.0.all(
         "SELECT id FROM jobs WHERE kind = 'notes' AND stood_in AND status IN ('pending', 'running', 'retrying') ORDER BY id",
         [],
     )
     }
 
     pub fn job_progress(self, jobs: &[JobId]) -> Result<JobProgress, StoreError> {
-        let db = self.0;
-        db.one(JobProgress::SELECT, [serde_json::to_string(jobs)?])
+        self.0.one(JobProgress::SELECT, [serde_json::to_string(jobs)?])
     }
 }
 

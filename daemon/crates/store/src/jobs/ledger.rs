@@ -143,14 +143,12 @@ fn book(db: &Connection, which: &str, given: impl rusqlite::Params) -> Result<()
 impl Reader<'_> {
     /// Returns the cost of a day so far, including reservations.
     pub fn spent(self, day: &Day) -> Result<Usage, StoreError> {
-        let db = self.0;
-        spent_by(db, day, None)
+        spent_by(self.0, day, None)
     }
 
     /// Returns the cost per backend and day since this day, earliest first. Running calls count with their
     /// reservation.
     pub fn spending(self, since: &Day) -> Result<Vec<SpendingRow>, StoreError> {
-        let db = self.0;
         let sql = format!(
             "WITH booked AS (
             SELECT day, backend, calls, tokens_in, tokens_out, micro_usd, assumed_calls, assumed_tokens
@@ -160,7 +158,7 @@ impl Reader<'_> {
          {} GROUP BY day, backend ORDER BY day, backend",
             SpendingRow::SELECT
         );
-        db.all(&sql, [&since.0])
+        self.0.all(&sql, [&since.0])
     }
 }
 

@@ -480,41 +480,36 @@ impl Operation for WakeRetries {
 impl Reader<'_> {
     /// Returns when the first waiting job may be tried, possibly in the past. `None` if none is waiting.
     pub fn next_try(self) -> Result<Option<Timestamp>, StoreError> {
-        let db = self.0;
-        db.one("SELECT min(not_before) FROM jobs WHERE status IN ('pending', 'retrying')", [])
+        self.0.one("SELECT min(not_before) FROM jobs WHERE status IN ('pending', 'retrying')", [])
     }
 
     pub fn waiting_jobs(self) -> Result<Vec<WaitingJobs>, StoreError> {
-        let db = self.0;
-        db.all(WaitingJobs::SELECT, [])
+        self.0.all(WaitingJobs::SELECT, [])
     }
 
     /// Returns the latest reasons first.
     pub fn dead_jobs(self, reasons: u32) -> Result<Vec<DeadJobs>, StoreError> {
-        let db = self.0;
-        db.all(&format!("{} LIMIT ?1", DeadJobs::SELECT), [reasons])
+        self.0.all(&format!("{} LIMIT ?1", DeadJobs::SELECT), [reasons])
     }
 
     pub fn open_jobs(self) -> Result<OpenJobs, StoreError> {
-        let db = self.0;
-        db.one(OpenJobs::SELECT, [])
+        self.0.one(OpenJobs::SELECT, [])
     }
 
     /// Whether the lease of a job has expired.
     pub fn has_expired_leases(self, now: Timestamp) -> Result<bool, StoreError> {
-        let db = self.0;
-        db.one("SELECT EXISTS (SELECT 1 FROM jobs WHERE status = 'running' AND lease_until < ?1)", [now.0])
+        self.0
+            .one("SELECT EXISTS (SELECT 1 FROM jobs WHERE status = 'running' AND lease_until < ?1)", [now.0])
     }
 
     /// Whether there are jobs that finished before a time.
     pub fn has_done_jobs(self, before: Timestamp) -> Result<bool, StoreError> {
-        let db = self.0;
-        db.one("SELECT EXISTS (SELECT 1 FROM jobs WHERE status = 'done' AND finished_at < ?1)", [before.0])
+        self.0
+            .one("SELECT EXISTS (SELECT 1 FROM jobs WHERE status = 'done' AND finished_at < ?1)", [before.0])
     }
 
     /// Lists jobs, newest first.
     pub fn jobs(self, which: Jobs, since: Option<Timestamp>, limit: u32) -> Result<Vec<JobRow>, StoreError> {
-        let db = self.0;
         let status = match which {
             Jobs::All => None,
             Jobs::Dead => Some("dead"),
@@ -523,26 +518,23 @@ impl Reader<'_> {
             "{} WHERE j.created_at >= ?1 AND (?3 IS NULL OR j.status = ?3) ORDER BY j.id DESC LIMIT ?2",
             JobRow::SELECT
         );
-        db.all(&sql, params![since.map_or(i64::MIN, |since| since.0), limit, status])
+        self.0.all(&sql, params![since.map_or(i64::MIN, |since| since.0), limit, status])
     }
 
     /// The number of jobs without a result.
     pub fn unfinished_jobs(self) -> Result<i64, StoreError> {
-        let db = self.0;
-        db.one("SELECT count(*) FROM jobs WHERE status IN ('pending', 'running') AND NOT stood_in", [])
+        self.0.one("SELECT count(*) FROM jobs WHERE status IN ('pending', 'running') AND NOT stood_in", [])
     }
 
     /// The number of waiting or running jobs, counted up to `most`.
     pub fn jobs_under_way(self, most: u32) -> Result<i64, StoreError> {
-        let db = self.0;
         let sql = "SELECT count(*) FROM (SELECT 1 FROM jobs WHERE status IN ('pending', 'running') LIMIT ?1)";
-        db.one(sql, [most])
+        self.0.one(sql, [most])
     }
 
     /// Describes model failures since the last success; `None` if there are none.
     pub fn compression_trouble(self) -> Result<Option<CompressionTrouble>, StoreError> {
-        let db = self.0;
-        let trouble: (Option<Timestamp>, i64, Option<String>) = db.one(
+        let trouble: (Option<Timestamp>, i64, Option<String>) = self.0.one(
         "WITH failing AS (
             SELECT id, created_at, error FROM jobs
             WHERE status IN ('retrying', 'dead') AND (stood_in OR kind = 'notes') AND error IS NOT NULL AND created_at > (

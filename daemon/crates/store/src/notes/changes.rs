@@ -119,8 +119,8 @@ impl Reader<'_> {
 
     /// Returns who has forgotten things on other machines that were here, the latest first. These have no undo.
     pub fn forgotten_elsewhere(self) -> Result<Vec<ForgottenElsewhere>, StoreError> {
-        let db = self.0;
-        db.all(&format!("{} GROUP BY author, device ORDER BY max(at) DESC", ForgottenElsewhere::SELECT), [])
+        self.0
+            .all(&format!("{} GROUP BY author, device ORDER BY max(at) DESC", ForgottenElsewhere::SELECT), [])
     }
 }
 

@@ -88,8 +88,7 @@ fn reach(batches: usize, lives: Lives) -> usize {
 impl Reader<'_> {
     /// Returns the batches to select again. `None` if every batch was already part of such a selection.
     pub fn due_choice(self, session: SessionRow, lives: Lives) -> Result<Option<DueChoice>, StoreError> {
-        let db = self.0;
-        let rows: Vec<(BatchId, Option<Timestamp>, Option<u32>)> = db.all(
+        let rows: Vec<(BatchId, Option<Timestamp>, Option<u32>)> = self.0.all(
             "SELECT id, compressed_at, chosen_among FROM prompt_batches WHERE session = ?1 ORDER BY prompt_number, seq",
             params![session],
         )?;
@@ -128,8 +127,7 @@ impl Reader<'_> {
 
     /// Whether a model's notes cover the whole session. A summary made from them is then better than a built-in one.
     pub fn is_noted(self, session: SessionRow) -> Result<bool, StoreError> {
-        let db = self.0;
-        db.one(
+        self.0.one(
             "SELECT EXISTS (SELECT 1 FROM session_summaries WHERE session = ?1 AND origin <> ?2)
             AND NOT EXISTS (SELECT 1 FROM prompt_batches WHERE session = ?1 AND chosen_among IS NOT NULL)",
             params![session, BUILT_IN],
@@ -146,8 +144,7 @@ impl Reader<'_> {
 
     /// Returns the titles of a model's notes on a session, in order.
     pub fn noted_titles(self, session: SessionRow) -> Result<Vec<String>, StoreError> {
-        let db = self.0;
-        db.all(
+        self.0.all(
             "SELECT title FROM observations WHERE session = ?1 AND status = 'active' AND origin NOT IN (?2, 'user')
              ORDER BY batch, id",
             params![session, BUILT_IN],

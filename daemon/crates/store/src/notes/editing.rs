@@ -62,10 +62,9 @@ pub struct MarkObservations {
 impl Reader<'_> {
     /// Returns when a person last rewrote an observation on this machine; `None` if never, or if that was reverted.
     pub fn edited_at(self, id: ObservationId) -> Result<Option<Timestamp>, StoreError> {
-        let db = self.0;
         let found = "SELECT max(at) FROM hand_changes WHERE observation = ?1 AND what = 'edit' AND NOT undone
             AND author IS NULL";
-        db.one(found, params![id])
+        self.0.one(found, params![id])
     }
 }
 

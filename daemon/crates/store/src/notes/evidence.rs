@@ -36,7 +36,6 @@ pub(crate) fn keep_files(
 impl Reader<'_> {
     /// Returns the stored prompts, answers and calls that an observation rests on, in its own order.
     pub fn evidence(self, id: ObservationId, events: &[String]) -> Result<Vec<DocumentKey>, StoreError> {
-        let db = self.0;
         const BATCHES: &str = "SELECT batch FROM observations WHERE id = ?1
         UNION SELECT batch FROM observation_batches WHERE observation = ?1";
         let sql = format!(
@@ -44,7 +43,7 @@ impl Reader<'_> {
          UNION ALL SELECT 'response', id FROM prompt_batches WHERE id IN ({BATCHES}) AND response_event = ?2
          UNION ALL SELECT 'activity', id FROM activities WHERE event_id = ?2"
         );
-        let mut find = db.prepare_cached(&sql)?;
+        let mut find = self.0.prepare_cached(&sql)?;
         let mut found = Vec::new();
         for event in events.iter().filter_map(|event| event.parse::<EventId>().ok()) {
             let mut rows = find.query(params![id.0, event.0])?;

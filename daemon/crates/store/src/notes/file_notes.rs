@@ -93,7 +93,6 @@ impl Reader<'_> {
         path: &str,
         wanted: NotesWanted<'_>,
     ) -> Result<Vec<FileNoteRow>, StoreError> {
-        let db = self.0;
         let NotesWanted { kinds, least_importance, most, tellable } = wanted;
         let kinds: Vec<_> = kinds.iter().map(|kind| format!("'{}'", kind.as_str())).collect();
         let reviewed = match tellable {
@@ -110,20 +109,19 @@ impl Reader<'_> {
             FileNoteRow::SELECT,
             kinds.join(", ")
         );
-        db.all(&sql, params![project, path, least_importance, most])
+        self.0.all(&sql, params![project, path, least_importance, most])
     }
 
     /// Returns statements from before a batch about files that it touches, newest first: those that are valid, and
     /// those that the batch itself replaced. `paths` are relative to the project's folder.
     pub fn earlier_statements(self, batch: BatchId, paths: &[String]) -> Result<Vec<Earlier>, StoreError> {
-        let db = self.0;
         /// The number of statements read. Most of them state no value.
         const LATEST: u32 = 40;
         /// The number of wordings read per subject. Its key is stored as a hash; one of its statements contains the
         /// words that the key came from.
         const WORDINGS: u32 = 8;
         let settled: Vec<_> = SETTLED.iter().map(|kind| format!("'{}'", kind.as_str())).collect();
-        let mut find = db.prepare_cached(&format!(
+        let mut find = self.0.prepare_cached(&format!(
         "SELECT o.title, (SELECT json_group_array(DISTINCT path) FROM observation_files WHERE
                  observation = o.id), o.subject,
                 (SELECT json_group_array(json_array(CAST(type AS TEXT), CAST(title AS TEXT))) FROM (SELECT n.type, n.title FROM

@@ -62,9 +62,8 @@ impl Reader<'_> {
 
     /// The existing statements with these ids, in order.
     pub fn statements(self, ids: &[ObservationId]) -> Result<Vec<StatementRow>, StoreError> {
-        let db = self.0;
         let sql = format!("{} WHERE o.id = ?1", StatementRow::SELECT);
-        let found = ids.iter().map(|id| db.first(&sql, [id.0]));
+        let found = ids.iter().map(|id| self.0.first(&sql, [id.0]));
         Ok(found.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
     }
 }

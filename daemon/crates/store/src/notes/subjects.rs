@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::Connection;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Row};
 use sha2::{Digest, Sha256};
 
 use crate::StoreError;
 use crate::database::bind::params;
-use crate::database::row::{Cells, Sql};
+use crate::database::row::{FromRow, Sql};
 use recall_domain::ids::{BatchId, EventId, ObservationId};
 use recall_domain::lineage::replacement;
 use recall_domain::observation::ObservationDraft;
@@ -20,6 +21,16 @@ pub(crate) struct SubjectHash(pub(crate) [u8; 16]);
 impl SubjectHash {
     pub(crate) fn of(subject: &SubjectKey) -> Self {
         Self(hash(subject.as_str()))
+    }
+}
+
+impl FromRow for SubjectHash {
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        FromRow::from_row(row, first).map(Self)
+    }
+
+    fn is_there(value: ValueRef<'_>) -> bool {
+        <[u8; 16]>::is_there(value)
     }
 }
 
@@ -38,10 +49,7 @@ pub(crate) fn subjects(
     sql: &str,
     given: impl rusqlite::Params,
 ) -> Result<BTreeSet<SubjectHash>, StoreError> {
-    let mut statement = db.prepare_cached(sql)?;
-    let rows = statement.query_map(given, |row| row.cell::<Option<[u8; 16]>>(0))?;
-    let found = rows.collect::<Result<Vec<_>, _>>()?;
-    Ok(found.into_iter().flatten().map(SubjectHash).collect())
+    Ok(db.all::<Option<SubjectHash>>(sql, given)?.into_iter().flatten().collect())
 }
 
 /// A draft with its subject.
@@ -60,17 +68,15 @@ pub(crate) fn with_heirs<'a>(
     let own =
         |draft: &'a ObservationDraft| Aimed { draft, subject: draft.subject.as_ref().map(SubjectHash::of) };
     let mut aimed: Vec<Aimed<'a>> = drafts.iter().map(own).collect();
-    let mut before = db.prepare_cached(
+    let before: Vec<(SubjectHash, String, Vec<String>)> = db.all(
         "SELECT subject, title, evidence FROM observations
          WHERE batch = ?1 AND subject IS NOT NULL AND origin <> 'user' ORDER BY id",
+        params![batch],
     )?;
-    let mut rows = before.query(params![batch])?;
-    while let Some(row) = rows.next()? {
-        let (subject, title) = (SubjectHash(row.cell(0)?), row.cell::<String>(1)?);
+    for (subject, title, evidence) in before {
         if aimed.iter().any(|aimed| aimed.subject == Some(subject)) {
             continue;
         }
-        let evidence: Vec<String> = row.cell(2)?;
         let evidence: Vec<EventId> = evidence.iter().filter_map(|event| event.parse().ok()).collect();
         let goes_on = replacement(&title, &evidence, drafts).and_then(|at| aimed.get_mut(at));
         if let Some(heir) = goes_on.filter(|heir| heir.subject.is_none()) {

@@ -32,8 +32,7 @@ impl ToldRow {
 impl Reader<'_> {
     /// Returns the items injected into a session, earliest first.
     pub fn told_items(self, session: SessionRow) -> Result<Vec<ToldRow>, StoreError> {
-        let db = self.0;
-        db.all(&format!("{} WHERE i.session = ?1 ORDER BY i.id", ToldRow::SELECT), [session.0])
+        self.0.all(&format!("{} WHERE i.session = ?1 ORDER BY i.id", ToldRow::SELECT), [session.0])
     }
 
     /// Returns the uses of a session's injections: injection, item, use.
@@ -41,8 +40,7 @@ impl Reader<'_> {
         self,
         session: SessionRow,
     ) -> Result<Vec<(InjectionId, DocumentKey, Use)>, StoreError> {
-        let db = self.0;
-        let rows: Vec<(InjectionId, String, i64, String)> = db.all(
+        let rows: Vec<(InjectionId, String, i64, String)> = self.0.all(
         "SELECT u.injection, u.kind, u.row, u.use FROM injections i CROSS JOIN told_uses u ON u.injection = i.id
          WHERE i.session = ?1 ORDER BY u.injection, u.at",
         [session.0],
@@ -56,8 +54,7 @@ impl Reader<'_> {
     }
 
     pub fn told_counts(self, since: Timestamp) -> Result<ToldCounts, StoreError> {
-        let db = self.0;
-        db.one(ToldCounts::SELECT, [since.0])
+        self.0.one(ToldCounts::SELECT, [since.0])
     }
 
     /// Returns the strikes against injecting items again. Rewriting an observation clears earlier strikes.

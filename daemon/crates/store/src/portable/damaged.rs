@@ -22,10 +22,9 @@ pub struct DamagedRow {
 impl Reader<'_> {
     /// Returns rows that cannot be read completely, at most `limit`. Reads everything.
     pub fn damaged_rows(self, limit: usize) -> Result<Vec<DamagedRow>, StoreError> {
-        let db = self.0;
         let mut found = Vec::new();
         for table in TABLES {
-            let mut find = db.prepare(&select(table))?;
+            let mut find = self.0.prepare(&select(table))?;
             let mut rows = find.query([])?;
             while let Some(row) = rows.next()? {
                 let unreadable = table.columns.iter().enumerate().find_map(|(number, (column, form))| {

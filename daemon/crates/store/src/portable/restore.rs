@@ -439,9 +439,8 @@ fn session_key_of(line: &Value) -> Option<SessionKey> {
 impl Reader<'_> {
     /// The folder of a session that a line names, if it is known.
     pub fn folder_of(self, session: &str) -> Result<Option<String>, StoreError> {
-        let db = self.0;
         let Some((agent, id)) = session.split_once(':') else { return Ok(None) };
-        let folder: Option<Option<String>> = db.first(
+        let folder: Option<Option<String>> = self.0.first(
             "SELECT ifnull(root, cwd) FROM sessions WHERE agent = ?1 AND session_id = ?2",
             [agent, id],
         )?;

@@ -104,18 +104,17 @@ impl Browsed {
 impl Reader<'_> {
     /// The number of entries of a kind, by time.
     pub fn quarters(self, browsed: &Browsed, kind: DocumentKind) -> Result<Vec<Quarter>, StoreError> {
-        let db = self.0;
         let source = browsed.source(kind);
-        db.all(&format!("WITH quarters AS (SELECT at, 0 AS calls FROM ({source})) {}", Quarter::SELECT), [])
+        self.0
+            .all(&format!("WITH quarters AS (SELECT at, 0 AS calls FROM ({source})) {}", Quarter::SELECT), [])
     }
 
     /// The number of sessions started and of their calls, by time.
     pub fn quarters_of_sessions(self, browsed: &Browsed) -> Result<Vec<Quarter>, StoreError> {
-        let db = self.0;
         let condition = browsed.condition(DocumentKind::Prompt, "s.project");
         let source =
             format!("SELECT s.started_at AS at, s.activities AS calls FROM sessions s WHERE TRUE{condition}");
-        db.all(&format!("WITH quarters AS ({source}) {}", Quarter::SELECT), [])
+        self.0.all(&format!("WITH quarters AS ({source}) {}", Quarter::SELECT), [])
     }
 
     /// Returns the entries of a time range, newest first, skipping the first `skip`.
@@ -127,7 +126,6 @@ impl Reader<'_> {
         skip: u32,
         limit: u32,
     ) -> Result<Vec<(DocumentKey, Timestamp)>, StoreError> {
-        let db = self.0;
         let most = skip.saturating_add(limit);
         let of_kind = |kind: &DocumentKind| {
             let (name, source) = (kind.as_str(), browsed.source(*kind));
@@ -144,12 +142,11 @@ impl Reader<'_> {
             "SELECT kind, row, at FROM ({}) ORDER BY at DESC, kind, row DESC LIMIT ?3 - ?4 OFFSET ?4",
             kinds.join(" UNION ALL ")
         );
-        db.all(&sql, params![from, until, most, skip])
+        self.0.all(&sql, params![from, until, most, skip])
     }
 
     /// Returns an entry of a listing; `None` if it no longer exists.
     pub fn entry(self, key: DocumentKey) -> Result<Option<EntryRow>, StoreError> {
-        let db = self.0;
         let source = match key.kind {
         DocumentKind::Observation => {
             "SELECT o.title, o.type, o.status, o.pinned_at IS NOT NULL AS pinned, p.name AS project,
@@ -167,13 +164,12 @@ impl Reader<'_> {
              JOIN projects p ON p.id = s.project WHERE b.id = ?1 AND b.prompt IS NOT NULL"
         }
     };
-        db.first(&format!("WITH entry AS ({source}) {}", EntryRow::SELECT), [key.row])
+        self.0.first(&format!("WITH entry AS ({source}) {}", EntryRow::SELECT), [key.row])
     }
 
     /// Returns all projects, latest first.
     pub fn project_lines(self) -> Result<Vec<ProjectLine>, StoreError> {
-        let db = self.0;
-        let mut lines: Vec<ProjectLine> = db.all(ProjectLine::SELECT, [])?;
+        let mut lines: Vec<ProjectLine> = self.0.all(ProjectLine::SELECT, [])?;
         lines.sort_by_key(|line| std::cmp::Reverse(line.last_at));
         Ok(lines)
     }

@@ -22,7 +22,6 @@ impl Reader<'_> {
     /// # Errors
     /// Fails when the database refuses.
     pub fn names(self, of: Named) -> Result<Vec<String>, StoreError> {
-        let db = self.0;
         let sql = match of {
             Named::Project => "SELECT name FROM projects ORDER BY id DESC LIMIT ?1",
             Named::Agent => "SELECT DISTINCT agent FROM sessions ORDER BY agent LIMIT ?1",
@@ -31,7 +30,7 @@ impl Reader<'_> {
                 "SELECT path FROM observation_files GROUP BY path ORDER BY max(observation) DESC, path LIMIT ?1"
             }
         };
-        db.all(sql, [MOST])
+        self.0.all(sql, [MOST])
     }
 
     /// Returns the newest observation's number; `None` if there is none.
@@ -39,7 +38,6 @@ impl Reader<'_> {
     /// # Errors
     /// Fails when the database refuses.
     pub fn newest_observation(self) -> Result<Option<ObservationId>, StoreError> {
-        let db = self.0;
-        db.one("SELECT max(id) FROM observations", [])
+        self.0.one("SELECT max(id) FROM observations", [])
     }
 }

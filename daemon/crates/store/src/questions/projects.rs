@@ -92,11 +92,10 @@ fn free_key(db: &Connection, identities: &[ProjectKey]) -> Result<ProjectKey, St
 impl Reader<'_> {
     /// Returns this name, with a number appended if another project has it.
     pub fn free_project_name(self, name: &str) -> Result<String, StoreError> {
-        let db = self.0;
         let numbered = (2..).map(|number| format!("{name} ({number})"));
         for name in std::iter::once(name.to_owned()).chain(numbered) {
             let sql = "SELECT EXISTS (SELECT 1 FROM projects WHERE name = ?1 COLLATE NOCASE)";
-            if !db.one::<bool>(sql, [&name])? {
+            if !self.0.one::<bool>(sql, [&name])? {
                 return Ok(name);
             }
         }
@@ -105,9 +104,8 @@ impl Reader<'_> {
 
     /// Whether a project began as a clone of another repository with this commit.
     pub fn is_source(self, commit: &CommitId) -> Result<bool, StoreError> {
-        let db = self.0;
         let alias = format!("from:{commit}");
-        db.one("SELECT EXISTS (SELECT 1 FROM project_aliases WHERE alias = ?1)", [alias])
+        self.0.one("SELECT EXISTS (SELECT 1 FROM project_aliases WHERE alias = ?1)", [alias])
     }
 
     /// Returns the project that was seen with an identity.
@@ -123,8 +121,7 @@ impl Reader<'_> {
     /// Returns commits that were checked out during work on a project: those of its latest batches, at most `most`. An
     /// imported session has no folder here and proves nothing.
     pub fn commits_of_project(self, project: ProjectRow, most: u32) -> Result<Vec<CommitId>, StoreError> {
-        let db = self.0;
-        db.all(
+        self.0.all(
         "SELECT b.head_commit FROM prompt_batches b JOIN sessions s ON s.id = b.session
          WHERE s.project = ?1 AND b.head_commit IS NOT NULL AND s.root IS NOT NULL GROUP BY b.head_commit ORDER BY max(b.id) DESC LIMIT ?2",
         params![project, most],
@@ -133,42 +130,37 @@ impl Reader<'_> {
 
     /// Returns the project with these identities, if it was seen before. Changes nothing.
     pub fn find_project(self, identities: &[ProjectKey]) -> Result<Option<ProjectInfo>, StoreError> {
-        let db = self.0;
-        lookup(db, identities)?.map(|row| self.project(row)).transpose()
+        lookup(self.0, identities)?.map(|row| self.project(row)).transpose()
     }
 
     /// # Errors
     /// Fails when there is no such project or the database refuses.
     pub fn project(self, row: ProjectRow) -> Result<ProjectInfo, StoreError> {
-        let db = self.0;
-        db.one(&format!("{} WHERE p.id = ?1", ProjectInfo::SELECT), params![row])
+        self.0.one(&format!("{} WHERE p.id = ?1", ProjectInfo::SELECT), params![row])
     }
 
     /// Returns the project of a session. `None` if the store does not know the session yet.
     pub fn project_of(self, session: &SessionKey) -> Result<Option<ProjectInfo>, StoreError> {
-        let db = self.0;
         let sql = format!(
             "{} JOIN sessions s ON s.project = p.id WHERE s.agent = ?1 AND s.session_id = ?2",
             ProjectInfo::SELECT
         );
-        db.first(&sql, params![session.agent, session.id])
+        self.0.first(&sql, params![session.agent, session.id])
     }
 
     /// The projects with this identity or display name.
     pub fn projects_named(self, name: &str) -> Result<Vec<ProjectInfo>, StoreError> {
-        let db = self.0;
         let sql = format!(
             "{} WHERE p.name = ?1 OR p.id IN (SELECT project FROM project_aliases WHERE alias = ?1) ORDER
                  BY p.id",
             ProjectInfo::SELECT
         );
-        db.all(&sql, [name])
+        self.0.all(&sql, [name])
     }
 
     /// Returns the folder where a project was last worked on, if a session reported it.
     pub fn latest_root(self, project: ProjectRow) -> Result<Option<String>, StoreError> {
-        let db = self.0;
-        db.first(
+        self.0.first(
             "SELECT root FROM sessions WHERE project = ?1 AND root IS NOT NULL
          ORDER BY last_event_at DESC, id DESC LIMIT 1",
             [project.0],
@@ -177,8 +169,7 @@ impl Reader<'_> {
 
     /// Returns the project of the latest session in exactly this folder, if a session reported it.
     pub fn project_worked_in(self, folder: &str) -> Result<Option<ProjectInfo>, StoreError> {
-        let db = self.0;
-        let found = db.first::<ProjectRow>(
+        let found = self.0.first::<ProjectRow>(
             "SELECT project FROM sessions WHERE root = ?1 ORDER BY id DESC LIMIT 1",
             [folder],
         )?;

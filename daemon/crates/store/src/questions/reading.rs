@@ -134,8 +134,7 @@ impl Reader<'_> {
     }
 
     pub fn observation(self, id: ObservationId) -> Result<Option<ObservationRow>, StoreError> {
-        let db = self.0;
-        db.first(&format!("{} WHERE o.id = ?1", ObservationRow::SELECT), params![id])
+        self.0.first(&format!("{} WHERE o.id = ?1", ObservationRow::SELECT), params![id])
     }
 
     /// Returns the existing observations with these numbers, in the same order.
@@ -172,7 +171,6 @@ impl Reader<'_> {
         project: ProjectRow,
         except: Option<&SessionId>,
     ) -> Result<Option<SummaryRow>, StoreError> {
-        let db = self.0;
         let sql = format!(
             "{} WHERE m.project = ?1 AND m.share IS NULL AND s.session_id IS NOT ?2
             AND (EXISTS (SELECT 1 FROM observations o WHERE o.session = m.session)
@@ -181,7 +179,7 @@ impl Reader<'_> {
          ORDER BY m.created_at DESC, m.id DESC LIMIT 1",
             SummaryRow::SELECT
         );
-        db.first(&sql, params![project, except])
+        self.0.first(&sql, params![project, except])
     }
 
     /// Returns the newest summary of another machine's session in a project, made after a time, if its share allows
@@ -191,7 +189,6 @@ impl Reader<'_> {
         project: ProjectRow,
         after: Timestamp,
     ) -> Result<Option<SummaryRow>, StoreError> {
-        let db = self.0;
         // A machine that shares nothing reads no row here.
         let sql = format!(
             "{} WHERE m.id = (SELECT id FROM session_summaries INDEXED BY session_summaries_of_others
@@ -199,7 +196,7 @@ impl Reader<'_> {
                 ORDER BY created_at DESC, id DESC LIMIT 1)",
             SummaryRow::SELECT
         );
-        db.first(&sql, params![project, after])
+        self.0.first(&sql, params![project, after])
     }
 
     /// Returns the events of a project around a time, in order: `before` entries up to it and `after` entries after

@@ -50,24 +50,20 @@ pub struct UnreadableRow from "unparsed u JOIN deliveries d USING (event_id) ORD
 
 impl Reader<'_> {
     pub fn last_unreadable(self) -> Result<Option<UnreadableRow>, StoreError> {
-        let db = self.0;
-        db.first(UnreadableRow::SELECT, [])
+        self.0.first(UnreadableRow::SELECT, [])
     }
 
     pub fn notes_of_project(self, project: ProjectRow) -> Result<ProjectNotes, StoreError> {
-        let db = self.0;
-        db.one(ProjectNotes::SELECT, [project.0])
+        self.0.one(ProjectNotes::SELECT, [project.0])
     }
 
     /// Whether there is nothing to find.
     pub fn is_empty(self) -> Result<bool, StoreError> {
-        let db = self.0;
         let sql = "SELECT NOT EXISTS (SELECT 1 FROM sessions) AND NOT EXISTS (SELECT 1 FROM observations)";
-        db.one(sql, [])
+        self.0.one(sql, [])
     }
 
     pub fn statistics(self) -> Result<Statistics, StoreError> {
-        let db = self.0;
-        db.one(Statistics::SELECT, [])
+        self.0.one(Statistics::SELECT, [])
     }
 }

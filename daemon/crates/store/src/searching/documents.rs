@@ -25,14 +25,12 @@ pub struct LogEntry from "index_log" {
 impl Reader<'_> {
     /// The log's entries after `seq`, in order.
     pub fn documents_after(self, seq: LogSeq, limit: u32) -> Result<Vec<LogEntry>, StoreError> {
-        let db = self.0;
-        db.all(&format!("{} WHERE seq > ?1 ORDER BY seq LIMIT ?2", LogEntry::SELECT), params![seq, limit])
+        self.0.all(&format!("{} WHERE seq > ?1 ORDER BY seq LIMIT ?2", LogEntry::SELECT), params![seq, limit])
     }
 
     /// The newest log entries after `seq`, newest first.
     pub fn newest_documents_after(self, seq: LogSeq, limit: u32) -> Result<Vec<LogEntry>, StoreError> {
-        let db = self.0;
-        db.all(
+        self.0.all(
             &format!("{} WHERE seq > ?1 ORDER BY seq DESC LIMIT ?2", LogEntry::SELECT),
             params![seq, limit],
         )
@@ -40,14 +38,12 @@ impl Reader<'_> {
 
     /// The highest number ever used, even if its entry was deleted.
     pub fn highest_log_entry(self) -> Result<LogSeq, StoreError> {
-        let db = self.0;
-        db.one("SELECT ifnull(max(seq), 0) FROM sqlite_sequence WHERE name = 'index_log'", [])
+        self.0.one("SELECT ifnull(max(seq), 0) FROM sqlite_sequence WHERE name = 'index_log'", [])
     }
 
     /// Whether the log is complete after `seq`.
     pub fn log_goes_on_after(self, seq: LogSeq) -> Result<bool, StoreError> {
-        let db = self.0;
-        let first: Option<LogSeq> = db.one("SELECT min(seq) FROM index_log", [])?;
+        let first: Option<LogSeq> = self.0.one("SELECT min(seq) FROM index_log", [])?;
         // Log numbers have no gaps.
         Ok(match first {
             Some(first) => first.0 <= seq.0.saturating_add(1),
@@ -57,8 +53,7 @@ impl Reader<'_> {
 
     /// Loads a document. `None` if the row or its parent is gone, as in a damaged database.
     pub fn load_document(self, key: DocumentKey) -> Result<Option<DocumentRow>, StoreError> {
-        let db = self.0;
-        match load(db, key) {
+        match load(self.0, key) {
             Err(error) if error.is_missing_row() => Ok(None),
             loaded => loaded,
         }
@@ -69,14 +64,12 @@ impl Reader<'_> {
     /// # Errors
     /// Fails when there is no such batch or the database refuses.
     pub fn prompt_number(self, batch: BatchId) -> Result<u32, StoreError> {
-        let db = self.0;
-        db.one("SELECT prompt_number FROM prompt_batches WHERE id = ?1", [batch.0])
+        self.0.one("SELECT prompt_number FROM prompt_batches WHERE id = ?1", [batch.0])
     }
 
     /// The number of documents that [`Reader::scan_documents`] finds.
     pub fn count_documents(self) -> Result<u64, StoreError> {
-        let db = self.0;
-        db.one(
+        self.0.one(
             "SELECT (SELECT count(*) FROM observations) + (SELECT count(*) FROM session_summaries)
             + (SELECT count(prompt) + count(response) FROM prompt_batches)
             + (SELECT count(*) FROM activities WHERE kind = 'tool') + (SELECT count(*) FROM plans)
@@ -92,7 +85,6 @@ impl Reader<'_> {
         after: i64,
         limit: u32,
     ) -> Result<Vec<DocumentKey>, StoreError> {
-        let db = self.0;
         let sql = match kind {
             DocumentKind::Observation => "SELECT id FROM observations WHERE id > ?1 ORDER BY id LIMIT ?2",
             DocumentKind::Summary => "SELECT id FROM session_summaries WHERE id > ?1 ORDER BY id LIMIT ?2",
@@ -111,7 +103,7 @@ impl Reader<'_> {
             }
             DocumentKind::Said => "SELECT id FROM said_elsewhere WHERE id > ?1 ORDER BY id LIMIT ?2",
         };
-        let rows = db.all(sql, params![after, limit])?;
+        let rows = self.0.all(sql, params![after, limit])?;
         Ok(rows.into_iter().map(|row| DocumentKey { kind, row }).collect())
     }
 }

@@ -75,7 +75,6 @@ impl Reader<'_> {
         limit: usize,
         within: Duration,
     ) -> Result<PlainHits, StoreError> {
-        let db = self.0;
         let matcher = Matcher::new(search);
         let mut hits = Vec::new();
         let searched = KINDS.iter().filter(|kind| search.kinds.is_empty() || search.kinds.contains(kind));
@@ -85,7 +84,7 @@ impl Reader<'_> {
                 continue;
             }
             let deadline = Instant::now() + within / KINDS.len() as u32;
-            let mut statement = db.prepare_cached(sql(*kind))?;
+            let mut statement = self.0.prepare_cached(sql(*kind))?;
             let mut rows = statement.query([search.since.map_or(i64::MIN, |since| since.0)])?;
             let mut compared = 0;
             while let Some(row) = rows.next()? {

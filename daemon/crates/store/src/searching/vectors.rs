@@ -66,8 +66,7 @@ pub struct VectorState {
 impl Reader<'_> {
     /// The number of documents with vectors of this model.
     pub fn count_vectors(self, model: &[u8; 32]) -> Result<i64, StoreError> {
-        let db = self.0;
-        db.one("SELECT count(*) FROM vectors WHERE model = ?1", [model])
+        self.0.one("SELECT count(*) FROM vectors WHERE model = ?1", [model])
     }
 
     /// Returns the state of a project's vectors. Must be read in the same transaction as the vectors themselves.
@@ -91,10 +90,9 @@ impl Reader<'_> {
         after: VectorId,
         limit: u32,
     ) -> Result<Vec<VectorRow>, StoreError> {
-        let db = self.0;
         let select = VectorRow::SELECT;
         let sql = format!("{select} WHERE project = ?1 AND model = ?2 AND id > ?3 ORDER BY id DESC LIMIT ?4");
-        let mut rows: Vec<VectorRow> = db.all(&sql, params![project.0, model, after, limit])?;
+        let mut rows: Vec<VectorRow> = self.0.all(&sql, params![project.0, model, after, limit])?;
         rows.reverse();
         Ok(rows)
     }
@@ -108,12 +106,11 @@ impl Reader<'_> {
         newest: VectorId,
         limit: u32,
     ) -> Result<Vec<VectorRow>, StoreError> {
-        let db = self.0;
         let select = VectorRow::SELECT;
         let sql = format!(
             "{select} WHERE project = ?1 AND model = ?2 AND id > ?3 AND id <= ?4 ORDER BY id LIMIT ?5"
         );
-        db.all(&sql, params![project.0, model, after, newest, limit])
+        self.0.all(&sql, params![project.0, model, after, newest, limit])
     }
 
     /// Returns the vectors of these observations. Observations without vectors of this model are absent.
@@ -122,18 +119,16 @@ impl Reader<'_> {
         model: &[u8; 32],
         ids: &[ObservationId],
     ) -> Result<Vec<VectorRow>, StoreError> {
-        let db = self.0;
         let select = VectorRow::SELECT;
         let sql = format!(
             "{select} WHERE kind = 'observation' AND row IN (SELECT value FROM json_each(?1)) AND model = ?2"
         );
-        db.all(&sql, params![serde_json::to_string(ids)?, model])
+        self.0.all(&sql, params![serde_json::to_string(ids)?, model])
     }
 
     /// The projects that have vectors of this model.
     pub fn projects_with_vectors(self, model: &[u8; 32]) -> Result<Vec<ProjectRow>, StoreError> {
-        let db = self.0;
-        db.all(
+        self.0.all(
         "SELECT id FROM projects WHERE EXISTS (SELECT 1 FROM vectors WHERE project = projects.id AND model = ?1)",
         [model],
     )
@@ -141,15 +136,13 @@ impl Reader<'_> {
 
     /// Returns all vector files that should exist.
     pub fn vector_files(self) -> Result<Vec<VectorFileRow>, StoreError> {
-        let db = self.0;
-        db.all(&format!("{} WHERE newest > 0", VectorFileRow::SELECT), [])
+        self.0.all(&format!("{} WHERE newest > 0", VectorFileRow::SELECT), [])
     }
 
     /// Returns the projects whose files lack so many vectors, or contain so many removed ones, that they must be
     /// rewritten.
     pub fn outdated_vector_files(self, model: &[u8; 32]) -> Result<Vec<ProjectRow>, StoreError> {
-        let db = self.0;
-        db.all(
+        self.0.all(
             "SELECT p.id FROM projects p LEFT JOIN vector_files f ON f.project = p.id AND f.model = ?1
          WHERE (SELECT count(*) FROM (SELECT 1 FROM vectors v
                 WHERE v.project = p.id AND v.model = ?1 AND v.id > ifnull(f.newest, 0) LIMIT 5000))
@@ -161,8 +154,7 @@ impl Reader<'_> {
 
     /// The id of the last removal.
     pub fn last_gone_vector(self) -> Result<i64, StoreError> {
-        let db = self.0;
-        db.one("SELECT ifnull(max(seq), 0) FROM gone_vectors", [])
+        self.0.one("SELECT ifnull(max(seq), 0) FROM gone_vectors", [])
     }
 
     /// Up to `limit` documents without vectors of this model, newest first.
@@ -171,7 +163,6 @@ impl Reader<'_> {
         model: &[u8; 32],
         limit: u32,
     ) -> Result<Vec<DocumentKey>, StoreError> {
-        let db = self.0;
         let mut found = Vec::new();
         for kind in EMBEDDED {
             let left = limit.saturating_sub(u32::try_from(found.len()).unwrap_or(u32::MAX));
@@ -179,7 +170,7 @@ impl Reader<'_> {
                 break;
             }
             let sql = format!("SELECT d.id {} ORDER BY d.id DESC LIMIT ?2", without_vectors(kind));
-            let rows: Vec<i64> = db.all(&sql, params![model, left])?;
+            let rows: Vec<i64> = self.0.all(&sql, params![model, left])?;
             found.extend(rows.into_iter().map(|row| DocumentKey { kind, row }));
         }
         Ok(found)
@@ -226,10 +217,9 @@ impl Reader<'_> {
         seen: CallsSeen,
         limit: u32,
     ) -> Result<(Vec<DocumentKey>, CallsSeen), StoreError> {
-        let db = self.0;
         let without = without_vectors(DocumentKind::Activity);
         let find = |which: &str, id: ActivityId| -> Result<Vec<ActivityId>, StoreError> {
-            db.all(&format!("SELECT d.id {without} AND {which} LIMIT ?3"), params![model, id, limit])
+            self.0.all(&format!("SELECT d.id {without} AND {which} LIMIT ?3"), params![model, id, limit])
         };
         let newer = find("d.id > ?2 ORDER BY d.id", seen.newest)?;
         let (rows, seen) = match newer.last() {
@@ -245,18 +235,16 @@ impl Reader<'_> {
 
     /// The number of documents without vectors of this model, not counting calls.
     pub fn count_without_vectors(self, model: &[u8; 32]) -> Result<i64, StoreError> {
-        let db = self.0;
         let mut count = 0;
         for kind in EMBEDDED {
-            count += db.one::<i64>(&format!("SELECT count(*) {}", without_vectors(kind)), [model])?;
+            count += self.0.one::<i64>(&format!("SELECT count(*) {}", without_vectors(kind)), [model])?;
         }
         Ok(count)
     }
 
     /// Whether there are vectors of another model.
     pub fn has_other_vectors(self, model: Option<&[u8; 32]>) -> Result<bool, StoreError> {
-        let db = self.0;
-        db.one("SELECT EXISTS (SELECT 1 FROM vectors WHERE ?1 IS NULL OR model <> ?1)", [model])
+        self.0.one("SELECT EXISTS (SELECT 1 FROM vectors WHERE ?1 IS NULL OR model <> ?1)", [model])
     }
 }
 

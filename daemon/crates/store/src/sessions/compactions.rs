@@ -35,10 +35,9 @@ const HAS_SUMMARY: &str = "c.summary IS NOT NULL AND c.ended_at IS NOT NULL";
 impl Reader<'_> {
     /// The agent's own summaries of a session, in order.
     pub fn compaction_summaries(self, session: SessionRow) -> Result<Vec<CompactionRow>, StoreError> {
-        let db = self.0;
         let select = CompactionRow::SELECT;
         let sql = format!("{select} WHERE {HAS_SUMMARY} AND c.session = ?1 ORDER BY c.ended_at, c.id");
-        db.all(&sql, params![session])
+        self.0.all(&sql, params![session])
     }
 }
 

@@ -51,8 +51,7 @@ impl Reader<'_> {
         to: &SessionId,
         now: Timestamp,
     ) -> Result<Option<SessionRow>, StoreError> {
-        let db = self.0;
-        db.first(
+        self.0.first(
             "SELECT h.session FROM handoffs h INDEXED BY handoffs_waiting JOIN sessions s ON s.id = h.session
              WHERE h.given IS NULL AND h.agent = ?1 AND s.project = ?2 AND h.at > ?3
                AND NOT (s.agent = ?1 AND s.session_id = ?4)

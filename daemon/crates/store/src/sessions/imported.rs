@@ -57,8 +57,7 @@ pub enum AnswerState {
 impl Reader<'_> {
     /// Returns the prompts of a session, in order.
     pub fn stored_prompts(self, key: &SessionKey) -> Result<Vec<StoredPrompt>, StoreError> {
-        let db = self.0;
-        let mut find = db.prepare_cached(
+        let mut find = self.0.prepare_cached(
         "SELECT seq, ifnull(asked_in, prompt_id), prompt, opened_at, prompt IS NULL OR response IS NOT NULL
          FROM prompt_batches WHERE source <> 'recovery'
             AND session = (SELECT id FROM sessions WHERE agent = ?1 AND session_id = ?2) ORDER BY opened_at, seq",
@@ -74,8 +73,7 @@ impl Reader<'_> {
 
     /// Returns the number of imported events of a session, and when its first and last hooks fired.
     pub fn captured(self, key: &SessionKey) -> Result<(u64, Option<(Timestamp, Timestamp)>), StoreError> {
-        let db = self.0;
-        let mut find = db.prepare_cached(
+        let mut find = self.0.prepare_cached(
             "SELECT count(*) FILTER (WHERE flags & 32 <> 0), min(captured_at) FILTER (WHERE flags & 32 = 0),
             max(captured_at) FILTER (WHERE flags & 32 = 0)
          FROM deliveries WHERE session = (SELECT id FROM sessions WHERE agent = ?1 AND session_id = ?2)",

@@ -95,8 +95,7 @@ impl Reader<'_> {
         before: Timestamp,
         heard_since: Timestamp,
     ) -> Result<Vec<SessionKey>, StoreError> {
-        let db = self.0;
-        db.all(
+        self.0.all(
             "SELECT agent, session_id FROM sessions
          WHERE last_event_at <= ?1 AND (status <> 'suspended' OR ?2 <= ?1)
            AND (status <> 'completed' OR EXISTS (SELECT 1 FROM prompt_batches b

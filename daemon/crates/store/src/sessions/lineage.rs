@@ -98,8 +98,7 @@ impl LineageColumns {
 impl Reader<'_> {
     /// Returns the lineage of an observation: first what ended it, then what it ended. Reverted lineage is omitted.
     pub fn lineage(self, id: ObservationId) -> Result<Vec<LineageRow>, StoreError> {
-        let db = self.0;
-        let rows: Vec<LineageColumns> = db.all(
+        let rows: Vec<LineageColumns> = self.0.all(
             &format!(
                 "{} WHERE (l.older = ?1 OR l.newer = ?1) AND NOT l.undone
              ORDER BY l.older = ?1 DESC, l.newer IS NULL, l.id",

@@ -34,8 +34,7 @@ pub struct LifeEventRow from "life_events" {
 impl Reader<'_> {
     /// The record of a session's lives, in order.
     pub fn life_events(self, session: SessionRow) -> Result<Vec<LifeEventRow>, StoreError> {
-        let db = self.0;
-        db.all(&format!("{} WHERE session = ?1 ORDER BY id", LifeEventRow::SELECT), params![session])
+        self.0.all(&format!("{} WHERE session = ?1 ORDER BY id", LifeEventRow::SELECT), params![session])
     }
 }
 

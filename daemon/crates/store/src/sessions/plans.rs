@@ -47,14 +47,12 @@ pub struct PlanRow from "plans" {
 impl Reader<'_> {
     /// The plans and the task list of a session, last changed first.
     pub fn plans_of_session(self, session: SessionRow) -> Result<Vec<PlanRow>, StoreError> {
-        let db = self.0;
         let sql = format!("{} WHERE session = ?1 ORDER BY updated_at DESC, id DESC", PlanRow::SELECT);
-        db.all(&sql, params![session])
+        self.0.all(&sql, params![session])
     }
 
     pub fn plan(self, id: PlanId) -> Result<Option<PlanRow>, StoreError> {
-        let db = self.0;
-        db.first(&format!("{} WHERE id = ?1", PlanRow::SELECT), params![id])
+        self.0.first(&format!("{} WHERE id = ?1", PlanRow::SELECT), params![id])
     }
 }
 

@@ -99,9 +99,8 @@ pub struct ExpiredLife {
 impl Reader<'_> {
     /// Returns a session's times; `None` if it was forgotten.
     pub fn session_times(self, key: &SessionKey) -> Result<Option<SessionTimes>, StoreError> {
-        let db = self.0;
         let sql = format!("{} WHERE s.agent = ?1 AND s.session_id = ?2", SessionTimes::SELECT);
-        db.first(&sql, params![key.agent, key.id])
+        self.0.first(&sql, params![key.agent, key.id])
     }
 
     /// Returns the closed turns of this prompt, each with its calls. A prompt has several if it was resumed. Private
@@ -147,8 +146,7 @@ impl Reader<'_> {
         session: &SessionTimes,
         at: Timestamp,
     ) -> Result<Option<(BatchId, BatchSource)>, StoreError> {
-        let db = self.0;
-        db.first(
+        self.0.first(
             "SELECT id, source FROM prompt_batches WHERE session = ?1 AND opened_at <= ?2
          ORDER BY opened_at DESC, seq DESC LIMIT 1",
             params![session.row, at],
@@ -161,8 +159,7 @@ impl Reader<'_> {
         session: &SessionTimes,
         seq: Seq,
     ) -> Result<Option<(BatchId, BatchSource)>, StoreError> {
-        let db = self.0;
-        db.first(
+        self.0.first(
             "SELECT id, source FROM prompt_batches WHERE session = ?1 AND seq = ?2",
             params![session.row, seq.0],
         )

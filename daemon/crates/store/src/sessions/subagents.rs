@@ -33,13 +33,11 @@ const IN_ORDER: &str = "ORDER BY ifnull(started_at, ended_at), agent_id";
 impl Reader<'_> {
     /// A session's subagents, in the order of their first events.
     pub fn subagents_of_session(self, session: SessionRow) -> Result<Vec<SubagentRow>, StoreError> {
-        let db = self.0;
-        db.all(&format!("{} WHERE session = ?1 {IN_ORDER}", SubagentRow::SELECT), params![session])
+        self.0.all(&format!("{} WHERE session = ?1 {IN_ORDER}", SubagentRow::SELECT), params![session])
     }
 
     pub fn subagents_of_batch(self, batch: BatchId) -> Result<Vec<SubagentRow>, StoreError> {
-        let db = self.0;
-        db.all(&format!("{} WHERE batch = ?1 {IN_ORDER}", SubagentRow::SELECT), params![batch])
+        self.0.all(&format!("{} WHERE batch = ?1 {IN_ORDER}", SubagentRow::SELECT), params![batch])
     }
 }
 

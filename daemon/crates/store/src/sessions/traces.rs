@@ -104,8 +104,7 @@ impl Reader<'_> {
         path: &str,
         limit: u32,
     ) -> Result<Vec<SessionRow>, StoreError> {
-        let db = self.0;
-        db.all(
+        self.0.all(
             "SELECT b.session FROM changes c JOIN prompt_batches b ON b.id = c.batch
          WHERE c.project = ?1 AND c.file = ?2
          GROUP BY b.session ORDER BY max(c.opened_at) DESC LIMIT ?3",

@@ -49,8 +49,7 @@ impl Reader<'_> {
         self,
         since: Timestamp,
     ) -> Result<Vec<(AgentName, Timestamp, Option<String>)>, StoreError> {
-        let db = self.0;
-        db.all(
+        self.0.all(
             "SELECT agent, max(last_event_at), root FROM sessions
              WHERE last_event_at > ?1 AND ifnull(reason, '') <> 'import' GROUP BY agent ORDER BY 2 DESC",
             params![since],
@@ -67,13 +66,12 @@ impl Reader<'_> {
         agent: &AgentName,
         place: &ConversationPlace,
     ) -> Result<Option<SessionId>, StoreError> {
-        let db = self.0;
         let find = |condition: &str, [first, second, third]: [Option<&str>; 3]| {
             let sql = format!(
                 "SELECT session_id FROM sessions WHERE agent = ?1 AND status <> 'completed' AND {condition}
              ORDER BY last_event_at DESC, id DESC LIMIT 1"
             );
-            db.first::<SessionId>(&sql, params![agent.as_str(), first, second, third])
+            self.0.first::<SessionId>(&sql, params![agent.as_str(), first, second, third])
         };
         if let Some(key) = place.session_key.as_deref() {
             let is_key =
@@ -92,19 +90,17 @@ impl Reader<'_> {
     /// # Errors
     /// Fails when there is no such session or the database refuses.
     pub fn session_info(self, session: SessionRow) -> Result<SessionInfo, StoreError> {
-        let db = self.0;
-        db.one(&format!("{} WHERE s.id = ?1", SessionInfo::SELECT), params![session])
+        self.0.one(&format!("{} WHERE s.id = ?1", SessionInfo::SELECT), params![session])
     }
 
     /// Returns the sessions with this id, or else those whose id begins with it; latest first, at most three.
     pub fn find_sessions(self, id: &str) -> Result<Vec<SessionInfo>, StoreError> {
-        let db = self.0;
         let find = |condition: &str| {
             let sql = format!(
                 "{} WHERE {condition} ORDER BY s.last_event_at DESC, s.id DESC LIMIT 3",
                 SessionInfo::SELECT
             );
-            db.all::<SessionInfo>(&sql, [id])
+            self.0.all::<SessionInfo>(&sql, [id])
         };
         let found = find("s.session_id = ?1")?;
         if !found.is_empty() || id.is_empty() {
@@ -118,8 +114,7 @@ impl Reader<'_> {
     /// # Errors
     /// Fails when the database refuses.
     pub fn has_agent(self, name: &str) -> Result<bool, StoreError> {
-        let db = self.0;
-        let mut find = db.prepare_cached("SELECT EXISTS (SELECT 1 FROM sessions WHERE agent = ?1)")?;
+        let mut find = self.0.prepare_cached("SELECT EXISTS (SELECT 1 FROM sessions WHERE agent = ?1)")?;
         Ok(find.query_row([name], |row| row.cell(0))?)
     }
 
@@ -131,19 +126,17 @@ impl Reader<'_> {
         skip: u32,
         limit: u32,
     ) -> Result<Vec<SessionInfo>, StoreError> {
-        let db = self.0;
         let sql = format!(
             "{} WHERE {LISTED} ORDER BY s.last_event_at DESC, s.id DESC LIMIT ?3 OFFSET ?4",
             SessionInfo::SELECT
         );
         let project = project.map(serde_json::to_string).transpose()?;
-        db.all(&sql, params![project, since.map_or(i64::MIN, |since| since.0), limit, skip])
+        self.0.all(&sql, params![project, since.map_or(i64::MIN, |since| since.0), limit, skip])
     }
 
     /// Whether an agent worked a short while ago, or still works.
     pub fn has_open_session(self) -> Result<bool, StoreError> {
-        let db = self.0;
-        db.one("SELECT EXISTS (SELECT 1 FROM sessions WHERE status IN ('initialized', 'active'))", [])
+        self.0.one("SELECT EXISTS (SELECT 1 FROM sessions WHERE status IN ('initialized', 'active'))", [])
     }
 
     /// The number of such sessions.
@@ -152,17 +145,15 @@ impl Reader<'_> {
         project: Option<&[ProjectRow]>,
         since: Option<Timestamp>,
     ) -> Result<u64, StoreError> {
-        let db = self.0;
         let project = project.map(serde_json::to_string).transpose()?;
         let sql = format!("SELECT count(*) FROM sessions s WHERE {LISTED}");
-        db.one(&sql, params![project, since.map_or(i64::MIN, |since| since.0)])
+        self.0.one(&sql, params![project, since.map_or(i64::MIN, |since| since.0)])
     }
 
     /// Whether an active session only waits for its first summary: its last turn has ended, and a job has no result
     /// yet.
     pub fn is_summarizing(self, session: SessionRow) -> Result<bool, StoreError> {
-        let db = self.0;
-        let found: Option<Option<bool>> = db.first(
+        let found: Option<Option<bool>> = self.0.first(
             "SELECT s.status = 'active'
             AND (SELECT status = 'closed' AND close_reason = 'stop' FROM prompt_batches
                  WHERE session = s.id ORDER BY prompt_number DESC, seq DESC LIMIT 1)
@@ -190,8 +181,7 @@ impl Reader<'_> {
 
     /// A session's batches in order.
     pub fn batches(self, session: SessionRow) -> Result<Vec<BatchRow>, StoreError> {
-        let db = self.0;
-        db.all(
+        self.0.all(
             &format!("{} WHERE session = ?1 ORDER BY prompt_number, seq", BatchRow::SELECT),
             params![session],
         )
@@ -203,7 +193,6 @@ impl Reader<'_> {
         session: SessionRow,
         batch: Option<BatchId>,
     ) -> Result<Vec<ActivityRow>, StoreError> {
-        let db = self.0;
         let (column, id) = batch.map_or(("session", session.0), |batch| ("batch", batch.0));
         // Events of one boot are ordered by the time since boot, whatever the wall clock did; boots are ordered by
         // their earliest wall time.
@@ -214,13 +203,12 @@ impl Reader<'_> {
          WHERE {column} = ?1 ORDER BY min(captured_at) OVER (PARTITION BY boot_id), boot_ns, at, id",
             ActivityRow::SELECT
         );
-        db.all(&sql, [id])
+        self.0.all(&sql, [id])
     }
 
     /// Returns the tools of a session's latest calls with their inputs, latest first.
     pub fn latest_calls(self, session: SessionRow, limit: u32) -> Result<Vec<(String, String)>, StoreError> {
-        let db = self.0;
-        db.all(
+        self.0.all(
             "SELECT tool_name, input FROM activities
          WHERE session = ?1 AND kind = 'tool' AND failed = 0 AND input IS NOT NULL
          ORDER BY at DESC, id DESC LIMIT ?2",
@@ -230,8 +218,7 @@ impl Reader<'_> {
 
     /// Returns the prompts that a person typed in a session, with their times, in order.
     pub fn prompts_of_persons(self, session: SessionRow) -> Result<Vec<(Timestamp, String)>, StoreError> {
-        let db = self.0;
-        db.all(
+        self.0.all(
             "SELECT opened_at, prompt FROM prompt_batches
          WHERE session = ?1 AND prompt IS NOT NULL AND source IN ('user', 'queued') ORDER BY opened_at, seq",
             params![session],
@@ -243,22 +230,20 @@ impl Reader<'_> {
         self,
         session: SessionRow,
     ) -> Result<(Option<String>, Option<String>), StoreError> {
-        let db = self.0;
         let ask = |direction: &str| {
             let sql = format!(
                 "SELECT prompt FROM prompt_batches
              WHERE session = ?1 AND prompt IS NOT NULL AND source IN ('user', 'plan', 'queued')
              ORDER BY prompt_number {direction} LIMIT 1"
             );
-            db.first(&sql, params![session])
+            self.0.first(&sql, params![session])
         };
         Ok((ask("ASC")?, ask("DESC")?))
     }
 
     /// Returns calls of skipped tools whose content is kept.
     pub fn asides_of_batch(self, batch: BatchId) -> Result<Vec<ActivityRow>, StoreError> {
-        let db = self.0;
-        db.all(
+        self.0.all(
         "SELECT id, batch, event_id, 'aside', tool_name, NULL, NULL, 0, NULL, input, response, at, NULL FROM asides
          WHERE batch = ?1 AND input IS NOT NULL
          ORDER BY at, (SELECT boot_ns FROM deliveries d WHERE d.event_id = asides.event_id), id",
@@ -268,24 +253,21 @@ impl Reader<'_> {
 
     /// Returns the observations of a session, and those of others that also rest on it, ordered by number.
     pub fn observations_of_session(self, session: SessionRow) -> Result<Vec<ObservationRow>, StoreError> {
-        let db = self.0;
         let sql = format!(
             "{} WHERE o.session = ?1
             OR o.id IN (SELECT observation FROM observation_sessions WHERE session = ?1) ORDER BY o.id",
             ObservationRow::SELECT
         );
-        db.all(&sql, params![session])
+        self.0.all(&sql, params![session])
     }
 
     pub fn summary_of_session(self, session: SessionRow) -> Result<Option<SummaryRow>, StoreError> {
-        let db = self.0;
-        db.first(&format!("{} WHERE m.session = ?1", SummaryRow::SELECT), params![session])
+        self.0.first(&format!("{} WHERE m.session = ?1", SummaryRow::SELECT), params![session])
     }
 
     /// Returns the title and text of each superseded or resolved observation of a session.
     pub fn outdated_observations(self, session: SessionRow) -> Result<Vec<(String, String)>, StoreError> {
-        let db = self.0;
-        db.all(
+        self.0.all(
             "SELECT title, narrative FROM observations WHERE session = ?1 AND status <> 'active' LIMIT 100",
             [session.0],
         )
@@ -347,7 +329,6 @@ impl Reader<'_> {
     /// Returns the last thousand injections of a document, latest first. The state of a session counts as its last
     /// prompt at that time, see [`Reader::last_prompt`].
     pub fn given(self, key: DocumentKey) -> Result<Vec<GivenRow>, StoreError> {
-        let db = self.0;
         let sql = format!(
         "{} WHERE json_extract(e.value, '$.kind') = ?1 AND json_extract(e.value, '$.id') = ?2
             OR ?1 = 'prompt' AND json_extract(e.value, '$.kind') = 'session' AND ?2 = (
@@ -357,13 +338,12 @@ impl Reader<'_> {
          ORDER BY i.id DESC LIMIT 1000",
         GivenRow::SELECT
     );
-        db.all(&sql, params![key.kind.as_str(), key.row])
+        self.0.all(&sql, params![key.kind.as_str(), key.row])
     }
 
     /// Returns the last prompt with a text in a session, up to a time.
     pub fn last_prompt(self, session: SessionRow, at: Timestamp) -> Result<Option<DocumentKey>, StoreError> {
-        let db = self.0;
-        let row = db.first(
+        let row = self.0.first(
             "SELECT id FROM prompt_batches WHERE session = ?1 AND opened_at <= ?2 AND prompt IS NOT NULL
          ORDER BY prompt_number DESC LIMIT 1",
             params![session.0, at.0],
@@ -372,8 +352,7 @@ impl Reader<'_> {
     }
 
     pub fn injections(self, session: SessionRow) -> Result<Vec<InjectionRow>, StoreError> {
-        let db = self.0;
-        db.all(&format!("{} WHERE session = ?1 ORDER BY id", InjectionRow::SELECT), params![session])
+        self.0.all(&format!("{} WHERE session = ?1 ORDER BY id", InjectionRow::SELECT), params![session])
     }
 }
 

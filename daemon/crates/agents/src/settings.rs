@@ -40,7 +40,7 @@ impl InstalledPart {
         Self { place, content: PartContent::JsonValues(values) }
     }
 
-    pub const fn own_file(place: FilePlace, file: OwnFile) -> Self {
+    pub(crate) const fn own_file(place: FilePlace, file: OwnFile) -> Self {
         Self { place, content: PartContent::OwnFile(file) }
     }
 }

@@ -39,7 +39,7 @@ pub struct Certain {
     pub transcript: String,
     pub context: ShimContext,
     /// Spans within a turn that a hook began.
-    pub in_turns: Vec<Span>,
+    pub(crate) in_turns: Vec<Span>,
     /// The other spans, if no hook has ever reported a prompt. The last prompt in each of them began the turn after
     /// it.
     pub between: Vec<Span>,

@@ -99,7 +99,7 @@ pub struct SpoolFiles {
     pub meant: u64,
     /// Unreadable files of unknown sessions.
     pub damaged: u64,
-    pub other_version: u64,
+    pub(crate) other_version: u64,
     /// Files with events that cannot be stored now.
     pub waiting: u64,
 }

@@ -38,7 +38,7 @@ pub(super) struct Since {
     /// Files that have changed.
     pub changed: Vec<String>,
     /// Whether a file contains none of the lines any more on which the text depends.
-    pub is_contradicted: bool,
+    pub(crate) is_contradicted: bool,
 }
 
 /// Compares texts with the files of a work tree.

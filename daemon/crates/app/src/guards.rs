@@ -65,7 +65,7 @@ const COMMAND: &str = "command";
 
 /// Restores the commands that the agent wanted to run in an event's calls. Otherwise the modification would be stored
 /// as the agent's.
-pub fn as_wanted(guards: &Guards, event: &mut HookEvent) {
+pub(crate) fn as_wanted(guards: &Guards, event: &mut HookEvent) {
     let unchanged = |input: &mut String| {
         if let Some(wanted) = guards.unchanged_input(input) {
             *input = wanted;

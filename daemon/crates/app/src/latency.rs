@@ -29,8 +29,8 @@ pub struct LatencyWindow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quantiles {
     pub samples: usize,
-    pub p50_us: u32,
-    pub p99_us: u32,
+    pub(crate) p50_us: u32,
+    pub(crate) p99_us: u32,
 }
 
 impl Default for LatencyWindow {

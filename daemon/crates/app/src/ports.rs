@@ -102,7 +102,7 @@ pub struct Drained {
     /// Files that cannot be stored now and stay in the spool.
     pub left: u64,
     /// Those of them that a newer version wrote.
-    pub other_version: u64,
+    pub(crate) other_version: u64,
 }
 
 impl Drained {

@@ -151,7 +151,12 @@ impl Sentences {
     }
 
     /// Returns the question's vector, and those of the searched documents. `None` means to search without vectors.
-    pub fn for_text(&self, text: &str, scope: &Scope, patience: Patience) -> Option<(Compared, Vectors)> {
+    pub(crate) fn for_text(
+        &self,
+        text: &str,
+        scope: &Scope,
+        patience: Patience,
+    ) -> Option<(Compared, Vectors)> {
         let embedder = self.embedder()?;
         if patience == Patience::Hook && embedder.reach() == Reach::Elsewhere {
             return None;

@@ -108,7 +108,7 @@ pub struct ConfigReport {
     pub problems: Vec<String>,
     /// The consequence of the problems; `None` if there are none.
     pub consequence: Option<&'static str>,
-    pub nothing_is_captured: bool,
+    pub(crate) nothing_is_captured: bool,
 }
 
 impl ConfigReport {

@@ -41,11 +41,11 @@ pub(super) struct Rows {
 /// The weights of a product, and its biases.
 pub(super) struct Linear {
     /// In the layout of `product::panels`.
-    pub panels: OwnedBytes,
+    pub(crate) panels: OwnedBytes,
     pub inputs: usize,
     /// One scale per output.
     pub scales: Vec<f32>,
-    pub biases: Vec<f32>,
+    pub(crate) biases: Vec<f32>,
     /// The sum of each output's integer weights.
     pub sums: Vec<i32>,
 }
@@ -65,9 +65,9 @@ pub(super) struct Norm {
 pub(super) struct Layer {
     /// Query, key and value, one after the other, computed as one product.
     pub attention: Linear,
-    pub attention_out: Linear,
-    pub attention_norm: Norm,
-    pub widen: Linear,
+    pub(crate) attention_out: Linear,
+    pub(crate) attention_norm: Norm,
+    pub(crate) widen: Linear,
     pub narrow: Linear,
     pub norm: Norm,
 }
@@ -79,8 +79,8 @@ pub(super) struct Encoder {
     pub positions: Vec<f32>,
     pub norm: Norm,
     pub layers: Vec<Layer>,
-    pub epsilon: f32,
-    pub pooling: Pooling,
+    pub(crate) epsilon: f32,
+    pub(crate) pooling: Pooling,
 }
 
 /// The maximum number of pieces computed at once. More would not be faster, and would need more memory.

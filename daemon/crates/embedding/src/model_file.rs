@@ -30,17 +30,17 @@ pub(super) struct Header {
     /// SHA-256 of the published weights.
     pub weights_sha256: String,
     pub shape: Shape,
-    pub epsilon: f32,
-    pub pooling: Pooling,
+    pub(crate) epsilon: f32,
+    pub(crate) pooling: Pooling,
     pub case: Case,
     /// Whether the vocabulary is Unigram; otherwise it is WordPiece.
     #[serde(default)]
-    pub unigram: Option<UnigramHeader>,
+    pub(crate) unigram: Option<UnigramHeader>,
     /// The prefixes for questions and for passages.
     #[serde(default)]
     pub prefixes: Prefixes,
-    pub most_pieces: usize,
-    pub vocabulary_bytes: usize,
+    pub(crate) most_pieces: usize,
+    pub(crate) vocabulary_bytes: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

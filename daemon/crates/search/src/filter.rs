@@ -71,7 +71,7 @@ impl Conditions {
 
 /// Compiles the conditions of a request, segment by segment.
 pub(crate) struct ConditionBuilder<'a> {
-    pub searcher: &'a Searcher,
+    pub(crate) searcher: &'a Searcher,
     pub fields: &'a Fields,
     pub request: &'a SearchRequest,
 }

@@ -57,6 +57,5 @@ pub use index::{Index, Opened, Writer};
 pub use passages::PassageRequest;
 pub use query::Query;
 pub use request::{Hit, Hits, Scope, SearchRequest};
-pub use schema::SCHEMA_VERSION;
 pub use snippet::snippet;
 pub use terms::subjects;

@@ -16,7 +16,7 @@ use super::tokenizer::{self, CodeTokenizer};
 
 /// Must be increased whenever documents would be indexed differently: fields, tokenizer, meaning of a field. An index
 /// with another version is rebuilt.
-pub const SCHEMA_VERSION: u32 = 7;
+pub(crate) const SCHEMA_VERSION: u32 = 7;
 
 /// The number of bytes of a body that are indexed, at its beginning and at its end. Longer bodies are program output,
 /// whose middle would only dilute the statistics.
@@ -45,7 +45,7 @@ pub(crate) struct Fields {
     /// The text of a passage with its heading. Other documents lack it, so searches for documents find no passages.
     pub passage: Field,
     /// The project of a passage, as a term: its posting list is the project's passages.
-    pub passage_project: Field,
+    pub(crate) passage_project: Field,
     part: Field,
 }
 

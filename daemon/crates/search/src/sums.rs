@@ -27,9 +27,9 @@ const WORD: u32 = u64::BITS;
 pub(super) struct Weighing {
     /// Returns the number of occurrences at which a term reaches half of its weight, for this text length and the
     /// average length.
-    pub saturation: fn(u32, f32) -> f32,
+    pub(crate) saturation: fn(u32, f32) -> f32,
     /// The number of extra occurrences that a term in the title counts for.
-    pub title_repeats: f32,
+    pub(crate) title_repeats: f32,
 }
 
 impl Weighing {

@@ -40,7 +40,7 @@ pub(crate) struct QueryTerm {
     pub share: f32,
     pub commonness: Commonness,
     /// Whether its distance to the next word counts. Compounds overlap their parts.
-    pub has_neighbours: Neighbours,
+    pub(crate) has_neighbours: Neighbours,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

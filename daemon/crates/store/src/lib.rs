@@ -22,9 +22,7 @@ mod readers;
 mod sharing;
 mod writer;
 
-pub use database::backup::{
-    Thoroughness, backup_by_hand, daily_backup_is_due, is_usable, newest_good_backup,
-};
+pub use database::backup::{Thoroughness, backup_by_hand, daily_backup_is_due, is_usable};
 pub use database::by_query::{Found, QueryError, QueryLimits, bound_memory, query};
 pub use database::damage::{Evidence, LeftOut, Repair, Suspicion};
 #[cfg(test)]

@@ -32,7 +32,7 @@ pub(crate) struct DocumentContext {
     /// Only observations can be superseded or resolved.
     pub status: Option<&'static str>,
     pub at: Timestamp,
-    pub project_row: ProjectRow,
+    pub(crate) project_row: ProjectRow,
 }
 
 impl DocumentContext {

@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use self::command::touched;
 use self::environment::Unset;
-pub use self::outside::{fetches, instruction_in};
+pub use self::outside::fetches;
+pub(crate) use self::outside::instruction_in;
 use self::patterns::{globs, is_environment, is_lock_file};
 pub use self::rule::Rule;
 use super::redaction::{NamedIn, is_secret_file, named_in};

@@ -91,7 +91,7 @@ pub(super) fn is_foreign_document(path: &str, cwd: &str) -> bool {
 }
 
 /// Finds text that reads like instructions, and describes it in our own words.
-pub fn instruction_in(text: &str) -> Option<&'static str> {
+pub(crate) fn instruction_in(text: &str) -> Option<&'static str> {
     let text = text.get(..text.floor_char_boundary(MOST_BYTES)).unwrap_or(text);
     // An invisible letter could split a word to hide it.
     let seen: Cow<'_, str> = match text.chars().any(is_hidden) {

@@ -142,7 +142,7 @@ pub fn backup_by_hand(folder: &Path, now: Timestamp) -> PathBuf {
 }
 
 /// Returns the newest backup that opens, is undamaged and has no newer schema.
-pub fn newest_good_backup(folder: &Path) -> Option<PathBuf> {
+pub(crate) fn newest_good_backup(folder: &Path) -> Option<PathBuf> {
     backups(folder).into_iter().map(|backup| backup.path).find(|path| match check_file(path) {
         Ok(is_known) => is_known,
         Err(error) => {

@@ -1,46 +1,42 @@
 //! Passes an event from its delivery, or from the spool, to its session.
 //!
-//! Private text and secrets are removed here, before an event reaches a session or the store. The hook client removes
-//! private text too, but other senders and spool files may contain it.
+//! Private text and secrets are removed ([`parsing`]) before an event reaches a session or the store. The hook client
+//! removes private text too, but other senders and spool files may contain it.
 
 mod nested;
+mod parsing;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use recall_protocol::json_field::{self, is_wholly_private};
-use recall_protocol::json_scan::clean;
-use recall_protocol::privacy::has_tags;
-use recall_protocol::wire::{Deliver, Flags, Reply, ShimContext};
-use sha2::{Digest, Sha256};
+use recall_protocol::wire::{Deliver, Flags, Reply};
 use tracing::Instrument;
 
-use super::capture_rules::{CaptureRules, EventRules, whole};
+use self::parsing::{
+    Folders, Judged, Parsed, ParsedDelivery, ReadableEvent, apart, cleanse, forget_long_paths,
+    length_of_folder, parse, without_private_text,
+};
+use super::capture_rules::{CaptureRules, EventRules};
 use super::certain_times::{CertainTimes, NotedHook, PromptSource, SpanExtent};
 use super::clock;
 use super::crashes::Crashes;
 use super::event_trace::EventTrace;
 use super::forgetting::{Forgetting, Request};
-use super::guards::{ChangedCall, GuardAnswer, GuardFinding, as_wanted, changed, judge};
+use super::guards::{ChangedCall, GuardAnswer, GuardFinding};
 use super::injection_receipt::Recipient;
 use super::pause::PauseSwitch;
 use super::ports::{AcceptedEvent, Ports, WriteFailed, Writer};
 use super::settings::{CurrentRedactor, Settings};
 use super::unreported::unreported;
-use recall_agents::{AgentSpec, Agents, HookOutput, Unreadable};
+use recall_agents::{Agents, HookOutput};
 use recall_config::Deleted;
-use recall_domain::event::{Audience, ConversationPlace, EventName, HookEvent, HookEventKind, is_too_long};
-use recall_domain::guard::Guards;
-use recall_domain::ids::{AgentName, CallId, SessionId, SessionKey, Timestamp};
+use recall_domain::event::{Audience, ConversationPlace, EventName, HookEvent, HookEventKind};
+use recall_domain::ids::{AgentName, SessionId, SessionKey, Timestamp};
 use recall_domain::order::Order;
-use recall_domain::project::identifying_folder;
-use recall_domain::redaction::{Outputs, Redactor, own_calls};
+use recall_domain::redaction::Outputs;
 use recall_repository::project_file::Captured;
-use recall_store::{
-    Delivery, MessageApart, Readers, Selection, Unparsed, UnparsedOutcome, Unreadable as Unread,
-};
+use recall_store::{MessageApart, Readers, Selection, Unparsed, UnparsedOutcome, Unreadable as Unread};
 use recall_system::faults::{self, Fault, Point, planted};
 
 /// The time limit of a reply. The shim has given up by then; the event is stored anyway, or will be offered again.
@@ -430,93 +426,8 @@ impl<P: Ports> Ingest<P> {
     }
 }
 
-/// A delivery that was parsed, with its secrets removed.
-enum ParsedDelivery {
-    Event(Box<ReadableEvent>),
-    Unparsed(Box<Unparsed>),
-}
-
-struct ReadableEvent {
-    event: HookEvent,
-    /// The delivery without its payload.
-    deliver: Deliver,
-    second: Option<[u8; 16]>,
-}
-
-/// Whether all named folders are known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Folders {
-    Known,
-    /// A folder name was too long for a path.
-    Dropped,
-}
-
-/// Removes paths that are too long: text that is not a path would cause a lookup for each of its parts.
-fn forget_long_paths(context: &mut ShimContext) -> Folders {
-    let is_long = |path: &String| is_too_long(path);
-    context.config_dir.take_if(|path| is_long(path));
-    let project = context.project_dir.take_if(|path| is_long(path));
-    if is_long(&context.cwd) {
-        context.cwd.clear();
-        return Folders::Dropped;
-    }
-    if project.is_some() { Folders::Dropped } else { Folders::Known }
-}
-
 fn captured(deliver: &Deliver) -> Order {
     Order { boot: deliver.boot_id, boot_ns: deliver.boot_ns, wall: Timestamp(deliver.captured_at_ms) }
-}
-
-/// Checks the folder that the payload names.
-fn length_of_folder(deliver: &Deliver, event: &Result<HookEvent, String>) -> Folders {
-    let is_long = match event {
-        Ok(event) => event.cwd.as_deref().is_some_and(is_too_long),
-        Err(_) => json_field::field(&deliver.payload, "cwd").is_some_and(|cwd| is_too_long(&cwd)),
-    };
-    if is_long { Folders::Dropped } else { Folders::Known }
-}
-
-/// A parsed delivery.
-struct Parsed {
-    deliver: Deliver,
-    /// The event, or why it could not be parsed.
-    event: Result<HookEvent, String>,
-    own_folder: Folders,
-    /// All words of the event's calls that may name a file.
-    names: Vec<String>,
-    guard: Option<GuardAnswer>,
-    change: Option<ChangedCall>,
-}
-
-impl Parsed {
-    /// Returns where the agent works according to its hook and its event: the project's folder, the hook's working
-    /// folder, and the payload's folder. The first one determines the project.
-    fn folders(&self, capture_rules: &CaptureRules) -> Vec<PathBuf> {
-        let context = &self.deliver.context;
-        let here = PathBuf::from(capture_rules.spelled_out(&context.cwd).as_ref());
-        let named = match &self.event {
-            Ok(event) => event.cwd.clone(),
-            Err(_) => json_field::field(&self.deliver.payload, "cwd").map(|cwd| cwd.into_owned()),
-        };
-        let named = named.filter(|named| !is_too_long(named));
-        let made_whole = |named: &str| {
-            let named = Some(named).filter(|named| !named.is_empty())?;
-            Some(whole(&capture_rules.spelled_out(named), &here))
-        };
-        let project = context.project_dir.as_deref();
-        let strongest = identifying_folder(
-            &[project, named.as_deref(), Some(&*context.cwd)].map(Option::unwrap_or_default),
-        );
-        let [strongest, project, own] =
-            [Some(strongest), project, named.as_deref()].map(|folder| folder.and_then(made_whole));
-        let mut folders = Vec::new();
-        for folder in [strongest, project, Some(here), own].into_iter().flatten() {
-            if !folders.contains(&folder) {
-                folders.push(folder);
-            }
-        }
-        folders
-    }
 }
 
 /// Adds a modified command to a reply. The command must not run unmodified because the disk is slow.
@@ -537,157 +448,14 @@ async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> 
         .ok()
 }
 
-/// Removes private text by the hook client's rules. If there is none, this costs a single search for a bracket.
-fn without_private_text(deliver: Deliver, spec: &AgentSpec) -> Deliver {
-    if !has_tags(&deliver.payload) {
-        return deliver;
-    }
-    let cleaned = clean(&deliver.payload);
-    let mut flags = deliver.flags.with(cleaned.flags);
-    if is_wholly_private(&cleaned, spec.format.prompt_field) {
-        flags = flags.with(Flags::WHOLLY_PRIVATE);
-    }
-    Deliver { payload: cleaned.payload, flags, ..deliver }
-}
-
-/// Whether guards judge a call, because an agent is waiting for the answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Judged {
-    Yes,
-    No,
-}
-
-fn parse(
-    deliver: Deliver,
-    spec: &AgentSpec,
-    outputs: Outputs,
-    guards: Option<(Arc<Guards>, Judged)>,
-) -> Parsed {
-    let deliver = without_private_text(deliver, spec);
-    let mut event = spec.event(&deliver).map_err(|error| parse_error(&error));
-    if let (Some((guards, _)), Ok(event)) = (&guards, &mut event) {
-        as_wanted(guards, event);
-    }
-    let own_folder = length_of_folder(&deliver, &event);
-    let mut event = event.map(HookEvent::without_long_paths);
-    let names = event.as_ref().map_or_else(|_| Vec::new(), |event| Redactor::file_names(event, outputs));
-    // The guard sees the payload before redaction, which may replace a name.
-    let (guard, change) = match (&guards, &event) {
-        (Some((guards, Judged::Yes)), Ok(event)) => {
-            (judge(guards, spec, event, &deliver.context.cwd), changed(guards, spec, event))
-        }
-        _ => (None, None),
-    };
-    if let (Ok(HookEvent { what: HookEventKind::ToolStart(start), .. }), Some(answer)) = (&mut event, &guard)
-    {
-        start.refused_by = answer.refused_by();
-    }
-    Parsed { deliver, event, own_folder, names, guard, change }
-}
-
-fn cleanse(
-    Parsed { mut deliver, event, .. }: Parsed,
-    redactor: &Redactor,
-    event_rules: &EventRules,
-) -> ParsedDelivery {
-    let event = match event {
-        Ok(event) => event,
-        Err(why) => return ParsedDelivery::Unparsed(Box::new(unparsed(deliver, why, redactor))),
-    };
-    // The second key uses the payload before redaction, because calls that differ only in a secret are different
-    // calls.
-    let second = second_key(&event, &deliver);
-    deliver.payload = Vec::new();
-    deliver.event_name = redactor.redact_id(&deliver.event_name).into_owned();
-    let event = own_calls::without_answers(event);
-    let event = Redactor::reduce_to_names(event, &event_rules.elsewhere);
-    let event = match event_rules.hides_anything() {
-        true => Redactor::hide_files(event, &|path| event_rules.hides(path)),
-        false => event,
-    };
-    ParsedDelivery::Event(Box::new(ReadableEvent { event: redactor.redact_event(event), deliver, second }))
-}
-
-fn unparsed(deliver: Deliver, parse_error: String, redactor: &Redactor) -> Unparsed {
-    Unparsed {
-        payload: redactor.redact_bytes(&deliver.payload).into_owned(),
-        delivery: {
-            let name = redactor.redact_id(&deliver.event_name).into_owned();
-            apart(deliver, name)
-        },
-        parse_error,
-    }
-}
-
-/// Builds the acceptance of an event that belongs to no session.
-fn apart(deliver: Deliver, event_name: String) -> Delivery {
-    Delivery {
-        event: deliver.event_id,
-        key: None,
-        agent: AgentName(deliver.agent),
-        event_name,
-        captured_at: Timestamp(deliver.captured_at_ms),
-        boot_id: deliver.boot_id,
-        boot_ns: deliver.boot_ns,
-        flags: deliver.flags.0,
-        stored_at: clock::now(),
-    }
-}
-
-/// Describes what was wrong and where, without content, because the parser's own message may quote the payload.
-fn parse_error(error: &Unreadable) -> String {
-    match error {
-        Unreadable::NotJson(error) => {
-            format!(
-                "not a JSON object: {:?} at line {}, column {}",
-                error.classify(),
-                error.line(),
-                error.column()
-            )
-        }
-        other => other.to_string(),
-    }
-}
-
-/// Returns the key that identifies a call under different event ids: the agent's own id of the call or, without one,
-/// the turn's id with the whole payload, or a payload that contains the time. Without any of these every event is
-/// stored.
-fn second_key(event: &HookEvent, deliver: &Deliver) -> Option<[u8; 16]> {
-    let mut hash = Sha256::new();
-    match (&event.what, &event.prompt) {
-        (HookEventKind::Tool(call), _) if call.use_id.is_some() => {
-            hash.update(if call.is_failed() { "failure" } else { "result" });
-            hash.update([0]);
-            hash.update(call.use_id.as_ref().map_or("", CallId::as_str));
-        }
-        (HookEventKind::ToolStart(call), _) if call.use_id.is_some() => {
-            hash.update("start");
-            hash.update([0]);
-            hash.update(call.use_id.as_ref().map_or("", CallId::as_str));
-        }
-        (_, Some(prompt)) => {
-            hash.update(prompt.as_str());
-            hash.update([0]);
-            hash.update(&deliver.payload);
-        }
-        (_, None) if json_field::field(&deliver.payload, "timestamp").is_some() => {
-            hash.update(event.name());
-            hash.update([0]);
-            hash.update(&deliver.payload);
-        }
-        _ => return None,
-    }
-    hash.finalize().first_chunk().copied()
-}
-
 #[cfg(test)]
 mod tests {
-    use recall_protocol::wire::EventId;
+    use recall_protocol::wire::{EventId, ShimContext};
 
     use super::*;
     use recall_agents::AGENTS;
     use recall_domain::event::PromptText;
-    use recall_domain::redaction::RedactionPolicy;
+    use recall_domain::redaction::{RedactionPolicy, Redactor};
 
     fn deliver(payload: &str) -> Deliver {
         Deliver {

@@ -41,10 +41,10 @@ pub use forgetting::{
 pub use jobs::finished_jobs::{FinishJob, FinishedJob, JobResult, Next, SessionResult, StoreStandIn};
 pub use jobs::improving::{ImprovableSession, ImproveSessions, JobProgress};
 pub use jobs::ledger::{ReserveCost, SettleCost, SpendingRow};
+pub use jobs::overview::{CompressionTrouble, DeadJobs, JobRow, Jobs, OpenJobs, WaitingJobs};
 pub use jobs::queue::{
-    CompressionTrouble, DeadJobs, DeleteDoneJobs, Duty, ExpireLeases, FirstResult, GiveBackJobs, JobFailure,
-    JobKind, JobRow, Jobs, LeaseJob, LeasedJob, Lives, NextTry, OpenJobs, ReleaseLeases, Released, RetryJobs,
-    WaitingJobs, WakeRetries,
+    DeleteDoneJobs, Duty, ExpireLeases, FirstResult, GiveBackJobs, JobFailure, JobKind, LeaseJob, LeasedJob,
+    Lives, NextTry, ReleaseLeases, Released, RetryJobs, WakeRetries,
 };
 pub use notes::by_hand::{RemarkAuthor, Remembered, Validity};
 pub use notes::changes::{Change, Changed, ForgottenElsewhere, UndoChange, Undone};

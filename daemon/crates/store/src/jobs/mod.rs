@@ -3,4 +3,5 @@
 pub(crate) mod finished_jobs;
 pub(crate) mod improving;
 pub(crate) mod ledger;
+pub(crate) mod overview;
 pub(crate) mod queue;

@@ -191,48 +191,10 @@ fn restore(
     if was_forgotten(db, table, line)? {
         return Ok(Outcome::Forgotten);
     }
-    let (mut columns, mut values) = (Vec::new(), Vec::new());
-    let mut session = None;
-    let mut project = None;
-    for (column, form) in table.columns {
-        let value = &line[key_of(table, column)];
-        let given = match (form, value) {
-            (Form::Session, Value::String(name)) => {
-                session = session_row(db, name)?;
-                // The session was forgotten or excluded.
-                let Some(row) = session else { return Ok(Outcome::Skipped) };
-                Given::Number(row.0)
-            }
-            (Form::Project, Value::String(key)) => {
-                // A session's items belong to its project, whichever project the line names.
-                let row = match session {
-                    Some(session) => {
-                        db.one("SELECT project FROM sessions WHERE id = ?1", params![session])?
-                    }
-                    None => projects::resolve(db, &[ProjectKey::from(key.as_str())], key, Timestamp(0))?,
-                };
-                project = Some(row);
-                Given::Number(row.0)
-            }
-            (Form::Batch, Value::Number(seq)) => match batch_row(db, session, seq.as_i64())? {
-                Some(row) => Given::Number(row.0),
-                None => Given::Null,
-            },
-            (Form::Session | Form::Project | Form::Batch, Value::Null) => Given::Null,
-            (_, value) => {
-                let value = stated(table, column, value, line, trust);
-                match given(*form, &value) {
-                    Some(given) => given,
-                    None => return Ok(Outcome::Unfit(key_of(table, column))),
-                }
-            }
-        };
-        // A missing field gets the column's default.
-        if !matches!(given, Given::Null) {
-            columns.push(*column);
-            values.push(given);
-        }
-    }
+    let NewRow { columns, values, session, project } = match read_row(db, table, line, trust)? {
+        Ok(row) => row,
+        Err(outcome) => return Ok(outcome),
+    };
     if matches!(table.kind, "event" | "prompt" | "call" | "summary" | "plan" | "compaction" | "subagent")
         && session.is_none()
     {
@@ -278,6 +240,65 @@ fn restore(
         observations.entry(project.unwrap_or(ProjectRow(0))).or_default().insert(id);
     }
     Ok(Outcome::Added)
+}
+
+/// The values of a line, by column, with the rows that it belongs to.
+#[derive(Default)]
+struct NewRow {
+    columns: Vec<&'static str>,
+    values: Vec<Given>,
+    session: Option<SessionRow>,
+    project: Option<ProjectRow>,
+}
+
+/// Reads the values of a line, or says why it is not imported.
+fn read_row(
+    db: &WriteContext<'_>,
+    table: &Table,
+    line: &Value,
+    trust: Trust,
+) -> Result<Result<NewRow, Outcome>, StoreError> {
+    let mut row = NewRow::default();
+    for (column, form) in table.columns {
+        let value = &line[key_of(table, column)];
+        let given = match (form, value) {
+            (Form::Session, Value::String(name)) => {
+                row.session = session_row(db, name)?;
+                // The session was forgotten or excluded.
+                let Some(session) = row.session else { return Ok(Err(Outcome::Skipped)) };
+                Given::Number(session.0)
+            }
+            (Form::Project, Value::String(key)) => {
+                // A session's items belong to its project, whichever project the line names.
+                let project = match row.session {
+                    Some(session) => {
+                        db.one("SELECT project FROM sessions WHERE id = ?1", params![session])?
+                    }
+                    None => projects::resolve(db, &[ProjectKey::from(key.as_str())], key, Timestamp(0))?,
+                };
+                row.project = Some(project);
+                Given::Number(project.0)
+            }
+            (Form::Batch, Value::Number(seq)) => match batch_row(db, row.session, seq.as_i64())? {
+                Some(batch) => Given::Number(batch.0),
+                None => Given::Null,
+            },
+            (Form::Session | Form::Project | Form::Batch, Value::Null) => Given::Null,
+            (_, value) => {
+                let value = stated(table, column, value, line, trust);
+                match given(*form, &value) {
+                    Some(given) => given,
+                    None => return Ok(Err(Outcome::Unfit(key_of(table, column)))),
+                }
+            }
+        };
+        // A missing field gets the column's default.
+        if !matches!(given, Given::Null) {
+            row.columns.push(*column);
+            row.values.push(given);
+        }
+    }
+    Ok(Ok(row))
 }
 
 /// Restores the pin, the review and the author of a note, which an earlier import did not trust.

@@ -648,6 +648,51 @@ fn notes_of_others_are_told_only_where_the_share_says_so() {
 }
 
 #[test]
+fn a_newer_note_of_a_colleague_replaces_an_older_one_on_each_machine() {
+    let shared = Shared::new();
+    let mia = sharing("mia", "laptop", &shared, &[]);
+    mia.discount_session("cart");
+    mia.flush();
+    let results = mia.json(["search", "rounding happens once", "--kind", "observation"])["results"].clone();
+    let older = mia.json(["show", &results[0]["id"].to_string()])["items"][0].clone();
+    let uuid = older["uuid"].as_str().unwrap().to_owned();
+    let ben = sharing("ben", "desktop", &shared, &["--inject"]);
+    let zoe = sharing("zoe", "devbox", &shared, &[]);
+    let facts = older["facts"].as_array().unwrap().iter().filter_map(Value::as_str);
+    let parts = [&older["title"], &older["narrative"]].into_iter().filter_map(Value::as_str).chain(facts);
+    let said = parts.collect::<Vec<_>>().join(". ");
+    remember(&ben, &format!("{said}. Refunds are treated alike, since Ottilie asked"));
+    let noted = mia.json(["sync"])["shares"][0]["logged"].clone();
+    exchange(&[&mia, &ben, &zoe]);
+    let status = |stage: &Stage| {
+        let sql = format!("SELECT status FROM observations WHERE uuid = '{uuid}'");
+        stage.json(["sql", &sql])["rows"][0][0].clone()
+    };
+    assert_eq!((status(&ben), status(&zoe)), (json!("superseded"), json!("superseded")));
+    // Here only a search finds the newer one, so sessions would receive neither.
+    assert_eq!(status(&mia), "active");
+    assert!(start(&mia, "next").contains(older["title"].as_str().unwrap()), "{older}");
+    done(&mia.recall(["share", "--with", "team", "--inject", "--yes"]));
+    exchange(&[&mia]);
+    assert_eq!(status(&mia), "superseded");
+    assert!(mia.recall(["show", &older["id"].to_string()]).stdout.contains("Ottilie"));
+    assert!(start(&mia, "after").contains("Ottilie"));
+    // No machine has told another.
+    assert_eq!(mia.json(["sync"])["shares"][0]["logged"], noted);
+    assert_eq!(sync(&zoe)["shares"][0]["logged"], 0);
+    // Whoever wants to keep both says so once.
+    done(&mia.recall(["resolve", "--reopen", &older["id"].to_string()]));
+    exchange(&[&mia, &ben, &zoe]);
+    assert_eq!([&mia, &ben, &zoe].map(status), [json!("active"), json!("active"), json!("active")]);
+    done(&mia.recall(["undo"]));
+    exchange(&[&mia, &ben, &zoe]);
+    assert_eq!(
+        [&mia, &ben, &zoe].map(status),
+        [json!("superseded"), json!("superseded"), json!("superseded")]
+    );
+}
+
+#[test]
 fn ones_own_machines_share_what_one_wants() {
     let shared = Shared::new();
     let laptop = sharing("mia", "laptop", &shared, &["--personal", "--inject"]);

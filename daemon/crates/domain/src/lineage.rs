@@ -18,14 +18,35 @@ pub enum Author {
     Compressor,
 }
 
+/// Whether sessions of this machine may receive an observation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Audience {
+    #[default]
+    Sessions,
+    /// Another machine's observation that only a search finds.
+    Searches,
+}
+
+impl Audience {
+    /// Whether an observation for this audience may replace one for the other. Otherwise sessions would receive neither.
+    pub fn may_replace(self, older: Self) -> bool {
+        self == Self::Sessions || older == Self::Searches
+    }
+}
+
 /// An observation, prepared for comparison with others about the same subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     pub id: ObservationId,
+    /// Its name on all machines. It orders claims of the same time.
+    pub name: String,
     pub author: Author,
+    /// The name of the person on whose machine it was made. Only that person replaces what they wrote by hand.
+    pub person: String,
+    pub audience: Audience,
     /// `None` if the user wrote it by hand.
     pub session: Option<SessionRow>,
-    /// Claims of the same batch do not supersede each other.
+    /// Claims of the same batch do not supersede each other. `None` also for a claim of another machine.
     pub batch: Option<BatchId>,
     pub at: Timestamp,
     /// Normalised names; equal files have equal names.
@@ -35,10 +56,22 @@ pub struct Claim {
 impl Claim {
     /// Whether this claim supersedes the older one. Both must be about the same subject.
     fn supersedes(&self, older: &Self) -> bool {
-        let is_later = (self.at, self.id) > (older.at, older.id);
-        let may = older.author == Author::Compressor || self.author == Author::User;
-        let apart = self.batch.is_none() || self.batch != older.batch;
-        is_later && may && apart && share_a_file(&self.files, &older.files)
+        let is_later = (self.at, &self.name) > (older.at, &older.name);
+        let is_same_person = self.author == Author::User && self.person == older.person;
+        let may = older.author == Author::Compressor || is_same_person;
+        is_later
+            && may
+            && self.audience.may_replace(older.audience)
+            && !self.is_of_the_batch_of(older)
+            && share_a_file(&self.files, &older.files)
+    }
+
+    /// Claims of a batch have the time of its end.
+    fn is_of_the_batch_of(&self, other: &Self) -> bool {
+        match (self.batch, other.batch) {
+            (Some(one), Some(two)) => one == two,
+            _ => self.session.is_some() && self.session == other.session && self.at == other.at,
+        }
     }
 }
 
@@ -55,7 +88,7 @@ pub fn successor<'a>(
     is_undone: impl Fn(ObservationId) -> bool,
 ) -> Option<&'a Claim> {
     let later = claims.iter().filter(|newer| newer.supersedes(older) && !is_undone(newer.id));
-    later.min_by_key(|newer| (newer.at, newer.id))
+    later.min_by_key(|newer| (newer.at, &newer.name))
 }
 
 /// A check that passed in a batch, independent of the compressor.

@@ -5,10 +5,10 @@
 //! work on it. Two statements belong together only if they share a third of all their words, and unless each of them
 //! names something that the other does not. `daemon/examples/threads` measures this rule on labelled pairs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::ids::{ObservationId, SessionRow, Timestamp};
-use super::lineage::Author;
+use super::lineage::{Audience, Author};
 use super::sameness::is_code;
 
 /// The words of a statement, as hashes in ascending order. The lowest bit marks words that are part of a name.
@@ -132,6 +132,7 @@ pub fn kinship(older: &ThreadWords, newer: &ThreadWords) -> Kinship {
 pub struct Saying {
     pub id: ObservationId,
     pub author: Author,
+    pub audience: Audience,
     /// `None` if a person wrote it.
     pub session: Option<SessionRow>,
     pub at: Timestamp,
@@ -145,13 +146,78 @@ impl Saying {
         let is_later = self.at > older.at;
         let may = older.author == Author::Compressor;
         let apart = self.session.is_none() || self.session != older.session;
-        is_later && may && apart && kinship(&older.words, &self.words) == Kinship::Covered
+        is_later
+            && may
+            && apart
+            && self.audience.may_replace(older.audience)
+            && kinship(&older.words, &self.words) == Kinship::Covered
+    }
+}
+
+/// The fewest words that two statements of one thread share.
+const FEWEST_SHARED: u8 = 4;
+
+/// Statements by their words, so that those close to another one are found without comparing it with each of them.
+#[derive(Debug, Default)]
+pub struct SayingsByWord<'a> {
+    sayings: Vec<&'a Saying>,
+    with_word: HashMap<u32, Vec<usize>>,
+}
+
+impl<'a> SayingsByWord<'a> {
+    pub fn of(sayings: impl IntoIterator<Item = &'a Saying>) -> Self {
+        let mut found = Self::default();
+        for saying in sayings {
+            for word in &saying.words.0 {
+                found.with_word.entry(*word >> 1).or_default().push(found.sayings.len());
+            }
+            found.sayings.push(saying);
+        }
+        found
+    }
+
+    /// Returns all statements that may cover this one.
+    pub fn close_to(&self, older: &Saying) -> Vec<&'a Saying> {
+        let mut shared = vec![0_u8; self.sayings.len()];
+        for at in older.words.0.iter().filter_map(|word| self.with_word.get(&(*word >> 1))).flatten() {
+            if let Some(count) = shared.get_mut(*at) {
+                *count = count.saturating_add(1);
+            }
+        }
+        let close = self.sayings.iter().zip(shared).filter(|(_, shared)| *shared >= FEWEST_SHARED);
+        close.map(|(saying, _)| *saying).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn by_their_words_the_same_statements_are_found() {
+        let words =
+            ["invoice", "number", "customer", "January", "upload", "limit", "export.rs", "ledger", "basket"];
+        let saying = |id: usize| Saying {
+            id: ObservationId(id as i64),
+            author: Author::Compressor,
+            audience: Audience::Sessions,
+            session: None,
+            at: Timestamp(id as i64),
+            words: ThreadWords::of(
+                words.iter().enumerate().filter(|(at, _)| id >> at & 1 == 1).map(|(_, word)| *word),
+            ),
+        };
+        let all: Vec<Saying> = (0..512).map(saying).collect();
+        let by_word = SayingsByWord::of(&all);
+        let mut covered = 0;
+        for older in &all {
+            let covers = |newer: &&Saying| newer.covers(older);
+            let expected: Vec<_> = all.iter().filter(covers).collect();
+            covered += usize::from(!expected.is_empty());
+            assert_eq!(by_word.close_to(older).into_iter().filter(covers).collect::<Vec<_>>(), expected);
+        }
+        assert!(covered > 50, "{covered}");
+    }
 
     #[track_caller]
     fn check(older: &str, newer: &str, expected: Kinship) {
@@ -220,6 +286,7 @@ mod tests {
         let saying = |id: i64, author: Author, session: Option<i64>, at: i64| Saying {
             id: ObservationId(id),
             author,
+            audience: Audience::Sessions,
             session: session.map(SessionRow),
             at: Timestamp(at),
             words: ThreadWords::of(["Invoices are numbered per customer, starting anew each January"]),
@@ -236,5 +303,10 @@ mod tests {
         let by_hand = saying(1, Author::User, None, 10);
         assert!(!saying(2, Author::Compressor, Some(2), 11).covers(&by_hand));
         assert!(!saying(2, Author::User, None, 11).covers(&by_hand));
+        let only_found =
+            Saying { audience: Audience::Searches, ..saying(2, Author::Compressor, Some(-1), 11) };
+        assert!(!only_found.covers(&older), "sessions would receive neither");
+        let both = Saying { audience: Audience::Searches, ..older.clone() };
+        assert!(only_found.covers(&both) && saying(2, Author::Compressor, Some(2), 11).covers(&both));
     }
 }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::ids::ObservationId;
-use crate::lineage::{Author, Claim, Settlement};
+use crate::lineage::{Audience, Author, Claim, Settlement};
 use crate::material::{Action, CallOutcome, Change as Replaced, Step};
 
 /// The history of one check, a batch per word: `session:steps` or `session:steps@opened-closed`. A step is `f` (it
@@ -37,7 +37,10 @@ impl History {
         let (first, _) = self.batches.first().unwrap();
         let claim = Claim {
             id: ObservationId(1),
+            name: "1".to_owned(),
             author: Author::Compressor,
+            person: String::new(),
+            audience: Audience::Sessions,
             session: Some(first.session),
             batch: Some(first.batch),
             at: first.end(),

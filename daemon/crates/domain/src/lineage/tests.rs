@@ -6,7 +6,10 @@ use crate::observation::{Importance, ObservationType};
 fn claim(id: i64) -> Claim {
     Claim {
         id: ObservationId(id),
+        name: format!("{id:03}"),
         author: Author::Compressor,
+        person: String::new(),
+        audience: Audience::Sessions,
         session: Some(SessionRow(1)),
         batch: Some(BatchId(id)),
         at: Timestamp(id * 10),
@@ -53,6 +56,27 @@ fn a_user_outranks_a_compressor_and_other_files_are_another_matter() {
     check(&[about(1, &["a"]), about(2, &[])], &[], &["1→2"]);
     let same_batch = Claim { batch: Some(BatchId(1)), ..claim(2) };
     check(&[claim(1), same_batch], &[], &[]);
+}
+
+#[test]
+fn another_machines_claim_replaces_what_sessions_may_receive_only_if_they_may_receive_it() {
+    let elsewhere = |id| Claim { batch: None, session: Some(SessionRow(-1)), ..claim(id) };
+    let only_found = |id| Claim { audience: Audience::Searches, ..elsewhere(id) };
+    check(&[claim(1), elsewhere(2)], &[], &["1→2"]);
+    check(&[elsewhere(1), claim(2)], &[], &["1→2"]);
+    check(&[claim(1), only_found(2)], &[], &[]);
+    check(&[only_found(1), only_found(2)], &[], &["1→2"]);
+    // Of one batch, they have its time.
+    check(&[elsewhere(1), Claim { at: Timestamp(10), ..elsewhere(2) }], &[], &[]);
+    // Nobody replaces what somebody else wrote by hand.
+    let by_hand =
+        |id, person: &str| Claim { author: Author::User, person: person.to_owned(), ..elsewhere(id) };
+    check(&[by_hand(1, "mia"), by_hand(2, "ben")], &[], &[]);
+    check(&[by_hand(1, "mia"), by_hand(2, "ben"), by_hand(3, "mia")], &[], &["1→3"]);
+    // The same time on two machines: the names decide, which are the same everywhere.
+    let named =
+        |id, name: &str| Claim { name: name.to_owned(), at: Timestamp(1), session: None, ..elsewhere(id) };
+    check(&[named(1, "b"), named(2, "a")], &[], &["2→1"]);
 }
 
 #[track_caller]

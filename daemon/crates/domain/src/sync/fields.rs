@@ -19,6 +19,8 @@ pub const MOST_FIELDS: usize = 64;
 /// The maximum length of the name and of the value of a field of a later version.
 const MOST_OF_UNKNOWN_NAME: usize = 40;
 const MOST_OF_UNKNOWN: usize = 2_000;
+/// The maximum number of newer notes that a note is said to stand beside.
+pub const MOST_BESIDE: usize = 40;
 /// The last millisecond of the year 9999.
 const LATEST_MS: i64 = 253_402_300_799_999;
 
@@ -51,6 +53,14 @@ fn fits_unknown(name: &str, value: &Value) -> bool {
     name.len() <= MOST_OF_UNKNOWN_NAME && value.to_string().len() <= MOST_OF_UNKNOWN
 }
 
+fn is_uuid(value: &Value) -> bool {
+    let fits = |(at, byte): (usize, u8)| match at {
+        8 | 13 | 18 | 23 => byte == b'-',
+        _ => byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte),
+    };
+    value.as_str().is_some_and(|text| text.len() == 36 && text.bytes().enumerate().all(fits))
+}
+
 fn fits_observation(name: &str, value: &Value) -> bool {
     match name {
         "type" => value.as_str().is_some_and(|name| ObservationType::parse(name).is_some()),
@@ -60,7 +70,13 @@ fn fits_observation(name: &str, value: &Value) -> bool {
         "importance" => value.as_i64().is_some_and(|number| (1..=10).contains(&number)),
         "created_at" => is_time(value),
         "resolved" | "pinned" => value.is_boolean(),
-        "rejected" | "reviewed" => value.is_null() || value.is_boolean(),
+        "rejected" | "reviewed" | "hand" => value.is_null() || value.is_boolean(),
+        "session" => is_uuid(value),
+        "subject" => value.is_null() || is_uuid(value),
+        "beside" => {
+            let names = value.as_array();
+            value.is_null() || names.is_some_and(|list| list.len() <= MOST_BESIDE && list.iter().all(is_uuid))
+        }
         name if LISTS.contains(&name) => value.as_array().is_some_and(|list| {
             list.len() <= MOST_ELEMENTS && list.iter().all(|value| is_text(value, MOST_CHARS))
         }),
@@ -157,6 +173,11 @@ mod tests {
         check("created_at", json!(0), &[json!(-1), json!(i64::MAX)]);
         check("resolved", json!(true), &[json!("true")]);
         check("rejected", Value::Null, &[json!("true")]);
+        let uuid = "01890a5d-ac96-774b-bcce-b302099a8057";
+        check("session", json!(uuid), &[Value::Null, json!("x"), json!(uuid.to_uppercase())]);
+        check("subject", Value::Null, &[json!("x"), json!(1)]);
+        check("hand", Value::Null, &[json!("true")]);
+        check("beside", json!([uuid]), &[json!(uuid), json!(["x"]), json!(vec![uuid; MOST_BESIDE + 1])]);
         check("facts", json!(["a"]), &[json!("a"), json!([1]), json!(vec!["a"; MOST_ELEMENTS + 1])]);
         check("mood", json!({"of": "a later version"}), &[json!("x".repeat(MOST_OF_UNKNOWN))]);
         let long = |chars: usize| json!("x".repeat(chars));

@@ -10,6 +10,7 @@ use crate::database::bind::params;
 use crate::database::row::Sql;
 use crate::notes::by_hand::Validity;
 use crate::notes::hand_changes::remember;
+use crate::notes::subjects::subjects;
 use crate::notes::threads::thread_words_of;
 use crate::notes::{hand_changes, threads};
 use crate::operation::{Operation, WriteContext, log};
@@ -188,6 +189,9 @@ pub(super) fn write(db: &WriteContext<'_>, id: ObservationId, new: &Value) -> Re
     }
     log(db, id)?;
     let project: ProjectRow = db.one("SELECT project FROM observations WHERE id = ?1", params![id])?;
+    // What a person writes is replaced by less.
+    let subjects = subjects(db, "SELECT subject FROM observations WHERE id = ?1", params![id])?;
+    lineage::settle(db, project, &subjects, Timestamp(0))?;
     threads::rethread(db, project, &[id].into())
 }
 

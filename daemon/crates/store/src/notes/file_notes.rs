@@ -131,7 +131,7 @@ impl Reader<'_> {
          FROM json_each(?2) p CROSS JOIN observation_files f ON f.path = p.value
          CROSS JOIN observations o ON o.id = f.observation
          CROSS JOIN prompt_batches b ON b.id = ?1 CROSS JOIN sessions s ON s.id = b.session
-         WHERE o.project = s.project AND o.subject IS NOT NULL AND o.origin <> 'user' AND o.importance < ?3
+         WHERE o.project = s.project AND o.subject IS NOT NULL AND o.share IS NULL AND o.origin <> 'user' AND o.importance < ?3
            AND o.type NOT IN ({}) AND o.batch IS NOT b.id AND o.created_at < b.opened_at
            AND (o.status = 'active' OR o.superseded_by IN (SELECT id FROM observations WHERE batch = b.id))
          GROUP BY o.id ORDER BY o.created_at DESC, o.id DESC LIMIT ?4",

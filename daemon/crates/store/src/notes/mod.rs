@@ -12,6 +12,7 @@ pub(crate) mod histories;
 pub(crate) mod kept_memories;
 pub(crate) mod results;
 pub(crate) mod review;
+pub(crate) mod sessions_elsewhere;
 pub(crate) mod subjects;
 pub(crate) mod threads;
 pub(crate) mod told_uses;

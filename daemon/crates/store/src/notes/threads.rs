@@ -2,7 +2,7 @@
 //!
 //! An observation with its own subject (`domain::subject`) is in no thread. An observation is checked again when it
 //! changes, and when the observation that covers it is added, changed or removed. So the result does not depend on the
-//! order of commits.
+//! order of commits. Observations of other machines take part, and each machine finds the same.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -11,15 +11,19 @@ use rusqlite::{Connection, Row};
 use crate::StoreError;
 use crate::database::bind::params;
 use crate::database::row::{Cells, Sql};
+use crate::notes::sessions_elsewhere::{SessionOf, numbered};
 use crate::operation::WriteContext;
-use crate::sessions::enders::{Ender, THREAD, USER, keep_ender, rejected, restate, undone};
+use crate::sessions::enders::{Ender, THREAD, keep_ender, rejected, restate, undone};
 use recall_domain::ids::{ObservationId, ProjectRow};
-use recall_domain::lineage::Author;
+use recall_domain::lineage::{Audience, Author};
 use recall_domain::observation::ObservationDraft;
-use recall_domain::thread::{Saying, ThreadWords};
+use recall_domain::thread::{Saying, SayingsByWord, ThreadWords};
 
 /// The number of a project's latest observations that are compared; reading them takes a few milliseconds.
 const LATEST: u32 = 2_000;
+
+/// Up to this many observations are compared with all others one by one.
+const FEW: usize = 16;
 
 /// Encodes the fields that are compared.
 pub(crate) fn thread_words(draft: &ObservationDraft) -> Vec<u8> {
@@ -43,15 +47,19 @@ pub(crate) fn rethread(
         return Ok(());
     }
     let (latest, rejected) = (latest(db, project)?, rejected(db, project)?);
-    let newer: Vec<&Saying> = latest.iter().filter(|saying| touched.contains(&saying.id)).collect();
-    let is_concerned =
-        |older: &&Saying| concerned.contains(&older.id) || newer.iter().any(|newer| newer.covers(older));
+    let newer = SayingsByWord::of(latest.iter().filter(|saying| touched.contains(&saying.id)));
+    let is_concerned = |older: &&Saying| {
+        concerned.contains(&older.id) || newer.close_to(older).iter().any(|newer| newer.covers(older))
+    };
+    let by_word = (concerned.len() > FEW).then(|| SayingsByWord::of(&latest));
+    let all: Vec<&Saying> = latest.iter().collect();
     for older in latest.iter().filter(is_concerned) {
         let undone = undone(db, older.id)?;
         let stands = |newer: &&Saying| {
             newer.covers(older) && !rejected.contains(&newer.id) && !undone.contains(&Ender::Newer(newer.id))
         };
-        let first = latest.iter().filter(stands).min_by_key(|newer| (newer.at, &newer.words, newer.id));
+        let close = by_word.as_ref().map_or_else(|| all.clone(), |by_word| by_word.close_to(older));
+        let first = close.into_iter().filter(stands).min_by_key(|newer| (newer.at, &newer.words, newer.id));
         keep_ender(db, older.id, first.map(|newer| (Ender::Newer(newer.id), THREAD, Vec::new())))?;
         restate(db, older.id)?;
     }
@@ -74,25 +82,35 @@ fn concerned(
     Ok(found.into_iter().collect())
 }
 
-const SAYING: &str = "SELECT id, origin, session, created_at, words FROM observations";
+/// Columns of an observation `o` that a person wrote here or elsewhere, and that sessions may receive.
+pub(crate) const IS_BY_HAND: &str = "o.origin IN ('user', 'shared:user') OR o.by_hand";
+pub(crate) const IS_TOLD: &str = "o.share IS NULL OR (SELECT inject FROM shares WHERE id = o.share)";
 
 fn latest(db: &Connection, project: ProjectRow) -> Result<Vec<Saying>, StoreError> {
     let mut find = db.prepare_cached(&format!(
-        "{SAYING} WHERE project = ?1 AND subject IS NULL AND words IS NOT NULL
-         ORDER BY created_at DESC, id DESC LIMIT ?2"
+        "SELECT o.id, {IS_BY_HAND}, o.session, o.created_at, o.words, o.work, {IS_TOLD} FROM observations o
+         WHERE o.project = ?1 AND o.subject IS NULL AND o.words IS NOT NULL
+         ORDER BY o.created_at DESC, o.id DESC LIMIT ?2"
     ))?;
-    Ok(find.query_map(params![project.0, LATEST], read)?.collect::<Result<_, _>>()?)
+    let rows = find.query_map(params![project.0, LATEST], read)?.collect::<Result<Vec<_>, _>>()?;
+    let (mut latest, names): (Vec<Saying>, Vec<Option<String>>) = rows.into_iter().unzip();
+    let of: Vec<SessionOf> = latest.iter().zip(names).map(|(saying, name)| (saying.session, name)).collect();
+    for (saying, session) in latest.iter_mut().zip(numbered(db, &of)?) {
+        saying.session = session;
+    }
+    Ok(latest)
 }
 
-fn read(row: &Row<'_>) -> rusqlite::Result<Saying> {
-    let origin: String = row.cell(1)?;
-    Ok(Saying {
+fn read(row: &Row<'_>) -> rusqlite::Result<(Saying, Option<String>)> {
+    let saying = Saying {
         id: row.cell(0)?,
-        author: if origin == USER { Author::User } else { Author::Compressor },
+        author: if row.cell(1)? { Author::User } else { Author::Compressor },
+        audience: if row.cell(6)? { Audience::Sessions } else { Audience::Searches },
         session: row.cell(2)?,
         at: row.cell(3)?,
         words: ThreadWords::from_bytes(row.get_ref(4)?.as_blob().unwrap_or_default()),
-    })
+    };
+    Ok((saying, row.cell(5)?))
 }
 
 /// Returns the observation that covers this one now.

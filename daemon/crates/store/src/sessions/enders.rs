@@ -56,9 +56,14 @@ pub(crate) fn keep_ender(
     Ok(())
 }
 
+/// Returns what does not end an observation, because a person here or elsewhere said so.
 pub(crate) fn undone(db: &Connection, older: ObservationId) -> Result<BTreeSet<Ender>, StoreError> {
-    let rows: Vec<(Option<ObservationId>, Option<BatchId>)> =
-        db.all("SELECT newer, batch FROM lineage WHERE older = ?1 AND undone", params![older])?;
+    let rows: Vec<(Option<ObservationId>, Option<BatchId>)> = db.all(
+        "SELECT newer, batch FROM lineage WHERE older = ?1 AND undone
+         UNION ALL SELECT n.id, NULL FROM observations o, json_each(o.stands_beside) b JOIN observations n ON n.uuid = b.value
+         WHERE o.id = ?1 AND o.stands_beside IS NOT NULL",
+        params![older],
+    )?;
     let enders =
         rows.into_iter().filter_map(|(newer, batch)| newer.map(Ender::Newer).or(batch.map(Ender::Batch)));
     Ok(enders.collect())

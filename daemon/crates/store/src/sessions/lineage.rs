@@ -14,16 +14,17 @@ use serde_json::Value;
 
 use crate::database::bind::params;
 use crate::database::row::{Sql, record};
+use crate::notes::sessions_elsewhere::{SessionOf, numbered};
 use crate::notes::subjects::{SubjectHash, file_hash, subjects};
 use crate::notes::threads;
 use crate::operation::WriteContext;
-use crate::sessions::enders::{Ended, Ender, FILE, THREAD, USER, keep_ender, rejected, restate, undone};
+use crate::sessions::enders::{Ended, Ender, FILE, THREAD, keep_ender, rejected, restate, undone};
 use crate::sessions::traces::{changes_before, failings};
 use crate::{Reader, StoreError};
 use recall_domain::document::Status;
 use recall_domain::fixes::{BatchSpan, FailingCheck, FileChange, Trail};
 use recall_domain::ids::{BatchId, EventId, ObservationId, ProjectRow, SessionId, SessionRow, Timestamp};
-use recall_domain::lineage::{Author, Claim, Settled, Settlement, successor};
+use recall_domain::lineage::{Audience, Author, Claim, Settled, Settlement, successor};
 use recall_domain::review::Verdict;
 
 /// The lineage kinds for a newer observation of the same subject and for a user's decision.
@@ -145,15 +146,21 @@ pub(crate) fn settle(
     }
     let rejected = rejected(db, project)?;
     for subject in subjects {
-        let claims = claims(db, project, *subject)?;
+        let (claims, elsewhere) = claims(db, project, *subject)?;
         let mut history = History::new(db, project, *subject);
         for claim in &claims {
             let undone = undone(db, claim.id)?;
             let newer = successor(claim, &claims, |newer| {
                 rejected.contains(&newer) || undone.contains(&Ender::Newer(newer))
             });
-            let ended = match (newer, Search::of(db, claim.id, since)?) {
+            let search = match elsewhere.contains(&claim.id) {
+                // Its own machine knows what work there has settled.
+                true => Search::Elsewhere,
+                false => Search::of(db, claim.id, since)?,
+            };
+            let ended = match (newer, search) {
                 (Some(newer), _) => Some((Ender::Newer(newer.id), SAME_SUBJECT, Vec::new())),
+                (None, Search::Elsewhere) => None,
                 (None, Search::Needless) => continue,
                 (None, Search::From(from)) => history.settling(claim, from, &undone)?,
             };
@@ -169,6 +176,8 @@ pub(crate) fn settle(
 enum Search {
     /// The claim was settled by work before `since`.
     Needless,
+    /// The claim is another machine's.
+    Elsewhere,
     From(Timestamp),
 }
 
@@ -312,9 +321,7 @@ pub(crate) fn end_again(db: &WriteContext<'_>, id: ObservationId, enders: &Value
 
 /// Reopens an observation at the user's request, whatever ended it.
 pub(crate) fn uphold(db: &WriteContext<'_>, id: ObservationId) -> Result<(), StoreError> {
-    judge(db, id, Verdict::Kept)?;
-    db.run("DELETE FROM lineage WHERE older = ?1 AND reason = ?2", params![id, BY_HAND])?;
-    db.run("UPDATE lineage SET undone = 1 WHERE older = ?1", params![id])?;
+    db.run("UPDATE lineage SET undone = 1 WHERE older = ?1 AND newer IS NOT NULL", params![id])?;
     for newer in threads::covers(db, id)? {
         db.run(
             "INSERT INTO lineage (older, newer, reason, evidence, undone) VALUES (?1, ?2, ?3, '[]', 1)
@@ -330,6 +337,14 @@ pub(crate) fn uphold(db: &WriteContext<'_>, id: ObservationId) -> Result<(), Sto
          WHERE o.id = ?1 ON CONFLICT DO NOTHING",
         params![id, SAME_SUBJECT],
     )?;
+    uphold_against_work(db, id)
+}
+
+/// Reopens an observation that a person or work had resolved. Newer observations may still replace it.
+pub(crate) fn uphold_against_work(db: &WriteContext<'_>, id: ObservationId) -> Result<(), StoreError> {
+    judge(db, id, Verdict::Kept)?;
+    db.run("DELETE FROM lineage WHERE older = ?1 AND reason = ?2", params![id, BY_HAND])?;
+    db.run("UPDATE lineage SET undone = 1 WHERE older = ?1 AND newer IS NULL", params![id])?;
     db.run(
         "INSERT INTO lineage (older, batch, reason, evidence, undone)
          SELECT o.id, t.batch, t.how, '[]', 1 FROM observations o JOIN settlements t ON t.subject = o.subject
@@ -343,7 +358,13 @@ pub(crate) fn uphold(db: &WriteContext<'_>, id: ObservationId) -> Result<(), Sto
 record! {
 struct ClaimColumns from "observations o" {
     id: ObservationId = "id",
-    origin: String = "origin",
+    name: String = "uuid",
+    /// See [`threads::IS_BY_HAND`] and [`threads::IS_TOLD`].
+    is_by_hand: bool = "o.origin IN ('user', 'shared:user') OR o.by_hand",
+    is_told: bool = "o.share IS NULL OR (SELECT inject FROM shares WHERE id = o.share)",
+    is_elsewhere: bool = "o.share IS NOT NULL",
+    person: String = "ifnull(o.author, ifnull((SELECT author FROM shares WHERE project = o.project ORDER BY id LIMIT 1), ''))",
+    work: Option<String> = "work",
     session: Option<SessionRow> = "session",
     batch: Option<BatchId> = "batch",
     at: Timestamp = "created_at",
@@ -352,17 +373,28 @@ struct ClaimColumns from "observations o" {
 }
 }
 
-fn claims(db: &Connection, project: ProjectRow, subject: SubjectHash) -> Result<Vec<Claim>, StoreError> {
+/// Returns a subject's claims, and which of them are another machine's.
+fn claims(
+    db: &Connection,
+    project: ProjectRow,
+    subject: SubjectHash,
+) -> Result<(Vec<Claim>, BTreeSet<ObservationId>), StoreError> {
     let sql = format!("{} WHERE project = ?1 AND subject = ?2", ClaimColumns::SELECT);
-    let claim = |columns: ClaimColumns| Claim {
+    let rows: Vec<ClaimColumns> = db.all(&sql, params![project, subject.0])?;
+    let elsewhere = rows.iter().filter(|row| row.is_elsewhere).map(|row| row.id).collect();
+    let of: Vec<SessionOf> = rows.iter().map(|row| (row.session, row.work.clone())).collect();
+    let claim = |(columns, session): (ClaimColumns, Option<SessionRow>)| Claim {
         id: columns.id,
-        author: if columns.origin == USER { Author::User } else { Author::Compressor },
-        session: columns.session,
+        name: columns.name,
+        author: if columns.is_by_hand { Author::User } else { Author::Compressor },
+        person: columns.person,
+        audience: if columns.is_told { Audience::Sessions } else { Audience::Searches },
+        session,
         batch: columns.batch,
         at: columns.at,
         files: columns.files.iter().map(|file| file_hash(file)).collect(),
     };
-    Ok(db.all(&sql, params![project, subject.0])?.into_iter().map(claim).collect())
+    Ok((rows.into_iter().zip(numbered(db, &of)?).map(claim).collect(), elsewhere))
 }
 
 /// Returns the settlements of a subject since a time, earliest first. A settlement's time is when its batch ended or,

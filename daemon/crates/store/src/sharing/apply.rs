@@ -10,6 +10,7 @@ use crate::database::bind::params;
 use crate::database::row::{Sql, record};
 use crate::operation::{Operation, RemovedCopies, WriteContext};
 use crate::sharing::elsewhere::Sender;
+use crate::sharing::relations::Relations;
 use crate::sharing::{Known, Share, empty_bodies, keep, known, projection, share};
 use recall_domain::ids::{SessionKey, ShareId, Timestamp};
 use recall_domain::sync::fields::{MOST_FIELDS, are_valid};
@@ -218,12 +219,15 @@ impl<'a> Pass<'a> {
 
     /// Writes the results into rows. Returns the sessions that lost something.
     fn end(self) -> Result<Vec<SessionKey>, StoreError> {
-        let mut touched = Vec::new();
+        let (mut touched, mut relations) = (Vec::new(), Relations::default());
         for (item, (mut known, sender)) in self.items {
             let (db, share, sender) = (self.db, self.share, sender.as_ref());
+            relations.add(db, &item, known.row)?;
             touched.extend(projection::project(db, share, &item, &mut known, sender, self.now)?);
+            relations.add(db, &item, known.row)?;
             keep(self.db, self.share.id, &item, &known)?;
         }
+        relations.decide(self.db, self.share)?;
         Ok(touched)
     }
 }

@@ -8,6 +8,7 @@ use crate::notes::editing::written;
 use crate::notes::hand_changes::{mark, remember};
 use crate::operation::{Operation, RemovedCopies, WriteContext};
 use crate::sharing::home::{Home, home, key_of, text};
+use crate::sharing::relations::Relations;
 use crate::sharing::shared_row::SharedRow;
 use crate::sharing::{Known, Share, Wanted, keep, known, log, projection, quarantine, share};
 use crate::{Reader, StoreError};
@@ -111,10 +112,14 @@ impl Operation for JudgeQuarantined {
             Verdict::Rejected => "rejected",
         };
         db.run("UPDATE quarantine SET verdict = ?2, at = ?3 WHERE id = ?1", params![id, verdict, self.at])?;
+        let mut relations = Relations::default();
+        relations.add(db, &item, known.row)?;
         match self.verdict {
             Verdict::Kept => self.take_in(db, &share, &item, &mut known)?,
             Verdict::Rejected => refuse(db, &share, &item, &mut known)?,
         }
+        relations.add(db, &item, known.row)?;
+        relations.decide(db, &share)?;
         let title = text(&known.item, "title").to_owned();
         Ok(Some(JudgedQuarantine { id, title, document: known.row.map(|row| key_of(&item, row)) }))
     }
@@ -218,6 +223,10 @@ pub(crate) fn unjudge(db: &WriteContext<'_>, id: i64) -> Result<(), StoreError> 
     let (Some(share), Some(mut known)) = (share(db, of)?, known(db, of, &item)?) else { return Ok(()) };
     db.run("UPDATE quarantine SET verdict = NULL WHERE id = ?1", [id])?;
     known.wanted = Wanted::Yes;
+    let mut relations = Relations::default();
+    relations.add(db, &item, known.row)?;
     projection::project(db, &share, &item, &mut known, None, at)?;
+    relations.add(db, &item, known.row)?;
+    relations.decide(db, &share)?;
     keep(db, share.id, &item, &known)
 }

@@ -16,6 +16,7 @@ mod log;
 mod of_sessions;
 mod projection;
 mod quarantine;
+mod relations;
 mod said;
 mod shared_row;
 mod shares;

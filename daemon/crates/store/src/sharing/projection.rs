@@ -1,22 +1,22 @@
 //! Writes the merged state of a shared item into a row. Summaries and plans are in `of_sessions.rs`.
 //!
-//! A note of another machine has no session here and no terms to compare. So it takes part in no thread, and cannot
-//! hide a note of this machine. Its origin shows that another machine sent it, unless all machines of the share
-//! belong to one person.
+//! A note of another machine has no session here, but the name of one, and takes part in threads (`relations.rs`). Its
+//! origin shows that another machine sent it, unless all machines of the share belong to one person.
 
 use rusqlite::Connection;
+use uuid::Uuid;
 
 use crate::StoreError;
 use crate::database::bind::params;
 use crate::database::row::{Sql, record};
 use crate::forgetting::{CopyOf, forget_document, forget_said, forgotten_at, keep_forgotten};
-use crate::notes::threads::{rethread, thread_words_of};
+use crate::notes::threads::thread_words_of;
 use crate::operation::{WriteContext, log};
 use crate::sessions::lineage;
 use crate::sharing::elsewhere::{Before, Sender};
 use crate::sharing::home::{Adopted, Home, home, key_of, table, text};
 use crate::sharing::{Known, Share, Wanted, of_sessions, quarantine, said};
-use recall_domain::ids::{ObservationId, ProjectRow, SessionKey, Timestamp};
+use recall_domain::ids::{ObservationId, SessionKey, Timestamp};
 use recall_domain::observation::SHARED;
 use recall_domain::review::Verdict;
 use recall_domain::sync::fields::{is_complete, is_personal};
@@ -174,7 +174,8 @@ fn insert(db: &WriteContext<'_>, share: &Share, item: &str, state: &SharedItem) 
         ],
     )?;
     let row = db.last_insert_rowid();
-    write(db, row, state, Home::Elsewhere)?;
+    write(db, row, state)?;
+    relate(db, row, state, Home::Elsewhere)?;
     follow_marks(db, share, row, state, Timestamp(state.get("created_at").as_i64().unwrap_or_default()))?;
     Ok(row)
 }
@@ -198,7 +199,7 @@ fn update(
         written(row, state),
     )?;
     if !is_said {
-        write(db, row, state, home)?;
+        write(db, row, state)?;
         if !share.is_personal {
             // Another person has changed a note that was shown here.
             db.run(
@@ -214,6 +215,7 @@ fn update(
             params![row, text(state, "author"), text(state, "device")],
         )?;
     }
+    relate(db, row, state, home)?;
     follow_marks(db, share, row, state, now)?;
     match (before, sender) {
         (Some(before), Some(sender)) => before.record(db, share, sender, now),
@@ -242,7 +244,7 @@ fn written(row: i64, state: &SharedItem) -> impl rusqlite::Params + use<'_> {
 
 /// Writes the texts. One of this machine's own notes counts as edited by a person from then on, so that compression
 /// does not overwrite it.
-fn write(db: &WriteContext<'_>, row: i64, state: &SharedItem, home: Home) -> Result<(), StoreError> {
+fn write(db: &WriteContext<'_>, row: i64, state: &SharedItem) -> Result<(), StoreError> {
     db.run(
         "UPDATE observations SET made_as = iif(share IS NULL AND made_as IS NULL AND origin <> 'user', title, made_as),
                 type = ifnull(?2, type), title = ifnull(?3, title), subtitle = iif(?5, ?4, subtitle),
@@ -262,15 +264,28 @@ fn write(db: &WriteContext<'_>, row: i64, state: &SharedItem, home: Home) -> Res
         }
     }
     log(db, ObservationId(row))?;
-    if home == Home::Elsewhere {
-        return db.run("UPDATE observations SET words = NULL WHERE id = ?1", [row]);
-    }
     let (title, narrative, facts) = texts;
     let said = [title, narrative].into_iter().chain(facts).collect::<Vec<_>>();
     let words = thread_words_of(said.iter().map(String::as_str));
-    db.run("UPDATE observations SET words = ?2 WHERE id = ?1", params![row, words])?;
-    let project: ProjectRow = db.one("SELECT project FROM observations WHERE id = ?1", [row])?;
-    rethread(db, project, &[ObservationId(row)].into())
+    db.run("UPDATE observations SET words = ?2 WHERE id = ?1", params![row, words])
+}
+
+/// Writes what decides how notes replace each other. `Relations` then decides it.
+fn relate(db: &WriteContext<'_>, row: i64, state: &SharedItem, home: Home) -> Result<(), StoreError> {
+    let uuid = |name: &str| state.get(name).as_str().and_then(|text| Uuid::parse_str(text).ok());
+    let beside = state.get("beside").is_array().then(|| state.get("beside").to_string());
+    db.run(
+        "UPDATE observations SET by_hand = ?2, stands_beside = ?3 WHERE id = ?1 AND (by_hand, stands_beside) IS NOT (?2, ?3)",
+        params![row, state.get("hand") == true, beside],
+    )?;
+    if home == Home::Elsewhere {
+        // This machine knows the sessions and the subjects of its own notes.
+        db.run(
+            "UPDATE observations SET work = ?2, subject = ?3 WHERE id = ?1 AND (work, subject) IS NOT (?2, ?3)",
+            params![row, state.get("session").as_str(), uuid("subject").map(Uuid::into_bytes)],
+        )?;
+    }
+    Ok(())
 }
 
 record! {
@@ -295,7 +310,7 @@ fn follow_marks(
     let marks: Marks = db.one(&format!("{} WHERE id = ?1", Marks::SELECT), [row])?;
     match (marks.is_resolved, state.get("resolved").as_bool()) {
         (false, Some(true)) => lineage::resolve_by_hand(db, id)?,
-        (true, Some(false)) => lineage::uphold(db, id)?,
+        (true, Some(false)) => lineage::uphold_against_work(db, id)?,
         _ => {}
     }
     if !marks.is_rejected && state.get("rejected") == true && state.get("resolved") == true {

@@ -5,6 +5,7 @@
 
 use rusqlite::Connection;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use crate::StoreError;
 use crate::database::bind::params;
@@ -119,6 +120,18 @@ struct ObservationColumns from "observations" {
     device: Option<String> = "device",
     /// Not derived from the status, because a newer note may cover a resolved one.
     is_resolved: bool = "EXISTS (SELECT 1 FROM lineage WHERE older = observations.id AND newer IS NULL AND NOT undone)",
+    /// A newer note has replaced it, which each machine finds by itself.
+    is_replaced: bool = "superseded_by IS NOT NULL",
+    agent: Option<String> = "(SELECT agent FROM sessions WHERE id = observations.session)",
+    session: Option<String> = "(SELECT session_id FROM sessions WHERE id = observations.session)",
+    work: Option<String> = "work",
+    subject: Option<[u8; 16]> = "subject",
+    is_by_hand: bool = "origin IN ('user', 'shared:user') OR by_hand",
+    /// The newer notes that a person, here or elsewhere, lets it stand beside: the last ones, because there may be many.
+    beside: Vec<String> = "(SELECT json_group_array(uuid) FROM (SELECT uuid FROM (
+         SELECT n.uuid FROM lineage l JOIN observations n ON n.id = l.newer
+            WHERE l.older = observations.id AND l.undone AND n.created_at >= observations.created_at
+         UNION SELECT value FROM json_each(observations.stands_beside)) ORDER BY uuid DESC LIMIT 40) ORDER BY uuid)",
 }
 }
 
@@ -128,7 +141,15 @@ impl ObservationColumns {
     }
 
     fn shared(self, key: DocumentKey) -> SharedRow {
-        SharedRow {
+        let name = session(self.agent, self.session).map(|session| summary_of(&session)).or(self.work);
+        let mut beginning = fields([("origin", json!(self.origin)), ("created_at", json!(self.created_at))]);
+        beginning.extend(name.map(|name| ("session".to_owned(), json!(name))));
+        let mut validity = ItemFields::new();
+        // What replaced it may have taken the place of what resolved it. That reopens it nowhere.
+        if self.is_resolved || !self.is_replaced {
+            validity.insert("resolved".to_owned(), json!(self.is_resolved));
+        }
+        let mut row = SharedRow {
             key,
             project: self.project,
             share: self.share,
@@ -143,19 +164,23 @@ impl ObservationColumns {
                 ("files_read", json!(self.files_read)),
                 ("files_modified", json!(self.files_modified)),
                 ("importance", json!(self.importance)),
-                ("resolved", json!(self.is_resolved)),
                 // Absent instead of `false`, so that older notes are not logged again.
                 ("rejected", json!(self.is_rejected.then_some(true))),
+                ("hand", json!(self.is_by_hand.then_some(true))),
+                ("subject", json!(self.subject.map(|hash| Uuid::from_bytes(hash).to_string()))),
+                ("beside", json!(Some(self.beside).filter(|names| !names.is_empty()))),
             ]),
             own_marks: fields([
                 ("pinned", json!(self.is_pinned)),
                 ("reviewed", json!(self.is_reviewed.then_some(true))),
             ]),
-            beginning: fields([("origin", json!(self.origin)), ("created_at", json!(self.created_at))]),
+            beginning,
             item: self.uuid,
             author: self.author,
             device: self.device,
-        }
+        };
+        row.fields.extend(validity);
+        row
     }
 }
 

@@ -8,6 +8,7 @@ use crate::forgetting::{Foreign, leave};
 use crate::operation::{Operation, RemovedCopies, WriteContext};
 use crate::questions::projects;
 use crate::sharing::log::withdraw_said;
+use crate::sharing::relations::Relations;
 use crate::sharing::{Logged, LoggedColumns, share};
 use crate::{Reader, StoreError};
 use recall_domain::document::{DocumentKey, DocumentKind};
@@ -63,8 +64,8 @@ impl Operation for OpenShare {
     fn execute(self, db: &WriteContext<'_>) -> Result<ShareId, StoreError> {
         let ShareTerms { injects, is_personal, has_prompts, has_answers } = self.terms;
         let project = projects::resolve(db, &[self.project], &self.project_name, self.at)?;
-        let before: Option<(bool, bool, bool)> = db.first(
-            "SELECT personal, prompts, answers FROM shares WHERE project = ?1 AND remote = ?2",
+        let before: Option<(bool, bool, bool, bool)> = db.first(
+            "SELECT inject, personal, prompts, answers FROM shares WHERE project = ?1 AND remote = ?2",
             params![project.0, self.remote],
         )?;
         db.run(
@@ -90,10 +91,16 @@ impl Operation for OpenShare {
             "SELECT id FROM shares WHERE project = ?1 AND remote = ?2",
             params![project.0, self.remote],
         )?;
-        let Some((was_personal, had_prompts, had_answers)) = before else { return Ok(ShareId(id)) };
+        let Some((injected, was_personal, had_prompts, had_answers)) = before else { return Ok(ShareId(id)) };
         if was_personal != is_personal {
             // The new terms may include other notes, or exclude some.
             db.run("UPDATE shares SET logged_upto = 0 WHERE id = ?1", [id])?;
+        }
+        if let Some(share) = share(db, ShareId(id))?.filter(|_| injected != injects) {
+            // What sessions may receive replaces what they may receive.
+            let mut relations = Relations::default();
+            relations.add_all(db, share.id)?;
+            relations.decide(db, &share)?;
         }
         for (had, has, kind, column) in [
             (had_prompts, has_prompts, ItemKind::Prompt, "prompts_logged_upto"),
@@ -137,7 +144,13 @@ impl Operation for CloseShare {
         };
         let count =
             foreign.observations.len() + foreign.summaries.len() + foreign.plans.len() + foreign.said.len();
+        let mut relations = Relations::default();
+        relations.add_all(db, self.share)?;
+        let closed = share(db, self.share)?;
         leave(db, foreign, self.at)?;
+        if let Some(share) = closed {
+            relations.decide(db, &share)?;
+        }
         db.run("DELETE FROM shares WHERE id = ?1", params![self.share])?;
         Ok(count)
     }

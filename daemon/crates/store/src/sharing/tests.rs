@@ -23,6 +23,7 @@ use recall_domain::sync::kind::summary_of;
 use recall_domain::sync::record::{BEGINNING, LogChain, space_of};
 
 mod quarantine;
+mod relations;
 mod said;
 
 const KEY: &str = "git:host/acme/shop";
@@ -985,6 +986,8 @@ enum Deed {
     SumUp(usize, usize, i64),
     Plan(usize, usize, i64),
     Say(usize, usize, usize),
+    Find(usize, usize, i64),
+    Mark(usize, usize, bool),
     Forget(usize, usize),
     TakeBack(usize, usize),
     Pull(usize, usize),
@@ -1000,6 +1003,9 @@ fn deed() -> impl Strategy<Value = Deed> {
         (machine.clone(), 0..2_usize, 1..4_i64).prop_map(|(machine, item, at)| Deed::Plan(machine, item, at)),
         (machine.clone(), 0..2_usize, 0..3_usize)
             .prop_map(|(machine, item, what)| Deed::Say(machine, item, what)),
+        (machine.clone(), 0..9_usize, 1..4_i64).prop_map(|(machine, what, at)| Deed::Find(machine, what, at)),
+        (machine.clone(), item.clone(), any::<bool>())
+            .prop_map(|(machine, item, holds)| Deed::Mark(machine, item, holds)),
         (machine.clone(), item).prop_map(|(machine, item)| Deed::Forget(machine, item)),
         (machine.clone(), 0..2_usize).prop_map(|(machine, item)| Deed::TakeBack(machine, item)),
         (machine.clone(), machine).prop_map(|(to, from)| Deed::Pull(to, from)),
@@ -1040,6 +1046,13 @@ impl Deed {
                     &format!("{}, since {number}", start(what)),
                 );
             }
+            Self::Find(machine, what, at) => relations::find_any(&machines[machine], what, 10 * at),
+            Self::Mark(machine, item, holds) => {
+                if let Some(row) = nth(&machines[machine], "observations", item) {
+                    let validity = if holds { Validity::Holds } else { Validity::Resolved };
+                    machines[machine].mark(ObservationId(row), validity);
+                }
+            }
             Self::Forget(machine, item) => {
                 let (kind, table) = [
                     (DocumentKind::Observation, "observations"),
@@ -1066,7 +1079,7 @@ fn everything(machine: &Machine) -> Vec<String> {
     machine
         .db
         .all(
-            "SELECT uuid || title || narrative || author FROM observations
+            "SELECT uuid || title || narrative || author || status FROM observations
              UNION ALL SELECT uuid || title || completed || created_at || author FROM session_summaries
              UNION ALL SELECT uuid || text || updated_at || author FROM plans
              UNION ALL SELECT uuid || text || created_at || author FROM said_elsewhere
@@ -1081,7 +1094,7 @@ fn states(machine: &Machine) -> Vec<String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
     fn notes_summaries_and_plans_end_alike_in_any_order_of_delivery_and_with_any_repetition(
         deeds in proptest::collection::vec(deed(), 1..14),
@@ -1090,6 +1103,7 @@ proptest! {
     ) {
         let terms = if is_personal { MINE } else { SAYING };
         let machines = [Machine::sharing('a', terms), Machine::sharing('b', terms)];
+        let has_forgotten = deeds.iter().any(|deed| matches!(deed, Deed::Forget(..)));
         for (number, deed) in deeds.into_iter().enumerate() {
             deed.done_by(&machines, number);
         }
@@ -1114,5 +1128,13 @@ proptest! {
         machines[0].exchange(&machines[1]);
         machines[0].exchange(&machines[1]);
         prop_assert_eq!(states(&machines[0]), states(&machines[1]));
+        // What was forgotten here does not come back in another's words, and that machine may keep them.
+        if is_personal && !has_forgotten {
+            // Every machine finds by itself what replaces what, and no machine tells another.
+            prop_assert_eq!(relations::statuses(&machines[0]), relations::statuses(&machines[1]));
+            plain.pull(&machines[0]);
+            plain.pull(&machines[1]);
+            prop_assert_eq!(relations::statuses(&machines[0]), relations::statuses(&plain));
+        }
     }
 }

@@ -653,7 +653,7 @@ fn a_newer_note_of_a_colleague_replaces_an_older_one_on_each_machine() {
     let mia = sharing("mia", "laptop", &shared, &[]);
     mia.discount_session("cart");
     mia.flush();
-    let results = mia.json(["search", "rounding happens once", "--kind", "observation"])["results"].clone();
+    let results = mia.json(["search", "kind:observation rounding happens once"])["results"].clone();
     let older = mia.json(["show", &results[0]["id"].to_string()])["items"][0].clone();
     let uuid = older["uuid"].as_str().unwrap().to_owned();
     let ben = sharing("ben", "desktop", &shared, &["--inject"]);
@@ -661,7 +661,7 @@ fn a_newer_note_of_a_colleague_replaces_an_older_one_on_each_machine() {
     let facts = older["facts"].as_array().unwrap().iter().filter_map(Value::as_str);
     let parts = [&older["title"], &older["narrative"]].into_iter().filter_map(Value::as_str).chain(facts);
     let said = parts.collect::<Vec<_>>().join(". ");
-    remember(&ben, &format!("{said}. Refunds are treated alike, since Ottilie asked"));
+    remember(&ben, &format!("Ottilie wants refunds treated alike. {said}"));
     let noted = mia.json(["sync"])["shares"][0]["logged"].clone();
     exchange(&[&mia, &ben, &zoe]);
     let status = |stage: &Stage| {

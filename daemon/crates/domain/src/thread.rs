@@ -162,6 +162,8 @@ const FEWEST_SHARED: u8 = 4;
 pub struct SayingsByWord<'a> {
     sayings: Vec<&'a Saying>,
     with_word: HashMap<u32, Vec<usize>>,
+    /// The time of the newest one.
+    newest: Option<Timestamp>,
 }
 
 impl<'a> SayingsByWord<'a> {
@@ -171,6 +173,7 @@ impl<'a> SayingsByWord<'a> {
             for word in &saying.words.0 {
                 found.with_word.entry(*word >> 1).or_default().push(found.sayings.len());
             }
+            found.newest = found.newest.max(Some(saying.at));
             found.sayings.push(saying);
         }
         found
@@ -178,6 +181,9 @@ impl<'a> SayingsByWord<'a> {
 
     /// Returns all statements that may cover this one.
     pub fn close_to(&self, older: &Saying) -> Vec<&'a Saying> {
+        if self.newest <= Some(older.at) {
+            return Vec::new();
+        }
         let mut shared = vec![0_u8; self.sayings.len()];
         for at in older.words.0.iter().filter_map(|word| self.with_word.get(&(*word >> 1))).flatten() {
             if let Some(count) = shared.get_mut(*at) {

@@ -194,7 +194,7 @@ enum Command {
     /// It is no longer injected on an occasion of that kind (a start, a prompt, a file, a command), unless you rewrite
     /// it. Everything else stays: searches find it. If it is not true at all, use `recall resolve`.
     Wrong(wrong::WrongArgs),
-    /// Undo the last edit, pin, resolve or reopening, also one of another machine
+    /// Undo an edit, pin, resolve or reopening, also of other machines
     Undo(undo::UndoArgs),
     /// Delete for good, backups included
     ///

@@ -34,7 +34,7 @@ const KEYS: [[(&str, &str); 10]; 2] = [
         ("Space", "a page down"),
         ("Tab", "the next tab"),
         ("a", "this project or all"),
-        ("u U", "undo your last, or its last change"),
+        ("u U", "undo yours, this item's"),
         ("q", "leave"),
     ],
     [

@@ -150,6 +150,11 @@ fn what_a_fork_or_a_resumed_copy_repeats_is_stored_once_where_it_was_said() {
     copy.push(said("copy", "assistant", "copy-a", Some("copy-u"), 21, "A3"));
     write(&project(&stage).join("old.jsonl"), old.join("\n"));
     write(&project(&stage).join("copy.jsonl"), copy.join("\n"));
+    // Files that were restored from a backup may have one time.
+    for name in ["old.jsonl", "copy.jsonl"] {
+        let file = std::fs::File::options().write(true).open(project(&stage).join(name)).unwrap();
+        file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_790_000_000)).unwrap();
+    }
 
     let counted = stage.json(["import"]);
     assert_eq!((&counted["sessions"], &counted["prompts"]), (&json!(4), &json!(6)), "{counted}");

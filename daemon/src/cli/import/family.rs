@@ -37,7 +37,11 @@ pub(super) fn families(files: Vec<SessionFile>) -> Vec<Vec<SessionFile>> {
         }
     }
     let sorted = families.into_iter().filter(|family| !family.is_empty()).map(|mut family| {
-        family.sort_by(|(names, a), (other, b)| (names, a.modified).cmp(&(other, b.modified)));
+        // Files that were restored together have one time. A copy is longer than its original then.
+        let length = |file: &SessionFile| std::fs::metadata(&file.path).map_or(0, |known| known.len());
+        family.sort_by(|(names, a), (other, b)| {
+            (names, a.modified).cmp(&(other, b.modified)).then_with(|| length(a).cmp(&length(b)))
+        });
         family.into_iter().map(|(_, file)| file).collect()
     });
     sorted.collect()

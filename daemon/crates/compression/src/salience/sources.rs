@@ -249,12 +249,14 @@ fn messages(script: &str) -> Vec<(SourceKind, String)> {
     }
     let commands = shell::commands(script);
     let Some(kind) = commands.iter().filter_map(medium).min() else { return Vec::new() };
-    let files: Vec<&str> =
-        commands.iter().filter(|command| medium(command).is_some()).flat_map(files).collect();
+    let media = || commands.iter().filter(|command| medium(command).is_some());
+    let files: Vec<&str> = media().flat_map(files).collect();
     let mut found: Vec<(SourceKind, String)> = Vec::new();
     for command in &commands {
         let said: Vec<String> = if medium(command).is_some() { values(command) } else { Vec::new() };
-        let is_read = medium(command).is_some() || files.iter().any(|file| writes(command, file));
+        let is_read = medium(command).is_some()
+            || files.iter().any(|file| writes(command, file))
+            || variable(command).is_some_and(|name| media().any(|reader| reads(reader, name)));
         let said = said.into_iter().chain(command.stdin.clone().filter(|text| is_read && !is_code(text)));
         for text in said {
             let text = without_trailers(&text);
@@ -322,6 +324,17 @@ fn files(command: &SimpleCommand) -> Vec<&str> {
         }
     }
     files
+}
+
+/// The variable that a command fills with a text: `body=$(cat <<'EOF'`.
+fn variable(command: &SimpleCommand) -> Option<&str> {
+    command.words.iter().find_map(|word| word.strip_suffix("=$(cat"))
+}
+
+/// Whether a command reads a variable: `gh api -f body="$body"`.
+fn reads(command: &SimpleCommand, name: &str) -> bool {
+    let forms = [format!("${name}"), format!("${{{name}}}")];
+    command.words.iter().any(|word| forms.iter().any(|form| word.ends_with(form.as_str())))
 }
 
 /// Whether a command writes a file: `cat > message.txt`, `tee message.txt`.
@@ -485,6 +498,10 @@ mod tests {
         );
         check(
             "cat > /tmp/said.md <<'EOF'\nDeclined, it is on purpose.\nEOF\ngh api repos/a/b/comments -F body=@/tmp/said.md",
+            &[(PullRequest, "Declined, it is on purpose.")],
+        );
+        check(
+            "body=$(cat <<'EOF'\nDeclined, it is on purpose.\nEOF\n)\ngh api repos/a/b/comments -f body=\"$body\"",
             &[(PullRequest, "Declined, it is on purpose.")],
         );
         // A file that is written before the commit is no message.

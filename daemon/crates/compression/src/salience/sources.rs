@@ -299,7 +299,9 @@ fn values(command: &SimpleCommand) -> Vec<String> {
             values.extend(words.next().cloned());
         } else if matches!(word.as_str(), "-f" | "-F" | "--field" | "--raw-field") {
             let body = words.next().and_then(|word| word.strip_prefix("body="));
-            values.extend(body.filter(|body| !body.starts_with('@')).map(str::to_owned));
+            // `body=@reply.md` names a file, `body='@kim You were right'` greets somebody.
+            let is_file = |body: &&str| body.starts_with('@') && !body.contains(char::is_whitespace);
+            values.extend(body.filter(|body| !is_file(body)).map(str::to_owned));
         } else if let Some((name, value)) = word.split_once('=')
             && OPTIONS.contains(&name)
         {
@@ -503,6 +505,10 @@ mod tests {
         check(
             "body=$(cat <<'EOF'\nDeclined, it is on purpose.\nEOF\n)\ngh api repos/a/b/comments -f body=\"$body\"",
             &[(PullRequest, "Declined, it is on purpose.")],
+        );
+        check(
+            "gh api repos/a/b/comments -f body='@kim You were right: it is on purpose.'",
+            &[(PullRequest, "@kim You were right: it is on purpose.")],
         );
         // A file that is written before the commit is no message.
         check(

@@ -91,8 +91,8 @@ pub use sessions::writes::{
     Unparsed, UnparsedOutcome,
 };
 pub use sharing::{
-    AcceptMarker, Applied, ApplyParked, ApplyRecords, CloseShare, EmptiedSent, Held, HoldBack,
-    JudgeQuarantined, JudgedQuarantine, KnowProject, Left, LogExisting, Logged, OpenShare, Preview,
+    AcceptMarker, Applied, ApplyParked, ApplyRecords, CloseShare, CompareArrived, EmptiedSent, Held,
+    HoldBack, JudgeQuarantined, JudgedQuarantine, KnowProject, Left, LogExisting, Logged, OpenShare, Preview,
     Quarantined, ReadHead, RenewDevice, SaidRow, Share, ShareTerms,
 };
 pub use writer::StoreWriter;

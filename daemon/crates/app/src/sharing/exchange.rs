@@ -17,8 +17,8 @@ use recall_domain::sync::DeviceId;
 use recall_domain::sync::record::{BrokenChain, LogChain, Record};
 use recall_domain::sync::skew::Skew;
 use recall_store::{
-    AcceptMarker, Applied, ApplyParked, ApplyRecords, EmptiedSent, HoldBack, Left, LogExisting, Logged,
-    ReadHead, Share,
+    AcceptMarker, Applied, ApplyParked, ApplyRecords, CompareArrived, EmptiedSent, HoldBack, Left,
+    LogExisting, Logged, ReadHead, Share,
 };
 use recall_sync::device::Device;
 use recall_sync::folder::Put;
@@ -33,6 +33,9 @@ use recall_system::faults::{self, Point};
 const AT_ONCE: u32 = 100;
 /// How many entries of one machine's log are merged in one commit, for the same reason.
 const MERGED_AT_ONCE: usize = 100;
+/// How many arrived notes and subjects are compared with a project's latest notes in one commit. Reading those takes
+/// as long as comparing hundreds.
+const COMPARED_AT_ONCE: u32 = 500;
 /// How many entries of one machine's log are read in a round. The rest waits for the next rounds.
 const MOST_READ: usize = 10_000;
 const MOST_READ_BYTES: usize = 32 * 1024 * 1024;
@@ -70,7 +73,9 @@ impl<P: Ports> Exchange<'_, P> {
         // A folder's synchroniser may deliver old reports.
         let heard_at = before.asked_at.filter(|_| self.remote.is_immediate());
         self.syncing.note(share.id, |outcome| outcome.asked_at = Some(asked_at));
-        self.pull(&logs, keys, heard_at).await?;
+        let pulled = self.pull(&logs, keys, heard_at).await;
+        self.compare_arrived().await?;
+        pulled?;
         let more = LogExisting { share: share.id, most: AT_ONCE };
         while writer.write(more).await? == Left::Some {}
         self.push(own.as_ref(), keys).await?;
@@ -137,6 +142,13 @@ impl<P: Ports> Exchange<'_, P> {
                 self.syncing.note(share, |outcome| drop(outcome.stopped.insert(device, why)));
             }
         }
+        Ok(())
+    }
+
+    /// Compares the notes that arrived in this round, or in one that was killed.
+    async fn compare_arrived(&self) -> Result<(), SyncError> {
+        let next = CompareArrived { share: self.share.id, most: COMPARED_AT_ONCE };
+        while self.syncing.ports.writer().write(next).await? == Left::Some {}
         Ok(())
     }
 

@@ -123,9 +123,12 @@ impl SharedItem {
         self.fields.contains_key(name)
     }
 
-    /// Returns the fields of `now` that differ from this state.
+    /// Returns the fields of `now` that differ from this state. A mark that nobody has set is not set; so a machine
+    /// does not say so of each note that arrives.
     pub fn difference(&self, now: &ItemFields) -> ItemFields {
-        let differs = |(name, value): &(&String, &Value)| self.get(name) != *value;
+        let differs = |(name, value): &(&String, &Value)| {
+            self.get(name) != *value && (self.has(name) || **value != Value::Bool(false))
+        };
         now.iter().filter(differs).map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 

@@ -227,7 +227,7 @@ impl<'a> Pass<'a> {
             relations.add(db, &item, known.row)?;
             keep(self.db, self.share.id, &item, &known)?;
         }
-        relations.decide(self.db, self.share)?;
+        relations.wait(self.db, self.share.id)?;
         Ok(touched)
     }
 }

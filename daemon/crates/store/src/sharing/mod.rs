@@ -40,6 +40,7 @@ pub(crate) use judging::{JudgedBefore, judged, judged_as, unjudge};
 pub use log::{Left, LogExisting};
 pub(super) use log::{append, say_anew};
 pub(super) use of_sessions::{claim_plan, claim_summary};
+pub use relations::CompareArrived;
 pub use said::SaidRow;
 pub(crate) use said::said;
 pub use shares::{

@@ -146,6 +146,7 @@ impl Operation for CloseShare {
             foreign.observations.len() + foreign.summaries.len() + foreign.plans.len() + foreign.said.len();
         let mut relations = Relations::default();
         relations.add_all(db, self.share)?;
+        relations.take_waiting(db, self.share, u32::MAX)?;
         let closed = share(db, self.share)?;
         leave(db, foreign, self.at)?;
         if let Some(share) = closed {

@@ -178,6 +178,13 @@ impl Machine {
     }
 
     fn apply(&self, from: &Self, records: Vec<Record>, end: String) -> Applied {
+        let applied = self.merge(from, records, end);
+        while self.write(CompareArrived { share: self.share.unwrap(), most: 2 }) == Left::Some {}
+        applied
+    }
+
+    /// Merges entries and compares nothing yet, as a daemon does that is killed then.
+    fn merge(&self, from: &Self, records: Vec<Record>, end: String) -> Applied {
         self.write(ApplyRecords {
             share: self.share.unwrap(),
             device: from.device(),
@@ -223,6 +230,7 @@ impl Machine {
                             "sync_log" => "body",
                             "sync_items" => "state",
                             "sync_parked" => "body",
+                            "sync_uncompared" => "hex(subject)",
                             _ => "name",
                         }
                     ),

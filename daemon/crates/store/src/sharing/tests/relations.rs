@@ -233,3 +233,41 @@ fn a_resolved_note_that_is_replaced_is_reopened_nowhere() {
     a.exchange(&b);
     assert_eq!((a.notes(), b.notes()), (vec![format!("{PER_CUSTOMER} resolved")], a.notes()));
 }
+
+#[test]
+fn what_arrived_before_a_daemon_was_killed_is_compared_later() {
+    let (a, b) = (Machine::sharing('a', TOLD), Machine::sharing('b', TOLD));
+    find(&a, "s1", 10, PER_CUSTOMER);
+    find(&b, "s2", 20, PER_SHOP);
+    let merge = |records: Vec<Logged>| {
+        let end = records.last().unwrap().hash.clone();
+        a.merge(&b, records.into_iter().map(|logged| logged.record).collect(), end)
+    };
+    merge(b.log());
+    assert_eq!(a.log().len(), 1, "what is not compared yet says nothing of others' notes");
+    let waiting = || a.db.one::<u32>("SELECT count(*) FROM sync_uncompared", []).unwrap();
+    assert_eq!(waiting(), 1);
+    assert!(a.notes().iter().all(|note| note.ends_with("active")), "{:?}", a.notes());
+    // The next round has nothing new.
+    assert_eq!(a.pull(&b), Applied::All { new: 0, touched: Vec::new() });
+    assert_eq!(waiting(), 0);
+    b.pull(&a);
+    assert_eq!(statuses(&a), statuses(&b));
+    assert!(a.notes().contains(&format!("{PER_CUSTOMER} superseded")));
+}
+
+#[test]
+fn a_share_that_ends_takes_back_what_waited_to_be_compared() {
+    let (a, b) = (Machine::sharing('a', TOLD), Machine::sharing('b', TOLD));
+    find(&a, "s1", 10, PER_CUSTOMER);
+    find(&b, "s2", 20, PER_SHOP);
+    a.pull(&b);
+    assert!(a.notes().contains(&format!("{PER_CUSTOMER} superseded")));
+    b.forget(b.only_titled(PER_SHOP));
+    let log = b.log();
+    let end = log.last().unwrap().hash.clone();
+    a.merge(&b, log.into_iter().map(|logged| logged.record).collect(), end);
+    a.write(CloseShare { share: a.share.unwrap(), at: Timestamp(30) });
+    assert_eq!(a.notes(), [format!("{PER_CUSTOMER} active")]);
+    assert_eq!(a.db.one::<u32>("SELECT count(*) FROM sync_uncompared", []).unwrap(), 0);
+}

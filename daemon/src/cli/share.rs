@@ -9,7 +9,7 @@ use recall_protocol::query::{Persons, SaidPart, SharePreview, SyncRound, SyncSta
 use serde_json::json;
 
 use super::candidates;
-use super::client::{Client, Start, this_folder};
+use super::client::{Client, ROUND_WITHIN, Start, this_folder};
 use super::consent::{Choice, Consent};
 use super::failure::Failure;
 use super::remote::{change, sharing};
@@ -143,7 +143,7 @@ pub fn run(args: &ShareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         plan.tell(words.as_deref(), out)?;
     }
     change(|text| add_share(text, &share))?;
-    let answer = client.ask(SyncState { round: SyncRound::Now })?;
+    let answer = client.ask_within(SyncState { round: SyncRound::Now }, ROUND_WITHIN)?;
     if args.json {
         let Some(plan) = &restricting else {
             out.write_all(&answer.bytes)?;
@@ -334,7 +334,7 @@ pub fn stop(args: &UnshareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     for share in &meant {
         change(|text| remove_share(text, &share.identity, &share.remote))?;
     }
-    let answer = client.ask(SyncState { round: SyncRound::Now })?;
+    let answer = client.ask_within(SyncState { round: SyncRound::Now }, ROUND_WITHIN)?;
     if args.json {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);

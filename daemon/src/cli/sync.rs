@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::Args;
 use recall_protocol::query::{SyncRound, SyncState};
 
-use super::client::{Client, Start};
+use super::client::{Client, ROUND_WITHIN, Start};
 use super::failure::Failure;
 use super::terminal::{self, BOLD, DIM, ERROR, GOOD, WARNING, counted};
 use recall_app::answers::sharing::{DeviceAnswer, ForgottenAnswer, ShareAnswer};
@@ -24,7 +24,7 @@ pub struct SyncArgs {
 /// A round was requested and failed.
 pub fn run(args: &SyncArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let round = if args.now { SyncRound::Now } else { SyncRound::No };
-    let answer = Client::connect(Start::IfNeeded)?.ask(SyncState { round })?;
+    let answer = Client::connect(Start::IfNeeded)?.ask_within(SyncState { round }, ROUND_WITHIN)?;
     if args.json {
         out.write_all(&answer.bytes)?;
         writeln!(out)?;

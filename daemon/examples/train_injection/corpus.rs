@@ -107,11 +107,11 @@ impl Builder<'_> {
         if let Some(summary) = draft.summary {
             let row = self.row();
             let fields = [
-                ("learned", &summary.learned),
-                ("done", &summary.completed),
-                ("open", &summary.next_steps),
-                ("looked into", &summary.investigated),
-                ("notes", &summary.notes),
+                ("learned", summary.learned.as_str().into()),
+                ("done", summary.completed.as_str().into()),
+                ("open", summary.next_steps.as_str().into()),
+                ("looked into", summary.investigated.as_str().into()),
+                ("notes", summary.notes.as_str().into()),
             ];
             let passages = documents::of_summary(&summary.title, fields);
             documents.push(self.document(DocumentKind::Summary, row, passages));

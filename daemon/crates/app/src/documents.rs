@@ -1,5 +1,7 @@
 //! Converts stored rows to documents of the index.
 
+use std::borrow::Cow;
+
 use recall_agents::Agents;
 use recall_compression::salience::sources::said_by;
 use recall_domain::digest::{Digest, digest, is_found_by_meaning};
@@ -87,16 +89,7 @@ fn without_text(key: DocumentKey, row: &DocumentRow) -> Document {
 pub fn passages(row: &DocumentRow, agents: Agents) -> Vec<Passage> {
     match row {
         DocumentRow::Observation { row, .. } => of_observation(&row.title, &row.narrative, &row.facts),
-        DocumentRow::Summary { row, .. } => of_summary(
-            &row.title,
-            [
-                ("learned", &row.learned),
-                ("done", &row.completed),
-                ("open", &stated(&row.next_steps)),
-                ("looked into", &row.investigated),
-                ("notes", &row.notes),
-            ],
-        ),
+        DocumentRow::Summary { row, .. } => of_summary(&row.title, fields_of(row)),
         DocumentRow::Plan { row, .. } => passage::titled(&row.title, &row.text),
         DocumentRow::Response { text, .. } => passage::cut(text),
         DocumentRow::Prompt { text, .. } => of_prompt(text),
@@ -120,6 +113,11 @@ pub fn embedded(row: &DocumentRow, agents: Agents) -> Vec<String> {
         // Searchable but not injectable, because its parts are the session's own rows.
         DocumentRow::Compaction { row, .. } => passage::cut(&row.summary),
         DocumentRow::Said { row, .. } => passage::cut(&row.text),
+        DocumentRow::Summary { row, .. } => {
+            let mut passages = of_summary(&row.title, fields_of(row));
+            passages.extend(rest_of_summary(&row.title, fields_of(row)));
+            passages
+        }
         DocumentRow::Activity { row, session } => of_call(row, session, agents),
         _ => passages(row, agents),
     };
@@ -152,10 +150,34 @@ pub fn of_observation(title: &str, narrative: &str, facts: &[String]) -> Vec<Pas
     passage::titled(title, body.trim())
 }
 
-/// Returns the passages of a summary: each of its fields under its title.
-pub fn of_summary(title: &str, fields: [(&str, &String); 5]) -> Vec<Passage> {
-    let named = |(name, text): (&str, &String)| passage::titled(&format!("{title} ({name})"), text);
-    fields.into_iter().filter(|(_, text)| !text.trim().is_empty()).flat_map(named).collect()
+/// The fields of a summary with their names, most useful first.
+fn fields_of(row: &SummaryRow) -> [(&'static str, Cow<'_, str>); 5] {
+    [
+        ("learned", row.learned.as_str().into()),
+        ("done", row.completed.as_str().into()),
+        ("open", stated(&row.next_steps).into()),
+        ("looked into", row.investigated.as_str().into()),
+        ("notes", row.notes.as_str().into()),
+    ]
+}
+
+/// Returns the injectable passages of a summary: the beginning of each field, under the summary's title. A field begins
+/// with its most important sentences; its other passages displaced better notes at prompts.
+pub fn of_summary(title: &str, fields: [(&str, Cow<'_, str>); 5]) -> Vec<Passage> {
+    passages_of_fields(title, fields).filter_map(|passages| passages.into_iter().next()).collect()
+}
+
+/// Returns the passages of a summary that are found by meaning and not injected.
+fn rest_of_summary(title: &str, fields: [(&str, Cow<'_, str>); 5]) -> Vec<Passage> {
+    passages_of_fields(title, fields).flat_map(|passages| passages.into_iter().skip(1)).collect()
+}
+
+fn passages_of_fields<'a>(
+    title: &'a str,
+    fields: [(&'a str, Cow<'a, str>); 5],
+) -> impl Iterator<Item = Vec<Passage>> + 'a {
+    let fields = fields.into_iter().filter(|(_, text)| !text.trim().is_empty());
+    fields.map(move |(name, text)| passage::titled(&format!("{title} ({name})"), &text))
 }
 
 /// Returns the open work without an unanswered prompt, which has its own passages and does not answer the same
@@ -275,4 +297,46 @@ fn telling_line(text: &str) -> String {
         title.push('…');
     }
     title
+}
+
+#[cfg(test)]
+mod tests {
+    use recall_agents::AGENTS;
+    use recall_domain::checkout::MadeOn;
+    use recall_domain::ids::{ProjectKey, ProjectRow, SummaryId};
+
+    use super::*;
+
+    #[test]
+    fn prompts_receive_the_beginning_of_each_field_of_a_summary_and_searches_find_all_of_it() {
+        let learned: Vec<String> =
+            (1..=40).map(|number| format!("Lesson {number} is about the cart.")).collect();
+        let row = SummaryRow {
+            id: SummaryId(1),
+            session_row: None,
+            session: None,
+            project: ProjectRow(1),
+            author: None,
+            device: None,
+            title: "Carts".to_owned(),
+            request: String::new(),
+            investigated: String::new(),
+            learned: learned.join("\n"),
+            completed: "Carts are counted once.".to_owned(),
+            next_steps: format!("{UNANSWERED}What of baskets?"),
+            notes: String::new(),
+            created_at: Timestamp(1),
+            made_on: MadeOn::default(),
+        };
+        let project =
+            ProjectInfo { row: ProjectRow(1), key: ProjectKey::from("git:x"), name: "x".to_owned() };
+        let row = DocumentRow::Summary { row: Box::new(row), session: None, project };
+        let (told, found) = (passages(&row, AGENTS), embedded(&row, AGENTS));
+        let headings: Vec<&str> = told.iter().map(|passage| passage.heading.as_str()).collect();
+        assert_eq!(headings, ["Carts (learned)", "Carts (done)"]);
+        assert!(told[0].text.starts_with("Lesson 1 "));
+        // Numbers of passages name the same ones.
+        assert_eq!(found[..2], told.iter().map(Passage::whole).collect::<Vec<_>>());
+        assert!(found.len() > 2 && found.last().unwrap().contains("Lesson 40 "), "{found:?}");
+    }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use regex::Regex;
 
-/// The Markdown files of the root, and of `docs/` and what is beneath it.
+/// The Markdown files of the root, of `docs/` and its folders, and of other folders that have a page.
 fn documents(root: &Path) -> Vec<PathBuf> {
     let entries = |folder: &Path| -> Vec<PathBuf> {
         folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect()
@@ -18,6 +18,7 @@ fn documents(root: &Path) -> Vec<PathBuf> {
         found.extend(files);
     }
     found.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    found.extend(["fuzz/README.md", "tests/fixtures/recorded/README.md"].map(|page| root.join(page)));
     found
 }
 
@@ -223,11 +224,17 @@ fn every_setting_that_a_document_names_exists() {
 }
 
 #[test]
-fn every_decision_has_a_status_and_a_date() {
+fn every_decision_has_its_number_a_status_and_a_date() {
     let status = Regex::new(r"(?m)^Status: (?:accepted|superseded by \d+), \d{4}-\d{2}-\d{2}$").unwrap();
     let folder = recall_tests::workspace().join("docs/decisions");
     for page in documents(recall_tests::workspace()).iter().filter(|page| page.starts_with(&folder)) {
+        let name = page.file_name().unwrap().to_str().unwrap();
+        if name == "README.md" {
+            continue;
+        }
         let text = std::fs::read_to_string(page).unwrap();
-        assert!(page.ends_with("README.md") || status.is_match(&text), "{}", page.display());
+        assert!(status.is_match(&text), "{name}");
+        let number: u32 = name.split('-').next().unwrap().parse().unwrap();
+        assert!(text.starts_with(&format!("# {number}. ")), "{name} begins without its number");
     }
 }

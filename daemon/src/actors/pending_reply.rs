@@ -81,8 +81,8 @@ pub(super) struct PendingRequest {
 pub(super) enum LookupTime {
     /// While the event is being committed. The context cannot contain the event itself.
     DuringCommit,
-    /// After the commit. A start also includes items that were just completed, and the store may not yet know where
-    /// the session works.
+    /// After the commit. A start needs this, because it includes items that were just completed, and because the store
+    /// may not know before the commit where the session works.
     AfterCommit,
 }
 

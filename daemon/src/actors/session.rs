@@ -497,8 +497,8 @@ impl SessionState {
         self.context.transcript_replies.look_up(&self.key, asked).await
     }
 
-    /// Returns where the session runs. Looked up once, and again for an event captured before the one that decided, so
-    /// that the order of arrival does not matter.
+    /// Returns where the session runs. The first event decides. An event that was captured earlier but arrives later
+    /// causes another lookup, so that the order of arrival does not matter.
     async fn origin(
         &mut self,
         event: &HookEvent,

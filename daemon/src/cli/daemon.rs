@@ -100,7 +100,7 @@ fn chain(error: &RunError) -> String {
     text
 }
 
-/// Adds what the user can do. Meanwhile events go to the spool, so nothing is lost.
+/// Adds to an error what the user can do. Until then events go to the spool, so nothing is lost.
 fn explain(error: RunError, paths: &Paths) -> anyhow::Error {
     let what = chain(&error);
     let hint = match &error {

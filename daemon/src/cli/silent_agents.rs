@@ -25,16 +25,16 @@ use recall_protocol::query::Glance;
 const MOST_STATS: usize = 400;
 /// So many are looked at however long it takes.
 const LEAST_STATS: usize = 32;
-/// The look at the records of all agents ends after this long.
+/// The time limit for checking the records of all agents.
 const LOOK_WITHIN: Duration = Duration::from_millis(15);
 /// Deeper folders are not searched.
 const MOST_DEEP: usize = 5;
-/// A record that is younger than the last report by less than this shows nothing: agents write after their last hook.
+/// How much later than the last report a record must be to count. Agents also write after their last hook.
 const LATER_BY_MS: i64 = 10 * 60_000;
-/// An older record is no news.
+/// The maximum age of a record that counts.
 const LATELY_MS: i64 = 24 * 3_600_000;
 
-/// An agent of which recall hears nothing any more.
+/// An agent that has stopped reporting.
 #[derive(Clone, Debug)]
 pub(crate) struct SilentAgent {
     pub(crate) spec: &'static AgentSpec,

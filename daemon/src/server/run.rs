@@ -253,8 +253,8 @@ async fn hold(paths: &Paths) -> Result<Holding, RunError> {
     Ok(holding)
 }
 
-/// Lets the next hook start a daemon immediately. For some seconds after a start the shim does not try another,
-/// because that start may have failed; this one has not. The stamp is emptied instead of removed, because a shim may
+/// Lets the next hook start a daemon immediately. For some seconds after a start the shim does not start another,
+/// in case the first start failed; this one succeeded. The stamp is emptied instead of removed, because a shim may
 /// hold its lock. An empty stamp counts as new.
 fn forget_start(stamp: &Path) {
     let flags = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();

@@ -2,7 +2,6 @@
 //!
 //! If a model has no result, the next one is tried. If none has one, the job gets the most hopeful error: a temporary
 //! one comes before a refusal, and a refusal before a spent budget.
-//! that may pass comes before a refusal, and a refusal before a spent budget.
 
 use super::model::ModelCompressor;
 use super::notes::{NotesMaterial, SessionNotes};

@@ -51,7 +51,7 @@ impl Compression {
         problems
     }
 
-    /// All values must be in range.
+    /// Returns the policy of these settings. All values must be in range.
     pub(super) fn policy(&self) -> CompressionPolicy {
         CompressionPolicy {
             backends: self

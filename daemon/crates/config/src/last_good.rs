@@ -16,7 +16,7 @@ use recall_domain::review::Tellable;
 /// The size limit of the record. It exceeds any list of patterns.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Saved as JSON in recall's state folder.
+/// The restrictions of the last valid configuration, saved as JSON in recall's state folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct LastGood {
     exclude: Vec<String>,

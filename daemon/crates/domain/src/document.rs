@@ -28,7 +28,7 @@ pub enum DocumentKind {
     Activity,
     /// The agent's own summary of a conversation that it compacted.
     Compaction,
-    /// A prompt or an answer of another machine. No session is told of it unasked.
+    /// A prompt or an answer of another machine. It is never injected unasked.
     Said,
 }
 

@@ -5,11 +5,11 @@
 pub enum Verdict {
     /// It stays as it is.
     Kept,
-    /// It is wrong or useless: no session is told of it unasked, and it replaces nothing.
+    /// It is wrong or useless: it is never injected unasked, and it replaces nothing.
     Rejected,
 }
 
-/// Which notes sessions are told of unasked.
+/// Which notes may be injected unasked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tellable {
     #[default]

@@ -159,7 +159,7 @@ impl<'a> Terms<'a> {
         }
     }
 
-    /// Adds the evidence of the found terms. Instructions support a subject but are no evidence on their own.
+    /// Adds the evidence of the found terms. Instructions support a subject but are not evidence on their own.
     fn with_evidence(&self, found: u32, text: TextMatch) -> TextMatch {
         let (mut subject, mut support, mut missed) = (0.0, 0.0, 0.0);
         for (place, weighted) in self.all.iter().enumerate() {

@@ -7,8 +7,8 @@ use recall_domain::sync::record::MOST_BODY;
 /// The first byte of a packed body. An unpacked body begins with a brace.
 const PACKED: u8 = 1;
 const LEVEL: i32 = 9;
-/// The dictionary: what bodies have in common, the most frequent last. It is part of the format: another dictionary
-/// needs another first byte.
+/// The dictionary: texts that bodies have in common, the most frequent last. It is part of the format, so another
+/// dictionary needs another first byte.
 const COMMON: &[u8] = br##"{"salt":"","fields":{"agent":"","author":"","completed":"","created_at":17,"device":"","investigated":"","learned":"","next_steps":"","notes":"","origin":"extractive","request":"","session":"","text":"# Plan: ","title":"","updated_at":17}} the that this with from because instead test error function file config before after when only must never always {"salt":"","fields":{"author":"","concepts":[""],"created_at":17,"device":"","facts":[""],"files_modified":["src/"],"files_read":["src/"],"importance":5,"narrative":"","origin":"extractive","rejected":null,"resolved":false,"subtitle":null,"title":"","type":"decision"}} "pinned":false,"reviewed":null,"rejected":true,"resolved":true "type":"bugfix" "type":"feature" "type":"discovery" "type":"gotcha" "origin":"user" .rs", .ts", .py", .md"]"##;
 
 /// Compresses bodies. It is reused for many.

@@ -98,7 +98,7 @@ fn remove(object: &CstObject, path: &[&str]) -> bool {
     removed
 }
 
-/// Whether an entry with our name starts our program, or none.
+/// Whether an entry with our name starts our program, or no program at all.
 fn is_ours(entry: &Value) -> bool {
     let command = match entry.get("command") {
         Some(Value::Array(words)) => words.first().and_then(Value::as_str),

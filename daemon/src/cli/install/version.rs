@@ -16,7 +16,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use recall_agents::settings::AgentVersion;
 
-/// Agents answered within one second on a small machine, and within two under load.
+/// How long to wait for an agent's answer. Agents answered within one second on a small machine, and within two under
+/// load.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(5);
 /// The maximum number of bytes read, because a version is a short line.
 const MAX_ANSWER: u64 = 4096;

@@ -27,7 +27,7 @@ const SPOOL_WITHIN: Duration = Duration::from_secs(2);
 /// How often to check for finished jobs, in case an event on the bus was missed.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
-/// How often the index lock of another process is checked, and the pause between two checks.
+/// The pause between two checks of another process's index lock, and the number of checks.
 const LOOK_AT_LOCKS: Duration = Duration::from_secs(1);
 const LOOKS: u32 = 5;
 const INDEX_LOCKS: [&str; 2] = [".tantivy-meta.lock", ".tantivy-writer.lock"];

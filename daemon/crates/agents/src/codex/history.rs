@@ -39,7 +39,8 @@ const COMPRESSED: &str = ".jsonl.zst";
 const PACKING: u64 = 8;
 /// The maximum length of an unpacked rollout, in bytes. Longer ones are cut.
 const MOST_UNPACKED: u64 = 4 << 30;
-/// How much of a rollout's beginning is read to find what it was forked from: bytes, and records of that kind.
+/// How much of a rollout's beginning is read to find the session from which it was forked: the maximum number of bytes,
+/// and of records that name sessions.
 const HEAD: u64 = 1 << 20;
 const MOST_METAS: usize = 16;
 

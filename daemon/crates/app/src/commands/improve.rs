@@ -1,4 +1,4 @@
-//! `recall improve`: queues sessions whose notes a model is to rewrite.
+//! `recall improve`: queues the sessions whose notes a model should rewrite.
 
 use recall_protocol::query::Improve;
 use recall_protocol::wire::ErrorKind;

@@ -1,4 +1,4 @@
-//! `recall import memories`: the notes that an agent keeps as its own memory.
+//! `recall import memories`: stores the notes that an agent keeps as its own memory.
 
 use std::path::{Path, PathBuf};
 

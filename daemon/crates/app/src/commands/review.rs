@@ -1,4 +1,4 @@
-//! `recall review`: what machines noted and nobody has looked at, and a person's verdicts on it.
+//! `recall review`: machine-made notes that nobody has reviewed, and a person's verdicts on them.
 
 use recall_protocol::query::{Review, Unreviewed, Verdict};
 use recall_protocol::wire::ErrorKind;

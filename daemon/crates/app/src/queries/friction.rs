@@ -41,7 +41,7 @@ pub fn friction(lookup: &ContextLookup, Request { filter }: Request) -> Answer<T
     Ok(TextAnswer { tokens: estimate(&text), text, items })
 }
 
-/// Returns what the user corrected, latest first. The notes record it; what persons wrote by hand is no friction.
+/// Returns what the user corrected, latest first. The notes record it; notes by hand do not count as friction.
 fn corrections(
     db: Reader<'_>,
     sessions: &[SessionRow],

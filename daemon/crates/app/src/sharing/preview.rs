@@ -94,7 +94,7 @@ pub async fn terms_preview(
     .await
 }
 
-/// Returns the title; a prompt or an answer has none, so its text stands in.
+/// Returns the title. A prompt or an answer has none, so its text is used instead.
 fn titled(title: &str, text: &str) -> String {
     if title.is_empty() { title_of(text) } else { title.to_owned() }
 }

@@ -3,7 +3,6 @@
 //!
 //! [`salience`] selects the sentences. If they do not all fit, the most salient ones are kept, and marks show the
 //! gaps.
-//! salient ones are kept, and a mark says where some are missing.
 
 use super::{Condensed, Excerpts, handle, sealed};
 use crate::notes::{NotesMaterial, Wanted};

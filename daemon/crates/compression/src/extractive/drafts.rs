@@ -73,7 +73,7 @@ pub(super) fn of_session_beside(
     SessionDraft { summary: with_open_prompt(told.summary, batches), batches: drafts.collect() }
 }
 
-/// Only the summary of a session.
+/// Drafts only the summary of a session.
 pub(super) fn summary_of(batches: &[BatchMaterial], weights: &Weights) -> Option<SummaryDraft> {
     with_open_prompt(Salience::of(batches, weights).session().summary, batches)
 }

@@ -1,7 +1,7 @@
-//! A session cut into units, with what is known of each when its batch ends.
+//! Divides a session into units, with what is known about each when its batch ends.
 //!
-//! The features of a unit see nothing that comes after its batch. So a batch can be judged when it ends, and a session
-//! that is judged again when it ends needs no second set of weights.
+//! The features of a unit use nothing that comes after its batch. So a batch can be judged when it ends, and judging
+//! the session again at its end needs no second set of weights.
 
 use crate::wording::Within;
 use std::ops::Range;
@@ -37,7 +37,7 @@ pub(super) struct BatchFacts {
     pub(super) asks: bool,
 }
 
-/// A session, cut and measured.
+/// A session, divided into units, with their features.
 #[derive(Debug, Default)]
 pub struct Analysis {
     pub sources: Vec<Source>,
@@ -46,21 +46,21 @@ pub struct Analysis {
     pub terms: Vec<Terms>,
     /// The source of each unit.
     pub source_of: Vec<usize>,
-    /// The features of each unit, as they stood at the end of its batch.
+    /// The features of each unit, as they were at the end of its batch.
     pub rows: Vec<Row>,
-    /// How many sources hold each term.
+    /// The number of sources that contain each term.
     pub frequency: Vec<usize>,
     pub batches: usize,
-    /// Of each batch.
+    /// One entry for each batch.
     pub(super) facts: Vec<BatchFacts>,
     /// Whether the last batch has a prompt and no answer.
     pub is_unanswered: bool,
-    /// In which sorts of source each term stands.
+    /// The kinds of source that contain each term.
     pub(super) places: Vec<Places>,
     vocabulary: Vocabulary,
 }
 
-/// A set of sorts of source.
+/// A set of kinds of source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Places(u8);
 
@@ -127,17 +127,17 @@ impl Analysis {
         self.units.extend(units);
     }
 
-    /// How many sources hold a term.
+    /// The number of sources that contain a term.
     pub fn frequency(&self, term: Term) -> usize {
         self.frequency.get(term.index()).copied().unwrap_or(0)
     }
 
-    /// How much a term says: the fewer sources hold it, the more.
+    /// The information of a term: the fewer sources contain it, the more.
     pub(super) fn rarity(&self, term: Term) -> f64 {
         rarity(self.frequency(term))
     }
 
-    /// The share of terms that stand in these sorts of source.
+    /// The share of terms that occur in these kinds of source.
     pub(super) fn share_in(&self, content: &[Term], places: Places) -> f64 {
         let has = |term: &&Term| self.places.get(term.index()).is_some_and(|known| known.has(places));
         content.iter().filter(has).count() as f64 / content.len().max(1) as f64
@@ -149,7 +149,7 @@ impl Analysis {
     }
 }
 
-/// How much a term of so many sources says.
+/// The information of a term that so many sources contain.
 pub(super) fn rarity(frequency: usize) -> f64 {
     1.0 / (1.0 + (frequency.max(1) as f64).ln())
 }

@@ -2,15 +2,15 @@
 
 use std::collections::HashSet;
 
-/// Code is looked at up to here.
+/// The number of bytes of code that are examined.
 const LONGEST_CODE: usize = 48 * 1024;
-/// Shorter comments name the next step; longer ones explain.
+/// The minimum length of a comment. Shorter ones name the next step; longer ones explain.
 const SHORTEST: usize = 45;
 const FEWEST_GAPS: usize = 6;
-/// At most so many of one edit.
+/// The maximum number of comments of one edit.
 const MOST: usize = 12;
 
-/// Files without comments of code.
+/// Files whose comments are not comments of code.
 const PROSE: [&str; 6] = ["md", "mdx", "txt", "json", "lock", "rst"];
 /// Languages whose comments begin with `#`.
 const HASH: [&str; 18] = [
@@ -61,7 +61,7 @@ fn end(block: &mut String, blocks: &mut Vec<String>) {
     }
 }
 
-/// The text of a line that is a comment and nothing else. `block` is the comment so far that it may continue.
+/// The text of a line that contains only a comment. `block` is the comment so far, which the line may continue.
 fn comment<'a>(line: &'a str, ending: &str, block: &str) -> Option<&'a str> {
     const MARKS: [&str; 10] = ["///", "//!", "//", "/**", "/*", "*", ";;", "<!--", "\"\"\"", "'''"];
     let (mark, text) = match MARKS.iter().find_map(|mark| Some((*mark, line.strip_prefix(mark)?))) {

@@ -1,13 +1,13 @@
-//! Words that hint at what a sentence is for. Each list is one feature; the weights decide what it is worth.
+//! Words that hint at the purpose of a sentence. Each list is one feature; the weights decide how much it counts.
 //!
-//! The lists are English, because the training data is. In other languages the features are zero, and form, place and
-//! names decide.
+//! The lists are English, because the training data is. In other languages these features are zero, so form, place
+//! and names decide.
 
 use std::sync::LazyLock;
 
 use crate::phrases::Phrases;
 
-/// The text in lower case with single spaces for everything that is no letter or digit, and one at each end.
+/// The text in lower case, with a single space for everything that is not a letter or digit, and one at each end.
 pub(super) fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len() + 2);
     plain.push(' ');
@@ -24,8 +24,8 @@ pub(super) fn plain(text: &str) -> String {
     plain
 }
 
-/// Finds in a plain text any of the words of a list, which are separated by commas. A word with a point at its end is
-/// whole, another begins a word.
+/// Finds any word of a comma-separated list in a plain text. A word with a point at its end must match whole words; any
+/// other matches beginnings of words.
 pub(super) fn cue(list: &str) -> Phrases {
     Phrases::new(list.split(',').map(|word| match word.strip_suffix('.') {
         Some(whole) => format!(" {whole} "),

@@ -1,9 +1,10 @@
-//! Reports by git and gh about a session: the last commit, its pull request, and what is not in it.
+//! Reports what git and gh say about a session: the last commit, its pull request, and what the commit does not
+//! contain.
 
 use super::shell;
 use recall_domain::material::{Action, BatchMaterial, CallOutcome};
 
-/// At most so many uncommitted files are named.
+/// The maximum number of uncommitted files that are named.
 const MOST_FILES: usize = 3;
 
 /// The state of the work at the end of a session.
@@ -77,7 +78,7 @@ impl GitFacts {
         (!told.is_empty()).then(|| told.join(", "))
     }
 
-    /// `Commit 1a2b3c4 is not pushed; not committed: pool.rs`. Without a commit nothing is known to be missing.
+    /// `Commit 1a2b3c4 is not pushed; not committed: pool.rs`. Without a commit, recall does not know what is missing.
     pub fn open(&self) -> Option<String> {
         let (hash, _) = self.commit.as_ref()?;
         let mut told = Vec::new();

@@ -1,8 +1,8 @@
-//! Whether an observation is kept: whether a colleague would want it a week later.
+//! Decides whether an observation is kept: whether a colleague would want it a week later.
 //!
-//! What is not kept stays searchable as a passage of its text. The weights were learned from observations that people
-//! judged, see `docs/observations.md`. They see nothing that comes after the batch, so an observation that is announced
-//! when its batch ends is kept when its session ends.
+//! The text of a rejected observation stays searchable as a passage. The weights were learned from observations that
+//! people judged, see `docs/observations.md`. They use nothing that comes after the batch, so an observation that is
+//! emitted when its batch ends is still kept when its session ends.
 
 use std::sync::LazyLock;
 
@@ -16,10 +16,10 @@ use crate::wording;
 use recall_domain::linear::Features;
 use recall_domain::observation::ObservationType;
 
-/// The model. What it values below zero is not kept.
+/// The model. An observation with a value below zero is not kept.
 pub const MODEL: &str = "keep";
 
-/// An observation as it is judged.
+/// An observation to judge.
 #[derive(Clone, Copy, Debug)]
 pub struct Proposed<'a> {
     pub window: &'a Window,
@@ -51,7 +51,7 @@ const TYPES: [(ObservationType, &str); 6] = [
     (ObservationType::NextStep, "is next step"),
 ];
 
-/// The features of an observation. `salience` has that of each unit, `worth` is that of its window.
+/// The features of an observation. `salience` contains that of each unit; `worth` is that of its window.
 pub fn features(analysis: &Analysis, (salience, worth): (&[f64], f64), candidate: Proposed<'_>) -> Features {
     let body = std::iter::once(candidate.narrative).chain(candidate.facts.iter().map(String::as_str));
     let body = body.collect::<Vec<_>>().join(" ");
@@ -165,7 +165,7 @@ mod tests {
     use recall_domain::ids::EventId;
     use recall_domain::material::{BatchMaterial, SourcedText};
 
-    /// What the shipped weights value an answer of one sentence at.
+    /// The value that the shipped weights give to an answer of one sentence.
     fn value(answer: &str) -> f64 {
         let said = |text: &str| Some(SourcedText { event: EventId([1; 16]), text: text.to_owned() });
         let batch = BatchMaterial {

@@ -1,5 +1,4 @@
-//! The type of an observation by the learned weights. The rules of [`wording`](crate::wording) come
-//! first.
+//! Chooses the type of an observation by learned weights. The rules of [`wording`](crate::wording) take precedence.
 
 use super::analysis::Analysis;
 use super::cues;
@@ -8,7 +7,7 @@ use super::windows::Window;
 use recall_domain::linear::{Features, Weights};
 use recall_domain::observation::ObservationType;
 
-/// The sorts of fact that the weights tell apart, with the types that agree with each.
+/// The kinds of fact that the weights distinguish, with the types that agree with each.
 pub const SORTS: [(&str, &[ObservationType]); 12] = {
     use ObservationType as T;
     [
@@ -179,12 +178,12 @@ fn has(plain: &str, word: &str) -> bool {
     })
 }
 
-/// The name of the model for a sort of fact.
+/// The name of the model for a kind of fact.
 pub fn model(sort: &str) -> String {
     format!("kind {sort}")
 }
 
-/// How likely each type of [`ObservationType::ALL`] agrees with what the run tells.
+/// For each type of [`ObservationType::ALL`], the likelihood that it agrees with the run.
 pub(crate) fn agreements(analysis: &Analysis, window: &Window, weights: &Weights) -> Vec<f32> {
     let row = features(analysis, window).values();
     let likely: Vec<f64> =

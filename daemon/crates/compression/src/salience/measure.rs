@@ -1,4 +1,5 @@
-//! Reads the batches of a session: cuts their texts into units and measures each when its batch ends.
+//! Reads the batches of a session: divides their texts into units, and computes the features of each as they are when
+//! its batch ends.
 
 use super::analysis::{Analysis, BatchFacts};
 use super::sources::{self, SourceKind};
@@ -7,11 +8,11 @@ use crate::wording::Within;
 use recall_domain::linear::Row;
 use recall_domain::material::{Action, BatchMaterial, CallOutcome};
 
-/// More units than these are not looked at.
+/// The maximum number of units that are examined.
 const MOST_UNITS: usize = 12_000;
 
 impl Analysis {
-    /// Reads the batches of a session, or a single one.
+    /// Reads the batches of a session, or a single batch.
     pub fn of<'a>(batches: impl IntoIterator<Item = &'a BatchMaterial> + Clone) -> Self {
         let texts = sources::of_session(batches.clone());
         let last_answer =

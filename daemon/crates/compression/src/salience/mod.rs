@@ -1,17 +1,17 @@
-//! Learned salience: which sentences of a session are worth remembering, by weights learned from sessions that people
-//! read.
+//! Learned salience: decides which sentences of a session are worth remembering. The weights were learned from
+//! sessions that people read.
 //!
 //! 1. [`sources`]: the texts of a batch that somebody wrote to be read.
 //! 2. [`units`]: sentences, list items and rows of a text.
-//! 3. [`analysis`]: the features of each unit as they stand when its batch ends, `measure` takes them.
-//!    `overtaken` finds what a later turn has changed or mended, which is not told any more.
+//! 3. [`analysis`]: the features of each unit, as they are when its batch ends; `measure` computes them. `overtaken`
+//!    finds statements that a later turn changed or fixed, which are then left out.
 //! 4. [`windows`]: runs of neighbouring units, judged by the salience of their units.
-//! 5. [`selection`]: the runs that are told, each of them for what it adds to the others.
-//! 6. [`keep`]: which of them are kept.
-//! 7. [`summary`]: the same per field of a summary.
+//! 5. [`selection`]: the selected runs. Each counts for what it adds to the others.
+//! 6. [`keep`]: which of these become observations.
+//! 7. [`summary`]: the same selection for each field of a summary.
 //!
-//! The weights are a generated file, see `docs/observations.md`. Nothing here has a word list that decides alone: a
-//! language without training data is judged by form, place and names.
+//! The weights are a generated file, see `docs/observations.md`. No word list decides alone, so a language without
+//! training data is judged by form, place and names.
 
 pub mod analysis;
 mod comments;
@@ -57,11 +57,11 @@ pub struct ChosenNote {
     pub narrative: String,
     pub facts: Vec<String>,
     pub events: Vec<EventId>,
-    /// What it is worth beside what is told already.
+    /// Its value in addition to what is selected already.
     pub worth: f64,
 }
 
-/// What is told of a session.
+/// The observations and the summary selected for a session.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToldSession {
     pub summary: Option<SummaryDraft>,
@@ -70,11 +70,11 @@ pub struct ToldSession {
     pub overtaken: Vec<Overtaken>,
 }
 
-/// What was said, and what a later turn says instead.
+/// A statement, and the later statement that replaces it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Overtaken {
     pub text: String,
-    /// `None`: the later text cannot be put into words.
+    /// `None` if the later text cannot be worded.
     pub by: Option<ChosenNote>,
 }
 
@@ -84,10 +84,10 @@ const OVERTAKES: f64 = 0.3;
 /// Tokens that a summary costs besides its fields.
 const SUMMARY_OVERHEAD: f64 = 45.0;
 
-/// What is told before the session ends stays for good, so it is worth more to a colleague than what must be kept: the
-/// best of a batch, and the others.
+/// The values from which observations are emitted before the session ends: for the best of a batch, and for the others.
+/// They are above the floor for keeping, because emitted observations stay.
 const ANNOUNCED: [f64; 2] = [0.2, 0.3];
-/// A session of nothing better is told by what is worth a little.
+/// The lower value from which the best observation of a session is emitted if nothing reaches the floor.
 const ANYTHING: f64 = -0.2;
 
 /// A session or a batch, measured with certain weights.
@@ -98,10 +98,10 @@ pub struct Salience<'w> {
     pub candidates: Vec<summary::FieldCandidate>,
     /// The salience of each unit.
     pub units: Vec<f64>,
-    /// Of each unit the later one that overtakes it.
+    /// For each unit, the later one that overtakes it.
     overtaken: Vec<Option<usize>>,
     git: GitFacts,
-    /// What the user typed in each batch.
+    /// The text that the user typed in each batch.
     typed: Vec<String>,
     weights: &'w Weights,
 }
@@ -123,7 +123,7 @@ impl<'w> Salience<'w> {
         salience
     }
 
-    /// Judges the same session by other weights.
+    /// Judges the same session with other weights.
     fn reweigh(&mut self, weights: &'w Weights) {
         let model = weights.model("unit");
         self.units = self.analysis.rows.iter().map(|row| model.predict(row)).collect();
@@ -171,8 +171,8 @@ impl<'w> Salience<'w> {
         })
     }
 
-    /// The observations alone, without what the text before says already. They are chosen as at the session's end, and
-    /// told if they are clearly worth it.
+    /// Only the observations, without what the text before says already. They are selected as at the session's end, and
+    /// emitted if they are clearly above the floor.
     pub fn observations(&mut self, before: &str) -> Vec<ChosenNote> {
         let before = self.analysis.read(before).content;
         let told = self.valued(Known { before: &before, ..Known::default() }, selection::BUDGET, 0.0);
@@ -189,7 +189,7 @@ impl<'w> Salience<'w> {
         self.valued(known, budget, least).into_iter().map(|(told, _)| told).collect()
     }
 
-    /// What is worth at least so much to a colleague, beyond what is kept, best first, each with what it is worth.
+    /// The observations with at least this value to a colleague, above the floor, best first, each with its value.
     fn valued(&self, known: Known<'_>, budget: f64, least: f64) -> Vec<(ChosenNote, f64)> {
         let model = self.weights.model("window");
         let value = |window: &Window| {
@@ -238,7 +238,7 @@ impl<'w> Salience<'w> {
         commits.next().filter(|_| commits.next().is_none())
     }
 
-    /// What it is worth to a colleague, beyond what is kept. Without weights nothing.
+    /// The value to a colleague, above the floor. Zero without weights.
     fn kept(&self, told: &ChosenNote, chosen: Chosen, value: f64) -> f64 {
         let Some(window) = self.windows.get(chosen.window) else { return f64::MIN };
         let ChosenNote { kind, title, narrative, facts, .. } = told;
@@ -247,8 +247,8 @@ impl<'w> Salience<'w> {
         self.weights.model(keep::MODEL).predict(&features.values())
     }
 
-    /// Whether a run may begin an observation. What a prompt asks for, the steps of a plan, and commits that tidy are
-    /// done or gone when somebody reads of them; a comment that says no more than what stands below it is read there.
+    /// Whether a run may begin an observation. Tasks in prompts, steps of a plan, and commits that tidy are done or
+    /// gone when somebody reads them. A comment that only repeats the code below it is read there.
     fn begins(&self, window: &Window) -> bool {
         let Some(source) = self.analysis.sources.get(window.source) else { return false };
         let Some(unit) = self.analysis.units.get(window.first) else { return false };
@@ -298,7 +298,7 @@ impl<'w> Salience<'w> {
         }
     }
 
-    /// The type of what a run says.
+    /// The type of a run.
     pub fn kind_of(&self, window: &Window) -> Option<ObservationType> {
         let source = self.analysis.sources.get(window.source)?;
         let pieces = self.pieces(window.first, window.last);
@@ -313,7 +313,8 @@ impl<'w> Salience<'w> {
         Some(wording::kind(&pieces, Some(&likely), self.typed(source.batch, &pieces), subject))
     }
 
-    /// The note of a run, with a commit's subject as its title if there is one. `None`: nothing in it is a statement.
+    /// The note of a run, with a commit's subject as its title if there is one. `None` if the run contains no
+    /// statement.
     fn word(&self, chosen: Chosen, subject: Option<usize>) -> Option<ChosenNote> {
         let window = self.windows.get(chosen.window)?;
         let source = self.analysis.sources.get(window.source)?;
@@ -350,7 +351,7 @@ fn typed(batch: &BatchMaterial) -> String {
     prompt.map(|prompt| wording::typed_words(&prompt.text)).unwrap_or_default()
 }
 
-/// A session of one sentence, to ask for the names of features.
+/// A session of one sentence, from which the names of the features are taken.
 fn sample() -> Analysis {
     let text = "The pool waits for the port.".to_owned();
     let prompt = Some(SourcedText { event: EventId([0; 16]), text });

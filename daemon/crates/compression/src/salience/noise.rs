@@ -1,6 +1,7 @@
-//! What is never worth remembering, by its form: offers, announcements, status, menus.
+//! Texts that are never worth remembering, recognized by form: offers, announcements, status, menus.
 //!
-//! These lists are short on purpose. They drop what readers always drop; everything else is left to the weights.
+//! These lists are short on purpose. They contain only what readers always reject; the weights decide about
+//! everything else.
 
 use super::sources::SourceKind;
 use super::terms::is_name;
@@ -35,10 +36,10 @@ const OFFERS: [&str; 25] = [
     "te gustaría que",
 ];
 
-/// Offers in scripts whose words are not set apart.
+/// Offers in scripts whose words are not separated.
 const OFFERS_OF_SIGNS: [&str; 6] = ["ましょうか", "要我", "需要我", "할까요", "드릴까요", "원하시면"];
 
-/// Offers that stand behind something else in a sentence.
+/// Offers that follow something else in a sentence.
 const INNER_OFFERS: [&str; 6] = [
     "want me to",
     "would you like me to",
@@ -103,7 +104,7 @@ const ACKNOWLEDGEMENTS: [&str; 11] = [
     "erledigt",
 ];
 
-/// Openings that are cut off: what follows them is the answer.
+/// Openings that are removed: the text after them is the answer.
 const OPENINGS: [&str; 17] = [
     "done",
     "perfect",
@@ -124,13 +125,13 @@ const OPENINGS: [&str; 17] = [
     "behoben",
 ];
 
-/// Longer announcements say something besides.
+/// The length from which an announcement also says something else.
 const LONGEST_ANNOUNCEMENT: usize = 160;
-/// A shorter line that ends with a colon only leads to the next.
+/// The length below which a line that ends with a colon only introduces the next line.
 const SHORTEST_LEAD: usize = 50;
 
-/// Drops units that say nothing and cuts off openings. An answer that nothing was asked after is the end: only there an
-/// offer says what is open.
+/// Drops units that say nothing, and removes openings. Only in an answer that ends the session does an offer say what
+/// is open.
 pub(super) fn clean(kind: SourceKind, within: Within, units: Vec<Unit>) -> Vec<Unit> {
     if matches!(kind, SourceKind::Ask | SourceKind::Failure | SourceKind::Cure) {
         return units;
@@ -174,7 +175,7 @@ pub(super) fn clean(kind: SourceKind, within: Within, units: Vec<Unit>) -> Vec<U
     kept
 }
 
-/// The text with its first letter in upper case, unless it begins with a name of code: `state.go: waits`.
+/// The text with its first letter in upper case, unless it begins with a code name: `state.go: waits`.
 fn capitalized(text: &str) -> String {
     let first = text.split_whitespace().next().unwrap_or_default();
     if is_name(first.trim_matches(|edge: char| !edge.is_alphanumeric())) {
@@ -205,7 +206,7 @@ fn without_opening(text: &str) -> &str {
     if is_cut && !behind.trim().is_empty() { behind.trim_start() } else { text }
 }
 
-/// Whether a lower-case text begins with one of these and no letter follows.
+/// Whether a lower-case text begins with one of these, without a letter after it.
 fn begins(text: &str, openings: &[&str]) -> bool {
     openings.iter().any(|opening| {
         text.strip_prefix(opening).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))

@@ -1,5 +1,5 @@
-//! Finds what a later turn of the session has changed, mended ([`recall_domain::changed`]), or taken back as a cause. It is told
-//! no more, and the later statement is.
+//! Finds statements that a later turn of the session has changed or fixed ([`recall_domain::changed`]), or retracted
+//! as a cause. The later statement replaces them.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -8,19 +8,19 @@ use super::sources::SourceKind;
 use crate::wording;
 use recall_domain::changed::{Statement, says_a_change, words_of};
 
-/// Of a cause that is taken back, so much is in the statement that gave it, in percent.
+/// The percentage of a retracted cause that the statement of that cause must contain.
 const COMMON_OF_CAUSE: usize = 60;
 const FEWEST_OF_CAUSE: usize = 2;
-/// At most so many earlier statements on one subject are compared.
+/// The maximum number of earlier statements on one subject that are compared.
 const MOST: usize = 64;
 
-/// What takes back a cause or a claim.
+/// Words that retract a cause or a claim.
 const TAKEN_BACK: &str = "is not the cause, was not the cause, isn't the cause, wasn't the cause, is not the reason, is not the problem, \
     is not why, was a red herring, has nothing to do with";
-/// What names a cause.
+/// Words that name a cause.
 const CAUSES: &str = "cause, culprit, reason, smoking gun, root of, why";
 
-/// The words of a cause that a sentence takes back.
+/// The words of a cause that a sentence retracts.
 fn taken_back(text: &str) -> Option<BTreeSet<String>> {
     let lower = wording::plain(text).to_lowercase().replace('\u{2019}', "'");
     let at = wording::phrases(TAKEN_BACK).find_map(|said| lower.find(said))?;
@@ -39,7 +39,7 @@ fn set(by: &mut [Option<usize>], unit: usize, later: usize) {
     by.get_mut(unit).into_iter().for_each(|by| *by = Some(later));
 }
 
-/// The cause that is told right behind one that is taken back.
+/// The cause that is stated directly after a retracted one.
 fn cause_behind(analysis: &Analysis, unit: usize) -> Option<usize> {
     let source = analysis.sources.get(*analysis.source_of.get(unit)?)?;
     let is_cause = |unit: &usize| {
@@ -60,7 +60,7 @@ fn is_report(kind: SourceKind) -> bool {
     )
 }
 
-/// Of each unit the later one that overtakes it, if any.
+/// For each unit, the later one that overtakes it, if any.
 pub(super) fn overtaken(analysis: &Analysis) -> Vec<Option<usize>> {
     let mut by = vec![None; analysis.units.len()];
     if analysis.batches < 2 {

@@ -1,27 +1,27 @@
-//! Chooses the runs that are told: what is worth most for its length and says something new.
+//! Selects runs: those that are worth most for their length and say something new.
 
 use super::analysis::{self, Analysis};
 use super::terms::Term;
 use super::windows::Window;
 
-/// Runs that are worth less are not told, however much room there is.
+/// The minimum value of a run, however much room there is.
 const LEAST: f64 = 0.16;
-/// The least worth of the best run. A short session has only one sentence to be remembered by.
+/// The minimum value of the best run. It is lower, because a short session has only one sentence worth remembering.
 const LEAST_OF_BEST: f64 = 0.08;
-/// Tokens of a session's observations and summary.
+/// The maximum tokens of a session's observations and summary.
 pub const BUDGET: f64 = 1_000.0;
-/// How much of what the summary says counts as said.
+/// The share of the summary's content that counts as said.
 const TOLD_BY_SUMMARY: f64 = 0.7;
-/// How much more a run of the last batch counts than one of the first: the last word on a subject counts.
+/// How much more a run of the last batch counts than one of the first, because the last statement on a subject counts.
 const LATER: f64 = 0.3;
-/// Shorter runs are fragments.
+/// The minimum length of a run. Shorter ones are fragments.
 const SHORTEST: usize = 60;
-/// At most so many of a session.
+/// The maximum number of runs of a session.
 const MOST: usize = 14;
-/// So many runs are put into words at most, so that the time stays linear.
+/// The maximum number of runs that are worded, so that the time stays linear.
 const MOST_TRIES: usize = 80;
 
-/// A run that is told.
+/// A selected run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Chosen {
     /// Its index.
@@ -30,7 +30,7 @@ pub struct Chosen {
     pub worth: f64,
 }
 
-/// Terms that a reader knows from somewhere else.
+/// Terms that a reader knows from elsewhere.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Known<'a> {
     /// Terms of the answer before this batch.
@@ -39,8 +39,8 @@ pub struct Known<'a> {
     pub summary: &'a [Term],
 }
 
-/// The runs that are told, best first, each as `word` puts it. A run of which it makes nothing leaves its room to the
-/// next one.
+/// The selected runs, best first, each worded by `word`. If `word` returns nothing for a run, the next run gets its
+/// room.
 pub fn select<T>(
     analysis: &Analysis,
     windows: &[Window],
@@ -143,7 +143,7 @@ mod tests {
     const DRAIN_AGAIN: &str = "Before the listening socket is closed, the worker pool drains its queue.";
     const RATES: &str = "Exchange rates are cached for an hour because the provider bills every request.";
 
-    /// The texts told of a session with these answers, one a batch. Every run is worth as much as `value` says.
+    /// The texts selected for a session with these answers, one per batch. `value` gives the value of each run.
     fn told(answers: &[&str], value: impl Fn(&str) -> f64, known: [&str; 2], budget: f64) -> Vec<String> {
         let batch = |(number, answer): (usize, &&str)| {
             let response = SourcedText { event: EventId([number as u8; 16]), text: (*answer).to_owned() };

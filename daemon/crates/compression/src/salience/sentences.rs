@@ -1,12 +1,12 @@
-//! Cuts a paragraph into sentences.
+//! Divides a paragraph into sentences.
 
-/// A point after these ends no sentence.
+/// Abbreviations: a point after one does not end a sentence.
 const ABBREVIATIONS: [&str; 20] = [
     "e.g", "i.e", "etc", "vs", "cf", "approx", "no", "dr", "mr", "fig", "incl", "resp", "z.b", "d.h", "bzw",
     "usw", "ca", "nr", "al", "p.s",
 ];
 
-/// A bracket that is not closed within so many bytes holds no sentence together.
+/// The number of bytes within which a bracket must close to keep a sentence together.
 const LONGEST_BRACKET: usize = 300;
 
 /// The text with single spaces.
@@ -21,8 +21,8 @@ pub(super) fn collapsed(text: &str) -> String {
     single
 }
 
-/// Splits a paragraph into sentences. Points inside code spans and brackets, after abbreviations and before a
-/// lower-case letter do not end one.
+/// Splits a paragraph into sentences. A point does not end one inside code spans and brackets, after abbreviations, and
+/// before a lower-case letter.
 pub(crate) fn sentences(paragraph: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut start = 0;

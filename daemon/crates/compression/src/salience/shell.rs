@@ -1,18 +1,18 @@
-//! Reads a shell command line as far as it takes to find messages in it: words, quotes, here-documents.
+//! Parses a shell command line as far as necessary to find messages in it: words, quotes, here-documents.
 //!
-//! It is no shell: variables stay as they are written, and of command substitutions only `$(cat <<'EOF' ...)` is
-//! understood, which is how agents write messages of several lines.
+//! This does not imitate a shell. Variables stay as they are written. The only command substitution that is
+//! understood is `$(cat <<'EOF' ...)`, because agents write messages of several lines in that form.
 
-/// Command lines are looked at up to here; scripts behind it are data.
+/// The number of bytes of a command line that are examined; scripts after that are data.
 const LONGEST: usize = 64 * 1024;
 
-/// At most this many commands of one line.
+/// The maximum number of commands of one line.
 const MOST_COMMANDS: usize = 64;
 
 /// One command between separators.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct SimpleCommand {
-    /// Unquoted; here-documents inside quotes stand as their text.
+    /// Unquoted. Here-documents inside quotes are replaced by their text.
     pub(super) words: Vec<String>,
     /// A here-document on its standard input.
     pub(super) stdin: Option<String>,
@@ -34,18 +34,18 @@ struct Reader<'a> {
     command: SimpleCommand,
     /// The word being read; `Some("")` after an empty pair of quotes.
     word: Option<String>,
-    /// A here-document announced on this line; its body begins on the next.
+    /// A here-document that this line announces; its body begins on the next line.
     awaited: Option<Awaited>,
 }
 
 struct Awaited {
     delimiter: String,
-    /// Which command it is for, counted from the first.
+    /// The index of its command.
     command: usize,
 }
 
 impl Reader<'_> {
-    /// Takes the next piece. False at the end.
+    /// Reads the next piece. Returns false at the end.
     fn step(&mut self) -> bool {
         let Some(first) = self.rest.chars().next() else { return false };
         let after = self.rest.get(first.len_utf8()..).unwrap_or_default();
@@ -153,7 +153,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Inside `$'…'`, up to the closing quote: as the Bash manual has it in "ANSI-C Quoting", without codes of characters.
+    /// Inside `$'…'`, up to the closing quote, as the Bash manual describes it in "ANSI-C Quoting", without character
+    /// codes.
     fn ansi_c_quoted(&mut self) {
         self.word.get_or_insert_default();
         while let Some(first) = self.rest.chars().next() {
@@ -179,7 +180,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Takes `$(cat <<'EOF' … EOF )` as its text. False: there is none here.
+    /// Reads `$(cat <<'EOF' … EOF )` as its text. Returns false if there is none here.
     fn substituted(&mut self) -> bool {
         let Some(inner) = self.rest.strip_prefix("$(") else { return false };
         let inner = inner.trim_start();
@@ -206,7 +207,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Takes lines up to the delimiter, or all that is left.
+    /// Reads lines up to the delimiter, or to the end.
     fn here_document(&mut self, delimiter: &str) -> String {
         let mut text = String::new();
         while !self.rest.is_empty() {
@@ -231,7 +232,7 @@ impl Reader<'_> {
     }
 }
 
-/// The name after `<<`, unquoted, and how many bytes it took.
+/// The name after `<<`, unquoted, and its length in bytes.
 fn delimiter(announced: &str) -> (String, usize) {
     let bare = announced.trim_start_matches(['-', '~', ' ', '\\']);
     let start = announced.len() - bare.len();

@@ -14,7 +14,7 @@ pub struct SourceText {
     pub kind: SourceKind,
     pub text: String,
     pub events: Vec<EventId>,
-    /// The file it was written into, as the agent named it.
+    /// The file that contains it, as the agent named it.
     pub path: Option<String>,
 }
 
@@ -24,23 +24,23 @@ impl SourceText {
     }
 }
 
-/// A prompt of so many bytes with a heading is a document.
+/// The length in bytes from which a prompt with a heading counts as a document.
 const LONG_PROMPT: usize = 700;
-/// Added text of a document that is shorter says nothing by itself.
+/// The minimum length of text added to a document. Shorter text says nothing by itself.
 const SHORTEST_NOTE: usize = 60;
 const SHORTEST_MESSAGE: usize = 8;
 /// The maximum length of a failed command, in characters. A longer one is cut.
 const LONGEST_COMMAND: usize = 140;
 const LONGEST_ERROR_LINE: usize = 220;
 const MOST_ERROR_LINES: usize = 3;
-/// A command that cures a failure comes within so many steps.
+/// The number of steps within which a command may fix a failure.
 const CURE_STEPS: usize = 11;
-/// Errors are looked at up to here.
+/// The number of bytes of an error that are examined.
 const LONGEST_ERROR: usize = 16 * 1024;
-/// At most so many texts of one batch are read.
+/// The maximum number of texts of one batch that are read.
 const MOST_TEXTS: usize = 400;
 
-/// The texts of each batch of a session, in the order in which they were written. A document stands in the batch that
+/// The texts of each batch of a session, in the order in which they were written. A document belongs to the batch that
 /// wrote it last.
 pub(super) fn of_session<'a>(batches: impl IntoIterator<Item = &'a BatchMaterial>) -> Vec<Vec<SourceText>> {
     let mut done = Vec::new();
@@ -51,7 +51,7 @@ pub(super) fn of_session<'a>(batches: impl IntoIterator<Item = &'a BatchMaterial
     done
 }
 
-/// The texts of a batch. Documents that it writes anew leave the earlier batches.
+/// The texts of a batch. Documents that it rewrites are removed from earlier batches.
 fn texts(batch: &BatchMaterial, earlier: &mut [Vec<SourceText>]) -> Vec<SourceText> {
     let mut texts = Vec::new();
     if batch.source == BatchSource::Private {
@@ -98,7 +98,8 @@ fn prompt(batch: &BatchMaterial) -> Option<SourceText> {
     Some(SourceText::new(kind, text, prompt.event))
 }
 
-/// A prompt without what the agent program put into it: elements with a name of two words, `<ide_selection>`. HTML has none.
+/// A prompt without elements that the agent's program added: those with a name of two words, such as `<ide_selection>`.
+/// HTML has none.
 fn without_notices(prompt: &str) -> String {
     let mut kept = String::with_capacity(prompt.len());
     let mut rest = prompt;
@@ -121,7 +122,7 @@ fn without_notices(prompt: &str) -> String {
     without_images(&kept)
 }
 
-/// `[Image #1]` and the like stand for a picture.
+/// The text without the marks of pictures, such as `[Image #1]`.
 fn without_images(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut rest = text;
@@ -208,7 +209,7 @@ fn is_document(text: &SourceText, path: &str) -> bool {
     matches!(text.kind, SourceKind::Plan | SourceKind::Document) && text.path.as_deref() == Some(path)
 }
 
-/// Takes the document that a change is about out of the texts.
+/// Removes the document that a change is about from the texts.
 fn take_document(texts: &mut Vec<SourceText>, path: &str, change: &Change) -> Option<SourceText> {
     if change.before.is_empty() {
         return None;
@@ -286,7 +287,7 @@ fn medium(command: &SimpleCommand) -> Option<SourceKind> {
     }
 }
 
-/// The values of the options that carry text.
+/// The values of the options that contain text.
 fn values(command: &SimpleCommand) -> Vec<String> {
     const OPTIONS: [&str; 9] =
         ["-m", "--message", "-b", "--body", "-t", "--title", "--notes", "--comment", "--description"];
@@ -311,7 +312,7 @@ fn values(command: &SimpleCommand) -> Vec<String> {
     values
 }
 
-/// The files that a command takes its text from: `git commit -F message.txt`, `gh api -F body=@reply.md`.
+/// The files from which a command reads its text: `git commit -F message.txt`, `gh api -F body=@reply.md`.
 fn files(command: &SimpleCommand) -> Vec<&str> {
     const OPTIONS: [&str; 4] = ["-F", "--file", "--body-file", "--notes-file"];
     let mut files = Vec::new();
@@ -328,7 +329,7 @@ fn files(command: &SimpleCommand) -> Vec<&str> {
     files
 }
 
-/// The variable that a command fills with a text: `body=$(cat <<'EOF'`.
+/// The variable to which a command assigns a text: `body=$(cat <<'EOF'`.
 fn variable(command: &SimpleCommand) -> Option<&str> {
     command.words.iter().find_map(|word| word.strip_suffix("=$(cat"))
 }
@@ -403,14 +404,14 @@ fn failure(step: &Step, error: &str, later: &[Step]) -> Option<SourceText> {
     Some(SourceText { kind, text, events, path: None })
 }
 
-/// Whether both lines run one program on the same thing: `node -e 0` says nothing of `node cart.js`.
+/// Whether both lines run one program on the same thing. `node -e 0` says nothing about `node cart.js`.
 fn runs_the_same(line: &str, failed: &str) -> bool {
     let (mut words, mut failed) = (line.split_whitespace(), failed.split_whitespace().peekable());
     words.next() == failed.next()
         && (failed.peek().is_none() || failed.any(|word| words.clone().any(|other| other == word)))
 }
 
-/// The first line of a command, without the change of folder before it.
+/// The first line of a command, without a preceding change of folder.
 fn first_line(command: &str) -> String {
     let line = command.trim().lines().next().unwrap_or_default();
     let line = match line.strip_prefix("cd ").and_then(|rest| rest.split_once("&&")) {
@@ -420,7 +421,7 @@ fn first_line(command: &str) -> String {
     line.chars().take(LONGEST_COMMAND).collect()
 }
 
-/// The lines of an error that say what is wrong.
+/// The lines of an error that say what went wrong.
 fn error_lines(error: &str) -> Vec<String> {
     const WRONG: [&str; 17] = [
         "error",

@@ -1,7 +1,7 @@
-//! Sums a session up: for each field the units that say most for it.
+//! Summarizes a session: for each field, selects the units that say most for it.
 //!
-//! Gates keep a field honest: what was asked stands in prompts and plans, and only the end of a session says what is
-//! open.
+//! Filters keep each field to its subject: prompts and plans say what was asked, and only the end of a session says
+//! what is open.
 
 use std::collections::HashSet;
 
@@ -36,7 +36,7 @@ impl Field {
         }
     }
 
-    /// The characters of the field in a session of so many turns.
+    /// The maximum length of the field, in characters, in a session with this number of turns.
     fn room(self, turns: usize) -> usize {
         match self {
             Self::Request => 220,
@@ -46,7 +46,7 @@ impl Field {
         }
     }
 
-    /// The entries of the field in a session of so many turns.
+    /// The maximum number of entries of the field in a session with this number of turns.
     fn most(self, turns: usize) -> usize {
         match self {
             Self::Request => 4,
@@ -55,7 +55,7 @@ impl Field {
         }
     }
 
-    /// Units with a lower prediction are not told.
+    /// The minimum prediction for a unit in this field.
     fn least(self) -> f64 {
         match self {
             Self::Request => 0.0,
@@ -69,7 +69,7 @@ impl Field {
 const SHORTEST: usize = 12;
 const LONGEST: usize = 420;
 
-/// A unit, or the heading of a plan, that may stand in a field.
+/// A unit, or the heading of a plan, that may appear in a field.
 #[derive(Clone, Debug)]
 pub struct FieldCandidate {
     /// The unit, or the first one below the heading.
@@ -79,7 +79,7 @@ pub struct FieldCandidate {
     pub content: Vec<Term>,
 }
 
-/// Everything that may stand in a summary.
+/// Everything that may appear in a summary.
 pub fn candidates(analysis: &mut Analysis) -> Vec<FieldCandidate> {
     let mut found = Vec::new();
     let headings: Vec<(usize, String)> = analysis
@@ -118,7 +118,7 @@ pub(super) fn plan_title(analysis: &Analysis, source: &Source) -> Option<String>
     Some(label.and_then(|label| text.get(label..)).unwrap_or(text).trim().to_owned())
 }
 
-/// The features of a candidate: those of its unit, and where in the session it stands.
+/// The features of a candidate: those of its unit, and its place in the session.
 pub fn row(analysis: &Analysis, salience: &[f64], candidate: &FieldCandidate) -> Option<Row> {
     let unit = candidate.unit;
     let source_number = *analysis.source_of.get(unit)?;
@@ -163,7 +163,7 @@ pub const ADDED: [&str; 11] = [
     "end of last answer",
 ];
 
-/// Whether a candidate may stand in a field.
+/// Whether a candidate may appear in a field.
 fn may_stand(analysis: &Analysis, candidate: &FieldCandidate, field: Field) -> bool {
     let Some(unit) = analysis.units.get(candidate.unit) else { return false };
     let source = analysis.source_of.get(candidate.unit).and_then(|source| analysis.sources.get(*source));
@@ -217,8 +217,8 @@ fn may_stand(analysis: &Analysis, candidate: &FieldCandidate, field: Field) -> b
     }
 }
 
-/// Whether the prompt of a turn says what it wants, unlike `yes` and `commit it`. Only where it does not, the subject of the
-/// turn's commit says what was asked.
+/// Whether the prompt of a turn says what it wants, unlike `yes` and `commit it`. Otherwise the subject of the turn's
+/// commit says what was asked.
 fn is_asked_in_words(analysis: &Analysis, batch: usize) -> bool {
     const FEWEST: usize = 5;
     let asks = |source: &&Source| {
@@ -230,11 +230,11 @@ fn is_asked_in_words(analysis: &Analysis, batch: usize) -> bool {
         >= FEWEST
 }
 
-/// What was left more turns ago than this, and named by none of them, was done in other words or dropped.
+/// The number of turns after which open work that no later turn mentions counts as done in other words, or dropped.
 const RECENT: usize = 3;
 
-/// Whether a unit is still open at the end of the session: what is plainly left and no later turn has done, and an offer
-/// or a question of the last answer, which nobody answered. What else stands at its end is mostly what was done.
+/// Whether a unit is still open at the end of the session: open work that no later turn has done, or an offer or a
+/// question of the last answer, which nobody answered. Other text at its end is mostly what was done.
 fn is_open(analysis: &Analysis, number: usize, source: &Source) -> bool {
     use SourceKind as S;
     let Some(unit) = analysis.units.get(number) else { return false };
@@ -254,10 +254,10 @@ fn is_open(analysis: &Analysis, number: usize, source: &Source) -> bool {
     is_left || is_unanswered
 }
 
-/// How much of a unit's content a later text must have to be about the same.
+/// The share of a unit's content that a later text must contain to be about the same.
 const SAME: f64 = 0.6;
 
-/// Whether a later turn says that it did what a unit says to be left, or was asked to do it.
+/// Whether a later turn says that it did the open work of a unit, or was asked to do it.
 fn is_done_later(analysis: &Analysis, number: usize, source: &Source) -> bool {
     let content = analysis.terms.get(number).map_or(&[][..], |terms| &terms.content);
     let needed = ((content.len() as f64 * SAME).ceil() as usize).max(2.min(content.len()));
@@ -273,7 +273,7 @@ fn is_done_later(analysis: &Analysis, number: usize, source: &Source) -> bool {
             })
 }
 
-/// The units of a field. `said` are sentences of other fields, which are not told again.
+/// The units of a field. `said` are sentences of other fields, which are not repeated.
 fn choose(
     analysis: &Analysis,
     salience: &[f64],
@@ -335,8 +335,8 @@ fn choose(
     in_order(analysis, candidates, chosen)
 }
 
-/// What is the most important comes first, because a start may have room for the beginning only. Units of one source stay
-/// together, in its order.
+/// Puts the most important first, because a start may have room only for the beginning. Units of one source stay
+/// together, in their order.
 fn in_order(analysis: &Analysis, candidates: &[FieldCandidate], chosen: Vec<usize>) -> Vec<usize> {
     let unit_of = |number: &usize| candidates.get(*number).map(|candidate| candidate.unit);
     let source_of = |number: &usize| analysis.source_of.get(unit_of(number)?).copied();
@@ -379,8 +379,8 @@ pub(super) fn session_title(analysis: &Analysis, observed: Option<&str>, request
     wording::session_title(plan.as_deref(), &commits, observed, (!request.is_empty()).then_some(request))
 }
 
-/// The subjects of the commits. The one that shares most with what was asked is the last, and of equal ones the newest:
-/// the last commit of a session is often a side matter.
+/// The subjects of the commits. The one that shares most with what was asked comes last, and among equal ones the
+/// newest. The last commit of a session is often a side matter.
 fn subjects(analysis: &Analysis) -> Vec<&str> {
     let is_asked = |source: &usize| {
         let kind = analysis.sources.get(*source).map(|source| source.kind);
@@ -415,12 +415,12 @@ mod tests {
         BatchMaterial { prompt: said(prompt), response: said(answer), ..BatchMaterial::default() }
     }
 
-    /// The fields, if the weights like everything: only the gates choose.
+    /// The fields, with weights that accept everything, so that only the filters decide.
     fn fields_of(batches: &[BatchMaterial]) -> [String; 4] {
         fields_liked(batches, &Field::ALL)
     }
 
-    /// What is told as open, if the weights like it nowhere else.
+    /// The open entries, with weights that reject units in all other fields.
     fn open_of(batches: &[BatchMaterial]) -> String {
         let [.., next_steps] = fields_liked(batches, &[Field::NextSteps]);
         next_steps

@@ -1,7 +1,7 @@
-//! Cuts a text into names of code, words and numbers, and gives each term a number.
+//! Divides a text into code names, words and numbers, and gives each term a number.
 //!
-//! A term is what two texts about the same thing share: a name of code as it is written, or the stem of a long word.
-//! Words of any alphabet count. Only the endings of English are cut off.
+//! Two texts about the same thing share terms. A term is a code name as it is written, or the stem of a long word.
+//! Words of any alphabet count, but only English endings are removed.
 
 use std::collections::HashMap;
 
@@ -40,28 +40,28 @@ impl Vocabulary {
     }
 }
 
-/// The parts of a text.
+/// The terms of a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
-    /// Names of code, sorted, each once.
+    /// Code names, sorted, each once.
     pub names: Vec<Term>,
     /// Names and stems, sorted, each once.
     pub content: Vec<Term>,
-    /// Characters of the names.
+    /// The number of characters of the names.
     pub name_chars: usize,
     /// Names that contain a slash.
     pub paths: usize,
     pub words: usize,
-    /// Words that say nothing by themselves.
+    /// The number of words without a meaning of their own.
     pub stop_words: usize,
     pub numbers: usize,
 }
 
-/// Longer code spans are snippets. Their beginning serves as the name.
+/// The length from which a code span is a snippet. The beginning of a snippet serves as the name.
 const LONGEST_NAME: usize = 40;
 /// The longest code span that counts as a name.
 const LONGEST_SPAN: usize = 80;
-/// Shorter stems are left as they are.
+/// The minimum length of a stem.
 const SHORTEST_STEM: usize = 4;
 
 const STOP_WORDS: &str = "the a an and or of to in for on with is are was were be been it its this that these those as at \
@@ -128,7 +128,7 @@ fn is_edge(letter: char) -> bool {
     matches!(letter, '.' | ':' | '!' | '?' | '/' | '…' | '-')
 }
 
-/// Whether a word is a name of code, a file, a version or an abbreviation, by its form.
+/// Whether a word is a code name, a file, a version or an abbreviation, by its form.
 pub fn is_name(word: &str) -> bool {
     let bytes = word.as_bytes();
     if bytes.len() < 3 {
@@ -162,7 +162,7 @@ fn stem(word: &str) -> &str {
         .unwrap_or(word)
 }
 
-/// How many terms two sorted lists share.
+/// The number of terms that two sorted lists share.
 pub fn shared(left: &[Term], right: &[Term]) -> usize {
     left.iter().filter(|term| right.binary_search(term).is_ok()).count()
 }

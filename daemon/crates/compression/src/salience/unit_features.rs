@@ -1,4 +1,4 @@
-//! The features of a unit: where it stands, what form it has, what it names, and what else says the same.
+//! The features of a unit: its place, its form, the names in it, and other units that say the same.
 
 use super::analysis::{Analysis, BatchFacts, Places, Source};
 use super::cues;
@@ -7,7 +7,7 @@ use super::terms::{Term, Terms};
 use super::units::{Form, Unit};
 use recall_domain::linear::{Features, Row};
 
-/// The sorts of source with the names of their features.
+/// The kinds of source, with the names of their features.
 pub(super) const KINDS: [(SourceKind, &str); 12] = [
     (SourceKind::Answer, "is answer"),
     (SourceKind::Commit, "is commit"),
@@ -23,17 +23,17 @@ pub(super) const KINDS: [(SourceKind, &str); 12] = [
     (SourceKind::Cure, "is cure"),
 ];
 
-/// Where each term stands, so far.
+/// The sources of each term so far.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     sources: Vec<Vec<u32>>,
     seen_units: usize,
-    /// Scratch: what a unit shares with each source.
+    /// Scratch space: the terms that a unit shares with each source.
     shared: Vec<u32>,
 }
 
 impl Index {
-    /// Takes in the units that are new.
+    /// Adds the new units.
     pub(super) fn extend(&mut self, analysis: &Analysis) {
         self.sources.resize(analysis.frequency.len(), Vec::new());
         for (number, terms) in analysis.terms.iter().enumerate().skip(self.seen_units) {
@@ -85,7 +85,7 @@ impl Index {
         Some(features)
     }
 
-    /// How often its names and its content come again.
+    /// How often its names and its content recur.
     fn recurrence(&mut self, f: &mut Features, analysis: &Analysis, source_number: usize, terms: &Terms) {
         let Some(source) = analysis.sources.get(source_number) else { return };
         let names = terms.names.len();
@@ -181,7 +181,7 @@ fn form(f: &mut Features, unit: &Unit, terms: &Terms) {
     f.flag("is file", is_file_line(text));
 }
 
-/// Where it stands in its source and in its section.
+/// Its place in its source and in its section.
 fn place(f: &mut Features, analysis: &Analysis, source: &Source, number: usize) {
     let Some(unit) = analysis.units.get(number) else { return };
     let units = source.units.len();
@@ -214,7 +214,7 @@ fn place(f: &mut Features, analysis: &Analysis, source: &Source, number: usize) 
     f.count("units of paragraph", same_paragraph, 12);
 }
 
-/// The features of the first unit, for their names.
+/// The features of the first unit, from which the names are taken.
 pub(super) fn first(analysis: &Analysis) -> Option<Features> {
     let mut index = Index::default();
     index.extend(analysis);
@@ -233,7 +233,7 @@ fn has_hash(text: &str) -> bool {
     })
 }
 
-/// A line that names a file and says little about it.
+/// Whether a line names a file and says little about it.
 fn is_file_line(text: &str) -> bool {
     let bare = text.trim_start_matches('`');
     let length = bare

@@ -1,4 +1,5 @@
-//! Cuts a Markdown text into units: sentences, list items, table rows and short code blocks, each with its headings.
+//! Divides a Markdown text into units: sentences, list items, table rows and short code blocks, each with its
+//! headings.
 
 use super::sentences::{collapsed, sentences};
 use super::sources::{SourceKind, SourceText};
@@ -13,7 +14,7 @@ pub enum Form {
     Code,
 }
 
-/// A heading and its level. A line that is only bold is a heading of the lowest level.
+/// A heading and its level. A line that is completely bold is a heading of the lowest level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heading {
     pub level: u8,
@@ -25,7 +26,7 @@ pub struct Heading {
 pub struct Unit {
     pub form: Form,
     pub text: String,
-    /// Characters of the text.
+    /// The number of characters of the text.
     pub chars: usize,
     pub section: usize,
     pub paragraph: usize,
@@ -36,22 +37,22 @@ pub struct Unit {
     pub is_bold: bool,
     /// Whether it is the first line of a commit message.
     pub is_subject: bool,
-    /// Whether a line that ends with a colon leads to its list.
+    /// Whether the line ends with a colon and introduces a list.
     pub is_led: bool,
-    /// That line, or the entry above a deeper one, without its colon.
+    /// The line that introduces its list, or the entry above a deeper one, without its colon.
     pub lead: Option<String>,
-    /// Whether it offers to go on. Only the session's last answer keeps such units, for what is open.
+    /// Whether it offers to continue. Only the session's last answer keeps such units, as open work.
     pub is_offer: bool,
-    /// Whether it is still to do.
+    /// Whether it is open work.
     pub progress: Progress,
 }
 
-/// A text is looked at up to here.
+/// The number of bytes of a text that are examined.
 const LONGEST_TEXT: usize = 48 * 1024;
-/// Longer code blocks are skipped.
+/// The maximum size of a code block, in lines and in bytes. Larger ones are skipped.
 const MOST_CODE_LINES: usize = 12;
 const LONGEST_CODE: usize = 400;
-/// Longer bold lines are sentences.
+/// The maximum length of a bold line that is a heading. Longer ones are sentences.
 const LONGEST_BOLD: usize = 90;
 const BOLD_LEVEL: u8 = 7;
 
@@ -102,7 +103,7 @@ fn plain(text: String, paragraph: usize) -> Unit {
     }
 }
 
-/// Sentences and lines as one text.
+/// Joins sentences and lines to one text.
 pub(super) fn joined(texts: impl IntoIterator<Item = String>) -> String {
     let mut whole = String::new();
     for text in texts {
@@ -119,7 +120,7 @@ pub(super) fn joined(texts: impl IntoIterator<Item = String>) -> String {
     whole
 }
 
-/// The cells of a table's row. `\|` is no border, as GitHub Flavored Markdown 0.29 has it.
+/// The cells of a table row. `\|` does not end a cell, as in GitHub Flavored Markdown 0.29.
 fn cells(line: &str) -> Vec<String> {
     let mut cells = vec![String::new()];
     let mut characters = line.trim_matches('|').chars().peekable();
@@ -161,7 +162,7 @@ struct Reader<'a> {
     code: Option<Code<'a>>,
 }
 
-/// Lines that belong together and are not cut yet.
+/// Lines that belong together and are not divided yet.
 struct Pending<'a> {
     form: Form,
     depth: usize,
@@ -306,19 +307,20 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What the text so far says of the entries to come.
+/// What the text so far says about the following entries.
 #[derive(Default)]
 struct Remains {
-    /// Whether the line before names what is left: it leads to the entries or the paragraph below it.
+    /// Whether the line before names open work: it introduces the entries or the paragraph below it.
     is_led: bool,
-    /// The depth of an entry that names what is left: deeper entries below it are.
+    /// The depth of an entry that names open work, which then includes the deeper entries below it.
     below: Option<usize>,
-    /// Whether the section had entries of a list. What stands behind them below a bold line is not of the list.
+    /// Whether the section had list entries. Text that follows them below a bold line does not belong to the list.
     had_entries: bool,
 }
 
 impl Remains {
-    /// What a paragraph or an entry gets from what stands above it. Takes in what it says of those below it.
+    /// What a paragraph or an entry inherits from the text above it. Also records what it says about the entries below
+    /// it.
     fn of_paragraph(&mut self, form: Form, depth: usize, said: &[&str], headings: &[Heading]) -> Progress {
         let is_entry = matches!(form, Form::Item | Form::Row);
         let (first, last) =
@@ -352,7 +354,8 @@ impl Remains {
     }
 }
 
-/// What the headings above a text say of it: the nearest that says something. A title of the whole text does not count.
+/// What the headings above a text say about it: the nearest one that says something. A title of the whole text does not
+/// count.
 fn of_headings(headings: &[Heading]) -> Progress {
     let nearest = headings.len().saturating_sub(1);
     let counts = headings.iter().enumerate().filter(|(at, heading)| heading.level > 1 || *at == nearest);
@@ -364,7 +367,7 @@ fn of_headings(headings: &[Heading]) -> Progress {
     told.rfind(|told| *told != Progress::Unsaid).unwrap_or_default()
 }
 
-/// `---`, `***`, `═══`: three or more of the same sign. Also `★ Insight ─────`, the frame of a box.
+/// A rule: `---`, `***`, `═══`, three or more of the same sign. Also `★ Insight ─────`, the frame of a box.
 fn is_rule(line: &str) -> bool {
     if line.contains("─────") {
         return true;
@@ -413,7 +416,7 @@ fn item(line: &str) -> Option<(usize, &str)> {
     (!text.is_empty()).then_some(((indent / 2).min(3), text))
 }
 
-/// The text without bold marks and addresses of links, with single spaces.
+/// The text without bold marks and link addresses, with single spaces.
 pub(super) fn without_marks(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;

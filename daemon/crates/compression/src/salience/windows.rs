@@ -1,16 +1,16 @@
-//! Runs of neighbouring units: each is one way to word an observation.
+//! Runs of neighbouring units. Each is a possible observation.
 //!
-//! Half of the facts need two neighbouring sentences, so a choice among single units loses them. A run may cross a
-//! heading, which then stands before its first unit.
+//! Half of the facts need two neighbouring sentences, so a selection of single units would lose them. A run may cross
+//! a heading; the heading then comes before its first unit.
 
 use super::analysis::{Analysis, Places};
 use super::sources::SourceKind;
 use super::terms::{self, Term};
 use recall_domain::linear::{Features, Linear, Row};
 
-/// Characters of a run of several units.
+/// The maximum number of characters of a run of several units.
 const MOST_CHARS: usize = 650;
-/// Characters of a single unit.
+/// The maximum number of characters of a single unit.
 const LONGEST_UNIT: usize = 1_400;
 const MOST_UNITS: usize = 9;
 
@@ -21,9 +21,9 @@ pub struct Window {
     /// The first and the last unit.
     pub first: usize,
     pub last: usize,
-    /// Characters, with the headings inside.
+    /// The number of characters, including inner headings.
     pub chars: usize,
-    /// Characters of the heading above the first unit.
+    /// The number of characters of the heading above the first unit.
     pub heading_chars: usize,
     /// Sorted, each once.
     pub content: Vec<Term>,
@@ -34,7 +34,7 @@ impl Window {
         self.first <= other.last && other.first <= self.last
     }
 
-    /// Roughly what it costs to tell.
+    /// The approximate cost of the run in tokens.
     pub fn tokens(&self) -> f64 {
         (self.chars + self.heading_chars) as f64 / 4.0
     }
@@ -79,7 +79,7 @@ pub fn windows(analysis: &Analysis) -> Vec<Window> {
     windows
 }
 
-/// The heading that a run carries before a unit other than its first.
+/// The heading that comes before a unit of a run, except before the first.
 pub fn inner_heading(analysis: &Analysis, unit: usize) -> Option<String> {
     let section = |unit: usize| analysis.units.get(unit).map(|unit| unit.section);
     let is_new = unit.checked_sub(1).and_then(section) != section(unit);
@@ -88,7 +88,7 @@ pub fn inner_heading(analysis: &Analysis, unit: usize) -> Option<String> {
 
 const LONGEST_HEADING: usize = 90;
 
-/// Words that headings are made of that say nothing of the subject.
+/// Words of headings that say nothing about the subject.
 const GENERIC: &str = "summary changes context overview plan goal problem solution background files tests test testing \
     verification result results implementation details notes note what changed why fix fixes next steps description \
     status key decisions decision made todo todos pending work recent critical modified created current position \
@@ -206,7 +206,7 @@ pub fn features(analysis: &Analysis, salience: &[f64], window: &Window) -> Optio
     Some(features)
 }
 
-/// The worth of a run.
+/// The value of a run.
 pub fn value(analysis: &Analysis, salience: &[f64], window: &Window, model: &Linear) -> f64 {
     let row: Row = features(analysis, salience, window).map_or_else(Vec::new, |features| features.values());
     model.predict(&row).max(0.0).powi(2)

@@ -1,21 +1,21 @@
-//! How well a title is read where nothing else says what it is about, as in the list of a start.
+//! Rates how well a title reads without anything else that explains it, as in the list of a start.
 //!
-//! Seven signs count one point each. Which signs, and that importance matters less, was found by reading the starts of six
-//! projects and confirmed on others, see `docs/retrieval.md`.
+//! Seven signs count one point each. The signs, and the smaller weight of importance, come from reading the starts of
+//! six projects. They were confirmed on other projects, see `docs/retrieval.md`.
 
 use super::clause::{Opening, opening};
 use super::word::{bare, is_file, is_identifier};
 
-/// The minimum number of words of a title. Shorter ones leave too much out.
+/// The minimum number of words of a title. Shorter titles omit too much.
 const FEWEST_WORDS: usize = 7;
-/// Such a word makes a rule or a condition of a title.
+/// Words that make a title a rule or a condition.
 const BINDING: [&str; 12] = [
     "must", "never", "always", "only", "should", "cannot", "can't", "don't", "instead", "without", "unless",
     "requires",
 ];
-/// What begins so has its subject elsewhere, mostly.
+/// Beginnings of titles whose subject is usually elsewhere.
 const POINTING: [&str; 8] = ["the", "a", "an", "this", "these", "it", "in", "on"];
-/// Among its first words, such a word stands for something that was said before.
+/// Words that, at the beginning of a title, stand for something said before.
 const STANDING_IN: [&str; 8] = ["i", "it", "this", "that", "these", "those", "them", "they"];
 const FIRST_WORDS: usize = 3;
 

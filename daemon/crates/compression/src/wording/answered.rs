@@ -1,4 +1,4 @@
-//! A question of the agent and the user's answer, joined into one statement.
+//! Joins a question of the agent and the user's answer into one statement.
 
 use super::clause::{Opening, opening, trimmed};
 use super::plain::{capitalized, is_balanced, plain};
@@ -6,18 +6,18 @@ use super::prompt::statement;
 use super::title::LONGEST_TITLE;
 use super::word::{bare, content};
 
-/// A question settled by an answer.
+/// A question with its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settled {
-    /// One statement that names what was asked about and what was chosen; fit for a title.
+    /// One statement that names the topic and the choice, suitable as a title.
     pub statement: String,
     /// The rest of the question and of the chosen option, without the statement.
     pub rest: String,
 }
 
-/// The statement that a question and its answer make together: `Should drafts be public?` and `No` make `Drafts should not
-/// be public`; `Which database do we use?` and `Postgres` make `Database: Postgres`. `header` is a short name of the
-/// question, `description` what the chosen option says of itself. `None`: the answer settles nothing.
+/// The statement that a question and its answer make together: `Should drafts be public?` and `No` make `Drafts should
+/// not be public`; `Which database do we use?` and `Postgres` make `Database: Postgres`. `header` is a short name of
+/// the question, `description` the description of the chosen option. `None` if the answer decides nothing.
 pub(crate) fn answered(
     header: Option<&str>,
     question: &str,
@@ -59,7 +59,7 @@ pub(crate) fn answered(
     Some(Settled { statement: capitalized(&text), rest: left.join(" ") })
 }
 
-/// Whether the answer is a question or asks to be talked with.
+/// Whether the answer is a question, or asks for a discussion.
 fn is_asked_back(answer: &str) -> bool {
     let lower = answer.to_lowercase();
     answer.ends_with('?')
@@ -84,7 +84,7 @@ impl Assent {
     }
 }
 
-/// Yes or no, and what was said with it.
+/// Yes or no, and the words that came with it.
 fn assent(answer: &str) -> Option<(Assent, String)> {
     const YES: [&str; 12] =
         ["yes", "y", "yeah", "yep", "sure", "ok", "okay", "agreed", "please do", "go ahead", "do it", "ja"];
@@ -115,7 +115,7 @@ fn assent(answer: &str) -> Option<(Assent, String)> {
     (more.is_empty() || is_set_off || assent == Assent::Yes).then(|| (assent, capitalized(more)))
 }
 
-/// `Should drafts be public` as a statement.
+/// Turns `Should drafts be public` into a statement.
 fn declared(asked: &str, assent: Assent) -> Option<String> {
     let words: Vec<&str> = asked.split_whitespace().collect();
     let aux = bare(words.first()?);
@@ -217,13 +217,13 @@ fn topic(header: Option<&str>, asked: &str) -> Option<String> {
     Some(capitalized(&named))
 }
 
-/// Whether a topic in front of the answer says something that the answer does not.
+/// Whether a topic in front of the answer adds something to it.
 fn says_more(topic: &str, answer: &str) -> bool {
     let known = content(answer);
     content(topic).iter().any(|word| !known.contains(word))
 }
 
-/// The question behind the statement, where there is room and it says more.
+/// Adds the question after the statement, if there is room and it says more.
 fn with_question(text: &str, asked: &str) -> String {
     let known = content(text);
     let words: Vec<&str> = asked.split_whitespace().collect();
@@ -248,7 +248,7 @@ fn with_question(text: &str, asked: &str) -> String {
     }
 }
 
-/// The statement within a title, and what had to be left out.
+/// The statement shortened to a title, and what was left out.
 fn fit(text: &str) -> (String, Option<String>) {
     match super::title::clean_title(text) {
         Some(title) => {

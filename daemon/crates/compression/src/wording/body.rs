@@ -1,4 +1,4 @@
-//! Bodies: what the chosen pieces say beyond the title, each thing once.
+//! Writes bodies: what the selected pieces say beyond the title, without repetition.
 
 use super::check::is_check;
 use super::clause::{Opening, opening};
@@ -9,7 +9,7 @@ use super::title::Title;
 use super::word::{content, is_identifier, phrases};
 use super::{LONGEST_FACT, Piece, SourceKind};
 
-/// What an observation says below its title.
+/// The text of an observation below its title.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Body {
     /// Whole sentences.
@@ -18,8 +18,8 @@ pub(crate) struct Body {
     pub facts: Vec<String>,
 }
 
-/// What the title leaves of the pieces: sentences for the narrative, short entries of lists as facts. A piece that says
-/// nothing that was not said is left out. Headings that name something stand in front of the first piece below them.
+/// What the pieces say beyond the title: sentences become the narrative, short list entries become facts. A piece
+/// without anything new is left out. A heading that names something precedes the first piece below it.
 pub(crate) fn body(pieces: &[Piece<'_>], title: Option<&Title>) -> Body {
     let mut said = Said::default();
     if let Some(title) = title {
@@ -77,7 +77,7 @@ pub(crate) fn body(pieces: &[Piece<'_>], title: Option<&Title>) -> Body {
     body
 }
 
-/// Whether an agent asks something: its answer stands elsewhere.
+/// Whether an agent asks something. The answer is then elsewhere.
 fn is_question(text: &str, source: SourceKind) -> bool {
     matches!(source, SourceKind::Answer | SourceKind::Subagent) && text.ends_with('?')
 }
@@ -90,7 +90,8 @@ struct Labelled {
 }
 
 impl Labelled {
-    /// Tells the lines with their label: one is a fact, several are a sentence, since the label is of all of them.
+    /// Joins the lines with their label: one line becomes a fact, several become a sentence, because the label applies
+    /// to all of them.
     fn end(&mut self, body: &mut Body, sentences: &mut Vec<String>) {
         let (Some(label), lines) = (self.label.take(), std::mem::take(&mut self.lines)) else { return };
         match lines.as_slice() {
@@ -101,13 +102,13 @@ impl Labelled {
     }
 }
 
-/// What a title leaves of its sentence, as a sentence of its own. The whole sentence, where the rest cannot be one.
+/// The rest of the title's sentence, as a sentence of its own; the whole sentence if the rest cannot be one.
 fn continued(rest: &str, sentence: &str) -> String {
     const DEPENDENT: &str = "which, who, whose, where, when, while, or, instead, rather, including, not, than, with, without, \
         via, unless, until, even, as";
     const OWN_SUBJECT: &str = "it, its, they, their, this, that, these, there, the, a, an, no, each, every, all, only, both, if, \
         I, we, you, he, she, when, since, our, your";
-    /// Fewer words add nothing to the title.
+    /// The minimum number of words that adds something to the title.
     const FEWEST_WORDS: usize = 3;
     let has_subject = |text: &str| {
         let first = text.split_whitespace().next().unwrap_or_default();
@@ -132,13 +133,13 @@ fn continued(rest: &str, sentence: &str) -> String {
     }
 }
 
-/// An entry of a list without what joins it to the next: `restart the till, or`.
+/// A list entry without the word that joins it to the next: `restart the till, or`.
 fn without_joint(text: &str) -> &str {
     let joint = [", or", ", and", " or", " and", ";", ","];
     joint.iter().find_map(|joint| text.strip_suffix(joint)).unwrap_or(text).trim_end()
 }
 
-/// `(from x) and so on`, which a title left behind, without the bracket.
+/// `(from x) and so on`, the rest after a title, without the bracket.
 fn without_bracket(text: &str) -> String {
     match text.strip_prefix('(').and_then(|rest| rest.split_once(')')) {
         Some((aside, rest)) if !aside.contains('(') => capitalized(&format!("{aside}{rest}")),
@@ -153,7 +154,7 @@ fn with_heading(heading: &str, text: &str, said: &Said) -> String {
     if adds { format!("{heading}: {text}") } else { text.to_owned() }
 }
 
-/// Sentences one after the other, each with its end.
+/// Joins sentences, each with its end mark.
 pub(super) fn joined(sentences: &[String]) -> String {
     let mut out = String::new();
     for sentence in sentences {
@@ -168,7 +169,7 @@ pub(super) fn joined(sentences: &[String]) -> String {
     out
 }
 
-/// What was said so far, by its content.
+/// The content said so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Said(Vec<String>);
 
@@ -185,7 +186,7 @@ impl Said {
         }
     }
 
-    /// Whether the text says nothing new: nine tenths of its content were said, and all of its names and numbers.
+    /// Whether the text says nothing new: nine tenths of its content and all of its names and numbers were said.
     pub(super) fn has(&self, text: &str) -> bool {
         let words = content(text);
         let new: Vec<&String> = words.iter().filter(|word| !self.0.contains(word)).collect();

@@ -1,20 +1,21 @@
-//! Commands, and how a result is checked: over when somebody reads of it.
+//! Describes commands that check the work, and the state of a check for a later reader.
 
 use super::LONGEST_FACT;
 use super::plain::plain;
 use super::word::{bare, has, is_identifier, is_surely_finite, lowered, phrases};
 
-/// Headings of how the result of a plan is tested.
+/// Headings that introduce how the result of a plan is tested.
 const TESTING: &str = "verification, validation, verify, verified, checks, tests, testing, test plan, test cases, test coverage, coverage, \
     success criteria";
 
-/// Whether an entry says how a result is checked: `bun run lint — ensure that lint passes`. That is over when it is read.
+/// Whether an entry says how a result is checked: `bun run lint — ensure that lint passes`. That is done when somebody
+/// reads it.
 pub(super) fn is_check(text: &str, heading: Option<&str>) -> bool {
     let is_entry = !text.ends_with(['.', '!', '?']) && text.chars().count() <= LONGEST_FACT;
     is_entry && (is_code(text) || heading.is_some_and(is_of_testing))
 }
 
-/// Whether a heading says that what stands below it is how a result is tested.
+/// Whether a heading introduces how a result is tested.
 pub(super) fn is_of_testing(heading: &str) -> bool {
     let heading = lowered(&plain(heading));
     phrases(TESTING).any(|step| has(&heading, step))

@@ -1,14 +1,14 @@
-//! Where a sentence can be cut so that its head still says something whole.
+//! Finds the places at which a sentence can be cut so that its beginning is still a complete statement.
 
 use super::plain::is_balanced;
 use super::word::{
     bare, is_base_verb, is_past, is_quantity, is_surely_finite, is_third_person, is_weak, verb_at,
 };
 
-/// How a head ends.
+/// How the beginning of a sentence ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Border {
-    /// The text is whole.
+    /// The text is complete.
     Whole,
     /// The end of a sentence, or a dash or semicolon between two.
     Sentence,
@@ -19,7 +19,7 @@ pub(super) enum Border {
 }
 
 impl Border {
-    /// How much worse a title is for it.
+    /// The penalty for a title with this end.
     pub(super) fn cost(self) -> f32 {
         match self {
             Self::Whole => 0.0,
@@ -30,7 +30,7 @@ impl Border {
     }
 }
 
-/// A head and what follows it.
+/// A beginning and the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cut {
     pub(super) head: String,
@@ -76,16 +76,16 @@ const BORDERS: [(&str, Border, Mark); 28] = [
     (" and ", Border::Addition, Mark::Stays),
 ];
 
-/// A point after these ends no sentence.
+/// Abbreviations: a point after one does not end a sentence.
 const ABBREVIATIONS: [&str; 6] = [" etc", " e.g", "(e.g", " i.e", " vs", " approx"];
 
-/// A head shorter than this says too little.
+/// The minimum length of a beginning. A shorter one says too little.
 const SHORTEST: usize = 24;
-/// A head shorter than this is taken only if no longer one can be had at another border.
+/// A beginning shorter than this is used only if no longer one ends at another border.
 const SHORT: usize = 45;
 
-/// The text whole if it has at most `most` characters, else its best head of at most so many. `None`: it cannot be cut
-/// well.
+/// The whole text if it has at most `most` characters, else its best beginning of at most that length. `None` if it
+/// cannot be cut well.
 pub(super) fn cut(text: &str, most: usize) -> Option<Cut> {
     let text = text.trim();
     let whole = trimmed(text);
@@ -138,13 +138,13 @@ fn states(text: &str) -> bool {
     !matches!(opening(text), Opening::Fragment)
 }
 
-/// Whether what follows an `and` does something of its own.
+/// Whether the text after an `and` has its own verb.
 fn goes_on(rest: &str) -> bool {
     let next = rest.split_whitespace().nth(1).map(bare).unwrap_or_default();
     is_surely_finite(&next) || is_past(&next) || next.ends_with("ing") || is_base_verb(&next)
 }
 
-/// Whether what stands behind the last comma is an entry of a list: `no CLI, global`.
+/// Whether the text after the last comma is a list entry: `no CLI, global`.
 fn ends_with_entry(head: &str) -> bool {
     head.rsplit_once(", ").is_some_and(|(_, last)| is_entry(last))
 }
@@ -165,7 +165,7 @@ fn is_entry(text: &str) -> bool {
     words.len() < 4 && !words.iter().any(|word| is_surely_finite(word) || is_past(word))
 }
 
-/// Whether what follows a dash is an aside, behind whose second dash the verb stands: `- which nobody saw - rounds once`.
+/// Whether the text after a dash is an aside, with the verb after its second dash: `- which nobody saw - rounds once`.
 fn is_aside(rest: &str, dash: &str) -> bool {
     rest.split_once(dash).is_some_and(|(_, behind)| {
         let next = behind.split_whitespace().next().map(bare).unwrap_or_default();
@@ -173,20 +173,20 @@ fn is_aside(rest: &str, dash: &str) -> bool {
     })
 }
 
-/// Whether a commit's type with its scope stands before a colon: `because feat(cart): round once added it`.
+/// Whether a commit's type with its scope precedes a colon: `because feat(cart): round once added it`.
 fn ends_with_scope(head: &str) -> bool {
     let last = head.rsplit(' ').next().unwrap_or_default();
     last.contains('(') && last.ends_with(')')
 }
 
-/// Without the marks at its end.
+/// The text without the marks at its end.
 pub(super) fn trimmed(text: &str) -> &str {
     let text = text.trim_end_matches(['.', ':', ';', ',', ' ', '—', '–', '…', '!']);
     text.strip_suffix(" -").unwrap_or(text)
 }
 
-/// Whether a head is more than the beginning of something: it does not end with a word that needs another, and its
-/// first clause is no condition that nothing follows.
+/// Whether a beginning can stand alone: it does not end with a word that needs another, and its first clause is not a
+/// condition without a consequence.
 fn stands(head: &str) -> bool {
     let words: Vec<String> = head.split_whitespace().map(bare).collect();
     let last = words.last().map(String::as_str).unwrap_or_default();
@@ -211,12 +211,12 @@ fn stands(head: &str) -> bool {
     !is_weak(last) && (!conditional || head.contains(", "))
 }
 
-/// How a sentence begins, and so whether it names its subject.
+/// How a sentence begins, which shows whether it names its subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Opening {
     /// A subject, then a verb.
     Subject,
-    /// `Add x`, as commits and plans say it.
+    /// `Add x`, the form of commits and plans.
     Imperative,
     /// `Added x`.
     Done,
@@ -228,7 +228,7 @@ pub(super) enum Opening {
     Fragment,
 }
 
-/// Words looked at for a verb.
+/// The number of words that are searched for a verb.
 const FAR: usize = 14;
 
 /// The words up to a dash, a semicolon or a full stop.

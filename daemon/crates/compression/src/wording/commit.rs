@@ -1,4 +1,4 @@
-//! The subject of a commit as Conventional Commits 1.0 writes it: `fix(cart)!: round once`.
+//! Parses the subject of a commit in the form of Conventional Commits 1.0: `fix(cart)!: round once`.
 
 use recall_domain::observation::ObservationType;
 
@@ -7,7 +7,7 @@ const TYPES: [&str; 13] = [
     "feature",
 ];
 
-/// The type of the work that a commit's subject names. `None`: it has no such prefix.
+/// The type of work that a commit's subject names. `None` if it has no such prefix.
 pub(crate) fn committed_kind(subject: &str) -> Option<ObservationType> {
     Conventional::of(subject)?.kind()
 }
@@ -19,7 +19,7 @@ pub(super) struct Conventional<'a> {
 }
 
 impl<'a> Conventional<'a> {
-    /// `None`: the subject has no type that is known here.
+    /// `None` if the type is unknown here.
     pub(super) fn of(subject: &'a str) -> Option<Self> {
         let (label, said) = subject.trim_start().split_once(": ")?;
         let label = label.trim_end_matches('!');
@@ -30,7 +30,7 @@ impl<'a> Conventional<'a> {
         TYPES.contains(&name).then_some(Self { name, scope, said })
     }
 
-    /// What the author says that the commit is. Other types say where it was made, not what.
+    /// The type that the author gives the commit. Other prefixes say where it was made, not what it is.
     pub(super) fn kind(&self) -> Option<ObservationType> {
         match self.name {
             "feat" | "feature" => Some(ObservationType::Feature),

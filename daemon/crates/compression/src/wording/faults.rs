@@ -22,8 +22,8 @@ pub(crate) fn stands_alone(title: &str) -> bool {
     opening(title) == Opening::Subject && faults(title) == 0.0 && !is_bare(title)
 }
 
-/// Whether a title's subject is a word for any work: `The fix changes the total`. Which fix, was said before. In an answer
-/// to a question it is what was asked about.
+/// Whether a title's subject is a word for any work: `The fix changes the total`. Earlier text said which fix. In an
+/// answer to a question the word means what was asked about.
 pub(super) fn is_bare(title: &str) -> bool {
     const ANY: &str = "fix, result, results, outcome, failure, failures, refactoring, refactor, change, changes, component, job, \
         test, tests, function, method, file, code, implementation, solution, approach, error, errors, bug, hook, handler, check, \
@@ -40,7 +40,7 @@ pub(crate) fn title_faults(title: &str) -> f32 {
     faults(title)
 }
 
-/// The penalty of a title, in the units of its worth.
+/// The penalty of a title, in the units of its value.
 pub(super) fn faults(text: &str) -> f32 {
     let words: Vec<String> = text.split_whitespace().map(bare).collect();
     let length = text.chars().count();
@@ -131,7 +131,7 @@ pub(super) fn faults(text: &str) -> f32 {
     against
 }
 
-/// How much a title needs what stands beside it: it begins with a reference, or names something by number.
+/// How much a title depends on its context: it begins with a reference, or names something by number.
 fn leaning(text: &str, words: &[String]) -> f32 {
     const REFERENCES: &str = "at that point, at this point, at the time, in that case, in this case, in both cases, that way, \
     this way, either way, the same, the other, the others, the former, the latter, the rest, the second, the first, the above, \

@@ -1,4 +1,4 @@
-//! Types: a few clear rules, and behind them what the signs of a text and a learned score say together.
+//! Chooses types: a few clear rules first, then the signs of a text together with a learned score.
 
 use super::check::is_of_testing;
 use super::clause::{Opening, opening};
@@ -13,8 +13,8 @@ use recall_domain::observation::ObservationType;
 /// The type of an observation made of these pieces. `learned` has a score for each type, in the order of
 /// [`ObservationType::ALL`]; a type that it does not know has 0.
 ///
-/// What holds until it is revoked is believed only if the user typed it: a page that was read has wishes, too. `subject` is
-/// that of the commit whose text it is.
+/// A standing rule counts only if the user typed it, because a page that was read contains wishes, too. `subject` is
+/// that of the commit that contains the text.
 pub(crate) fn kind(
     pieces: &[Piece<'_>],
     learned: Option<&[f32]>,
@@ -57,8 +57,8 @@ pub(crate) enum Typed {
     No,
 }
 
-/// A type that a model gave to what it says of a batch, unless it makes a wish of what nobody typed: its title says what a
-/// sentence of the user says, or that sentence is a wish, or it is in a language whose words are not known here.
+/// The type that a model gave an observation of a batch. It rejects a wish that nobody typed: the title must repeat a
+/// sentence of the user, or that sentence must be a wish, or be in a language whose words are not known here.
 pub(crate) fn standing_kind(given: ObservationType, title: &str, batch: &BatchMaterial) -> ObservationType {
     if !given.is_standing() {
         return given;
@@ -89,8 +89,8 @@ pub(crate) fn standing_kind(given: ObservationType, title: &str, batch: &BatchMa
     }
 }
 
-/// The type of a prompt's sentence that holds beyond its task: a wish, a correction, a decision, a person, something put
-/// off. `None`: a task, a question, or an answer to something else.
+/// The type of a prompt's sentence that holds beyond its task: a wish, a correction, a decision, a person, something
+/// postponed. `None` for a task, a question, or an answer to something else.
 pub(crate) fn holds_beyond(said: &str) -> Option<ObservationType> {
     let text = plain(said);
     let signs = Signs {
@@ -110,7 +110,7 @@ pub(crate) fn holds_beyond(said: &str) -> Option<ObservationType> {
     signs.certain(&text).filter(|kind| holds(kind) && !text.ends_with('?'))
 }
 
-/// Whether a text gives a reason or a warning, as comments do that are worth reading elsewhere than in the code.
+/// Whether a text gives a reason or a warning, like a comment that is worth reading outside the code.
 pub(crate) fn says_why(said: &str) -> bool {
     const WHY: &str = "because, otherwise, or else, so that, unless, never, must, must not, cannot, can't, since, instead of, \
         even if, even when, even though, only if, only when, would, to avoid, on purpose, deliberately";
@@ -118,8 +118,8 @@ pub(crate) fn says_why(said: &str) -> bool {
     phrases(WHY).any(|why| has(&text, why))
 }
 
-/// Whether a plan's entry is a step: an imperative below a heading of what is to be done, or anything about how the
-/// result is tested.
+/// Whether a plan's entry is a step: an imperative below a heading of tasks, or anything about how the result is
+/// tested.
 pub(crate) fn is_step(said: &str, headings: &[&str]) -> bool {
     let text = plain(said);
     let (_, said) = super::subject::labelled(&text);
@@ -128,7 +128,7 @@ pub(crate) fn is_step(said: &str, headings: &[&str]) -> bool {
     headings.iter().any(|heading| is_of_testing(heading)) || orders && headings.iter().any(is_of_steps)
 }
 
-/// A type that a model gave, corrected where a rule is certain of another.
+/// The type that a model gave, corrected if a rule is certain of another.
 pub(crate) fn valid_kind(given: ObservationType, title: &str, narrative: &str) -> ObservationType {
     use ObservationType::{Bugfix, Change, Decision, Discovery};
     let signs = Signs {
@@ -149,7 +149,7 @@ pub(crate) fn valid_kind(given: ObservationType, title: &str, narrative: &str) -
 }
 
 struct Signs {
-    /// The sentence that the title is of.
+    /// The sentence of the title.
     titled: String,
     text: String,
     heading: String,
@@ -158,7 +158,7 @@ struct Signs {
     progress: Progress,
 }
 
-/// What was wrong before a fix.
+/// Words for what was wrong before a fix.
 const WRONG: &str = "because, bug, broke, broken, wrong, wrongly, incorrect, incorrectly, missing, crash, crashed, panic, \
     panicked, hang, hung, hanging, fail, failed, fails, failing, error, lost, leaked, race, duplicate, \
     duplicated, overwrote, overwriting, overwritten, ignored, stale, instead of, never, regression, was \
@@ -170,22 +170,22 @@ const OPEN: &str = "not pushed, unpushed, uncommitted, not committed, not yet, n
     yet, not started, pending, still unanswered, awaiting, not verified, unverified, still to, noted for \
     later";
 
-/// What holds from now on, wherever it stands.
+/// Words for what holds from now on, at any place.
 const WISHES: &str = "from now on, in the future, in future, prefer, prefers, i'd rather, would rather, stick to, stop using, \
     don't ever, do not ever, should always, must always, should never, must never, we use, the user's rule, whenever";
 
-/// Words before `always` and `never` that make a wish of them. `It never ends` is none.
+/// Words before `always` and `never` that make them a wish. `It never ends` is not a wish.
 const WISHING: &str = "please, you, we, i, and, but, or, to, so, also, just, will, ok, okay, then";
 
 const AGAINST: &str = "no, nope, wrong, that's wrong, that is wrong, this is wrong, that's not, that is not, this is not, \
     not what i, i said, i told you, i meant, you misunderstood, that's incorrect, that is incorrect, \
     nein, das ist falsch, das stimmt nicht, actually no";
 
-/// Words of what is true of the moment and the task.
+/// Words for what is true only for the moment and the task.
 const OF_NOW: &str = "yet, now, today, tomorrow, here, this time, this one, for the moment, until, the server, the app, \
     the process, the build";
 
-/// What follows `that's not` where nothing is corrected.
+/// Words after `that's not` that correct nothing.
 const NO_MATTER: &str = "an issue, a problem, a concern, a big deal, a blocker, needed, necessary, required, important, \
     urgent, relevant, bad, so bad, your fault, our problem";
 
@@ -193,14 +193,14 @@ const CHOSEN: &str = "decided, decision, ruling, decided against, chose, chosen,
     opt for, rejected, rather than, by design, on purpose, intentionally, deliberately, deferred, out of \
     scope, no migration needed, for now, instead of, is settled, agreed, declined, drop";
 
-/// Headings of what is to be done. Its entries are steps, and no decisions.
+/// Headings of tasks. Their entries are steps, not decisions.
 const STEPS: &str = "step, steps, files, file, verification, verify, changes, change, tests, testing, implementation, task, tasks, \
     order, phase";
 
-/// How often each type is right, in the order of [`ObservationType::ALL`]. A learned score counts by what it says beyond.
+/// How often each type is right, in the order of [`ObservationType::ALL`]. A learned score counts only beyond this.
 const SHARES: [f32; 13] = [0.11, 0.07, 0.02, 0.08, 0.19, 0.2, 0.17, 0.02, 0.01, 0.04, 0.02, 0.07, 0.0];
 
-/// How much a learned score counts beside the signs.
+/// The weight of a learned score compared with the signs.
 const WEIGHT: f32 = 0.5;
 
 impl Signs {
@@ -233,7 +233,7 @@ impl Signs {
         is_ruled || self.has_any(WISHES)
     }
 
-    /// `Actually, use tabs`, `stop mocking the clock`: what was done is to be done in another way. Not `stop the server`.
+    /// `Actually, use tabs`, `stop mocking the clock`: something should be done in another way. Not `stop the server`.
     fn turns_around(&self) -> bool {
         let mut words = self.text.split_whitespace();
         let second = match words.next() {
@@ -249,7 +249,7 @@ impl Signs {
             }
     }
 
-    /// `Return a Result, don't unwrap: panics kill the press`: what is not to be done, and why, in more than this task.
+    /// `Return a Result, don't unwrap: panics kill the press`: what to avoid and why, beyond this task.
     fn forbids_with_reason(&self, text: &str) -> bool {
         let forbids = self.begins("don't, do not, never, avoid")
             || [", don't ", ", do not ", ", never ", "; don't ", " and don't "]
@@ -262,14 +262,14 @@ impl Signs {
         forbids && gives_reason && !self.has_any(OF_NOW)
     }
 
-    /// A question, also without its mark.
+    /// A question, even without a question mark.
     fn asks(&self) -> bool {
         self.begins(
             "which, what, why, how, where, who, whose, should we, should i, do we, does, did, is, are",
         )
     }
 
-    /// Whether it begins with putting something off.
+    /// Whether it begins by postponing something.
     fn is_postponed(&self) -> bool {
         self.begins("remind me, please remind me, can you remind me, don't forget, do not forget, don't let me forget, \
             remember to, later, todo, next time, for later")
@@ -279,7 +279,7 @@ impl Signs {
         matches!(self.source, SourceKind::Prompt | SourceKind::Ask)
     }
 
-    /// What a rule is certain of.
+    /// The type of which a rule is certain.
     fn certain(&self, text: &str) -> Option<ObservationType> {
         use ObservationType::{Bugfix, Contact, Correction, Decision, NextStep, Preference, Security};
         if self.source == SourceKind::Task {
@@ -329,7 +329,7 @@ impl Signs {
         (fixes && self.has_any(WRONG) && !lint).then_some(Bugfix)
     }
 
-    /// What the signs and the learned scores say together.
+    /// The type by the signs and the learned scores together.
     fn likely(&self, learned: Option<&[f32]>) -> ObservationType {
         let (choice, knowledge, work) = self.leanings();
         let mut best = (f32::MIN, ObservationType::Change);
@@ -352,7 +352,7 @@ impl Signs {
         best.1
     }
 
-    /// How much speaks for a choice, for knowledge, and for work that was done.
+    /// The evidence for a choice, for knowledge, and for finished work.
     fn leanings(&self) -> (f32, f32, f32) {
         let (mut choice, mut knowledge, mut work) = match self.source {
             SourceKind::Answer => (0.25, 0.4, 0.35),
@@ -415,7 +415,7 @@ impl Signs {
         (choice, knowledge, work)
     }
 
-    /// What speaks for one type among those of its sort.
+    /// The evidence for one type among those of its group.
     fn own(&self, kind: ObservationType) -> f32 {
         use ObservationType::{
             Bugfix, Change, Decision, Discovery, Feature, Gotcha, NextStep, Refactor, TradeOff,
@@ -474,7 +474,7 @@ fn sort(kind: ObservationType) -> Sort {
     }
 }
 
-/// Whether a prompt opens against what was said or done. A bare `no` counts only if it is set off.
+/// Whether a prompt begins by contradicting what was said or done. A bare `no` counts only if punctuation follows it.
 fn turns_against(text: &str) -> bool {
     let lower = text.trim_start().to_lowercase().replace('\u{2019}', "'");
     phrases(AGAINST).any(|opening| {
@@ -490,7 +490,7 @@ fn turns_against(text: &str) -> bool {
     })
 }
 
-/// `Anna owns billing`, `ask Ben about the gateway`: a person by name, and what for.
+/// `Anna owns billing`, `ask Ben about the gateway`: a person's name, and the topic.
 fn is_contact(text: &str) -> bool {
     // Not what is said of programs as well: `Cargo runs the tests`.
     const DOES: &str = "owns, maintains, leads, reviews, approves, knows, is responsible, is in charge";

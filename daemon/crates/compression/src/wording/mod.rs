@@ -1,8 +1,8 @@
-//! How what was chosen is put into words: titles that stand alone, bodies that say nothing twice, types, summaries.
+//! Words what was selected: titles that stand alone, bodies without repetition, types, summaries.
 //!
-//! Pure functions over sentences that the session's own texts contain. Nothing is invented: a title is a sentence, its
-//! head, or both with the name of what it is about. What the built-in compressor chooses and what a model answers pass
-//! through the same checks.
+//! These are pure functions over sentences of the session's own texts. Nothing is invented: a title is a sentence,
+//! the beginning of one, or either of them with the name of its subject. The selection of the built-in compressor and
+//! the answer of a model pass through the same checks.
 
 mod word;
 mod plain;
@@ -41,7 +41,7 @@ pub use told::told;
 pub(crate) use typed::{is_report, is_typed, typed_words};
 pub(crate) use word::{begins_with_deed, phrases};
 
-/// Where a piece of text stands.
+/// The source of a piece of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SourceKind {
     /// The agent's final answer of a turn.
@@ -50,7 +50,7 @@ pub enum SourceKind {
     /// The text of a pull request, an issue, a release or a comment on one.
     PullRequest,
     Plan,
-    /// A document that was written, other than a plan.
+    /// A written document that is not a plan.
     Document,
     Prompt,
     /// A plan that was given as a prompt.
@@ -63,32 +63,32 @@ pub enum SourceKind {
     Comment,
     /// A command that failed.
     Failure,
-    /// A command that failed, and how it worked.
+    /// A command that failed, and the form in which it worked.
     Cure,
-    /// A task that was set for later or for somebody else.
+    /// A task that was postponed, or is for somebody else.
     Task,
 }
 
 /// The maximum length of a fact, in characters. A longer entry becomes a sentence of the narrative.
 const LONGEST_FACT: usize = 140;
 
-/// A sentence or list entry that was chosen, in the order of its text.
+/// A selected sentence or list entry, in the order of its text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Piece<'a> {
     pub text: &'a str,
-    /// A heading above it: the nearest one.
+    /// The nearest heading above it.
     pub heading: Option<&'a str>,
-    /// The line that leads to its list, or the entry above it.
+    /// The line that introduces its list, or the entry above it.
     pub lead: Option<&'a str>,
-    /// How much it matters, from about 0 to 2.
+    /// Its importance, from about 0 to 2.
     pub salience: f32,
     pub source: SourceKind,
-    /// Whether it is still to do.
+    /// Whether it is open work.
     pub progress: Progress,
 }
 
 impl<'a> Piece<'a> {
-    /// What it is about, by what stands above it: a name, no sentence and no single word such as `Use`.
+    /// Its subject according to the text above it: a name, not a sentence and not a single word such as `Use`.
     fn about(&self) -> Option<&'a str> {
         let names = |lead: &&str| {
             lead.split_whitespace().any(word::is_identifier)

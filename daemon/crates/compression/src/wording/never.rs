@@ -6,7 +6,7 @@ use super::plain::plain;
 use super::subject::{Label, labelled};
 use super::word::{bare, is_english, is_file, is_identifier, phrases, verb_at};
 
-/// Where in a session a text stands. Offers and what is next count only at its end.
+/// The place of a text in its session. Offers and next steps count only at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Within {
     Earlier,
@@ -14,7 +14,7 @@ pub(crate) enum Within {
     End,
 }
 
-/// Why a sentence is no observation.
+/// Why a sentence is not an observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Never {
     Acknowledgement,
@@ -38,7 +38,7 @@ pub(crate) enum Never {
     Aside,
 }
 
-/// Why this sentence or entry can be no observation. `None`: it may be one.
+/// Why this sentence or entry cannot be an observation. `None` if it may be one.
 pub(crate) fn never(text: &str, source: SourceKind, place: Within) -> Option<Never> {
     let raw = text.trim();
     if let Some(found) = by_marks(raw) {
@@ -98,7 +98,7 @@ pub(crate) fn never(text: &str, source: SourceKind, place: Within) -> Option<Nev
     (names_only || is_report && is_named_file(&text)).then_some(Never::FileList)
 }
 
-/// `cart.rs — rounding of totals`: a file, and no word on what it does.
+/// `cart.rs — rounding of totals`: a file without a statement of what it does.
 fn is_named_file(text: &str) -> bool {
     let (Label::File(_), said) = labelled(text) else { return false };
     let words: Vec<&str> = said.split_whitespace().collect();
@@ -116,7 +116,7 @@ fn is_aside(raw: &str) -> bool {
     inner.is_some_and(|inner| !inner.contains(['(', ')']))
 }
 
-/// `Yes, it does.`, `No, carts are empty.`: what was asked stands elsewhere.
+/// `Yes, it does.`, `No, carts are empty.`: the question is elsewhere.
 fn is_short_answer(lower: &str, text: &str, words: &[String]) -> bool {
     let said = starts(lower, "yes, no, ah, oh, hm, hmm, yep, nope, correct, right, exactly");
     let is_set_off = words.first().is_some_and(|first| {
@@ -161,7 +161,7 @@ fn starts(text: &str, openings: &str) -> bool {
     })
 }
 
-/// Finds such texts by marks alone: tags, rules, bars, traces, logs.
+/// Recognizes such texts by marks alone: tags, rules, bars, traces, logs.
 fn by_marks(raw: &str) -> Option<Never> {
     let letters = raw.chars().filter(|c| c.is_alphabetic()).count();
     if letters < 2 || letters * 4 < raw.chars().filter(|c| !c.is_whitespace()).count() {

@@ -1,31 +1,31 @@
-//! What is still to do, by how a text says so: a heading, the line that leads to a list, a box without a tick, or a
+//! Recognizes open work by the form of a text: a heading, the line that introduces a list, an unticked box, or a
 //! sentence's own words.
 //!
-//! The lists hold the usual wordings of English, German, French, Spanish, Japanese, Chinese and Korean. What says
-//! that a thing behaves so (`the socket is not open yet when …`) is a finding and not open work.
+//! The lists contain the usual wordings of English, German, French, Spanish, Japanese, Chinese and Korean. A
+//! statement about how a thing behaves (`the socket is not open yet when …`) is a finding, not open work.
 
 use std::sync::LazyLock;
 
 use super::word::{phrases, spaced};
 use crate::phrases::Phrases;
 
-/// What a text says of the state of a piece of work.
+/// The state of work according to a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Progress {
     /// Nothing.
     #[default]
     Unsaid,
-    /// It is still to do.
+    /// It is open.
     Left,
-    /// It is ticked off, or stands below `Done`.
+    /// It is ticked off, or below a heading such as `Done`.
     Done,
 }
 
-/// Longer lines are sentences, and name no list.
+/// The length from which a line is a sentence and introduces no list.
 const LONGEST_NAME: usize = 64;
 const LONGEST_NAME_OF_SIGNS: usize = 20;
 
-/// Words that may stand before and behind a name of what is left.
+/// Words that may precede or follow a name of open work.
 const BEFORE: &str = "the, my, our, your, some, suggested, recommended, possible, proposed, optional, immediate, things, \
     items, tasks, points, noch, die, meine, les, mes, las, los, mis, quelques, algunas";
 const BEHIND: &str = "steps, step, work, items, item, tasks, task, points, point, questions, question, issues, things, bits, \
@@ -52,7 +52,7 @@ const NAMES: &str = "next, what's next, what is next, what comes next, next step
     falta, falta por hacer, queda por hacer, lo que queda, lo que queda por hacer, queda pendiente, tareas pendientes, \
     puntos pendientes, puntos abiertos, preguntas abiertas, para más adelante, más adelante, para después, sin terminar";
 
-/// What may go on after one of these still names a list of what is left: `Next steps for the exporter`.
+/// Words that may follow such a heading: `Next steps for the exporter`.
 const SURE: &str = "next steps, still to do, remaining work, remaining tasks, remaining steps, left to do, what's left, what is \
     left, what remains, open questions, open items, open points, follow ups for, left for later, not yet implemented, not \
     done yet, nächste schritte, noch zu tun, offene punkte, prochaines étapes, reste à faire, próximos pasos, queda por \
@@ -92,15 +92,15 @@ const NAMES_OF_SIGNS: [&str; 31] = [
     "후속",
 ];
 
-/// Names of lists of what is done.
+/// Headings of lists of finished work.
 const DONE: &str = "done, completed, finished, already done, erledigt, fertig, abgeschlossen, terminé, fait, hecho, completado, \
     terminado, 完了, 已完成, 완료";
 
-/// A cell of a table that says how far its row is.
+/// Table cells that give the state of their row.
 const CELLS: &str = "open, still open, todo, to do, pending, not started, not done, remaining, later, deferred, missing, not \
     yet, offen, ausstehend, à faire, en attente, pendiente, por hacer, 未完了, 未着手, 未完成, 待办, 미완료, 예정";
 
-/// What says by itself that something is left.
+/// Phrases that alone say that something is left.
 const LEFT: &str = "still needs, still need, still has to, still have to, still to be, still to do, still missing, \
     still open, still pending, still outstanding, still unfinished, still unanswered, still uncommitted, still \
     unresolved, still unmerged, still lacks, remains to be, remain to be, question remains open, questions remain \
@@ -120,7 +120,7 @@ const LEFT: &str = "still needs, still need, still has to, still have to, still 
     faltan por, todavía falta, aún falta, aún hay que, todavía hay que, pendiente de, para más adelante, se hará más \
     adelante, próximo paso";
 
-/// What says so at the end of a sentence: `Two screens are left`.
+/// Phrases that say so at the end of a sentence: `Two screens are left`.
 const LEFT_AT_THE_END: &str =
     "is left, are left, is next, comes next, are next, come next, comes later, come later";
 
@@ -171,7 +171,7 @@ const LEFT_OF_SIGNS: [&str; 44] = [
     "미구현",
 ];
 
-/// What says that nothing is left.
+/// Phrases that say that nothing is left.
 const SETTLED: &str = "nothing left, nothing is left, nothing else, no open, none left, all done, no follow up, no follow ups, \
     nothing to do, nothing remains, no remaining, nothing remaining, no next steps, nothing open, nothing is open, nothing \
     more to do, nichts mehr, nichts offen, nichts zu tun, keine offenen, ist nichts, rien à faire, plus rien, rien d'autre, \
@@ -189,7 +189,7 @@ const SETTLED_OF_SIGNS: [&str; 9] = [
     "남은 작업이 없",
 ];
 
-/// Whether a heading, a label, or the line before a list names what is left.
+/// Whether a heading, a label, or the line before a list introduces open work.
 pub(crate) fn names_what_is_left(line: &str) -> bool {
     let text = spaced(line);
     let length = line.trim().chars().count();
@@ -213,13 +213,13 @@ pub(crate) fn names_what_is_left(line: &str) -> bool {
     is_named || phrases(SURE).any(|sure| rest.strip_prefix(sure).is_some_and(|rest| rest.starts_with(' ')))
 }
 
-/// Whether a heading names what is done.
+/// Whether a heading introduces finished work.
 pub(crate) fn names_what_is_done(heading: &str) -> bool {
     let text = spaced(heading);
     phrases(DONE).any(|done| done == text.trim())
 }
 
-/// Whether one of a row's cells says that it is still to do.
+/// Whether one of a row's cells says that it is open.
 pub(crate) fn is_open_row(row: &str) -> bool {
     row.split(" | ").any(|cell| {
         let cell = spaced(cell);
@@ -227,7 +227,7 @@ pub(crate) fn is_open_row(row: &str) -> bool {
     })
 }
 
-/// The text of a list entry without its box, and what the box says.
+/// The text of a list entry without its box, and the state that the box shows.
 pub(crate) fn ticked(entry: &str) -> (Progress, &str) {
     for (mark, progress) in
         [("[ ] ", Progress::Left), ("[x] ", Progress::Done), ("[X] ", Progress::Done), ("☐ ", Progress::Left)]
@@ -239,7 +239,7 @@ pub(crate) fn ticked(entry: &str) -> (Progress, &str) {
     (Progress::Unsaid, entry)
 }
 
-/// The phrases of the lists that are looked for in each sentence, as whole words.
+/// The phrases of the lists that are searched for in each sentence, as whole words.
 static ANY_SETTLED: LazyLock<Phrases> = LazyLock::new(|| whole_words(SETTLED));
 static ANY_LEFT: LazyLock<Phrases> = LazyLock::new(|| whole_words(LEFT));
 
@@ -253,7 +253,7 @@ pub(crate) fn is_settled(text: &str) -> bool {
     ANY_SETTLED.are_in(&said) || SETTLED_OF_SIGNS.iter().any(|nothing| text.contains(nothing))
 }
 
-/// Whether a sentence says plainly that something is left to do: it is not what was done.
+/// Whether a sentence says plainly that something is left to do. Then it is not finished work.
 pub(crate) fn is_left(text: &str) -> bool {
     if is_settled(text) || text.trim_end().ends_with('?') {
         return false;
@@ -282,7 +282,7 @@ pub(crate) fn is_left(text: &str) -> bool {
         })
 }
 
-/// Whether a phrase of what is left stands in a sentence, and neither in a condition nor tied to a noun.
+/// Whether a sentence contains a phrase of open work that is neither in a condition nor attached to a noun.
 fn says_it_is_left(said: &str, left: &str) -> bool {
     said.match_indices(&format!(" {left} ")).any(|(at, _)| {
         let before: Vec<&str> = said.get(..at).unwrap_or_default().split_whitespace().collect();
@@ -291,7 +291,7 @@ fn says_it_is_left(said: &str, left: &str) -> bool {
     })
 }
 
-/// Whether a word ties what follows it to a noun: `rows that …`.
+/// Whether a word attaches the following text to a noun: `rows that …`.
 fn is_relative(word: &str) -> bool {
     phrases("that, which, who, whose, die, der, das, welche, qui, que").any(|relative| relative == word)
 }
@@ -309,9 +309,9 @@ fn is_labelled(text: &str) -> bool {
 const NOT: &str =
     "not, isn't, aren't, hasn't, haven't, don't, doesn't, can't, cannot, didn't, nothing, nobody, no, none";
 
-/// `The docs are not updated yet`, but not `a socket that is not open yet`, nor what was not so yet at some time.
+/// `The docs are not updated yet`, but not `a socket that is not open yet`, nor a statement about some earlier time.
 fn is_not_yet(words: &[&str]) -> bool {
-    /// Words between `not` and `yet`.
+    /// The maximum number of words between `not` and `yet`.
     const FAR: usize = 10;
     words.iter().enumerate().filter(|(_, word)| **word == "yet").any(|(at, _)| {
         let before = words.get(..at).unwrap_or_default();
@@ -336,7 +336,8 @@ fn is_noted(words: &[&str]) -> bool {
     words.iter().take(3).any(|word| matches!(*word, "note" | "notice" | "mind" | "remember"))
 }
 
-/// `I have not migrated the old rows`: what the agent says that it has not done. What it has not found is a finding.
+/// `I have not migrated the old rows`: something that the agent says it has not done. Something that it has not found
+/// is a finding.
 fn is_undone(words: &[&str]) -> bool {
     const HAS_NOT: &str = "i have not, i haven't, i've not, we have not, we haven't, i did not get to, i didn't get to, ich habe \
         noch, je n'ai pas, no he, haven't touched, have not touched";
@@ -354,7 +355,7 @@ fn is_undone(words: &[&str]) -> bool {
     })
 }
 
-/// Whether words make a condition of what follows them: then it is said of how something behaves.
+/// Whether words introduce a condition. Then the sentence describes how something behaves.
 fn is_condition(words: &[&str]) -> bool {
     const FAR: usize = 8;
     words.iter().rev().take(FAR).any(|word| {
@@ -385,7 +386,7 @@ fn is_number(word: &str) -> bool {
     word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Whether a text is written in a script whose words are not set apart, or in Korean.
+/// Whether a text is in a script whose words are not separated, or in Korean.
 fn is_of_signs(text: &str) -> bool {
     text.chars().any(|letter| {
         matches!(letter, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}')

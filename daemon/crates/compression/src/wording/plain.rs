@@ -1,4 +1,4 @@
-//! Text without marks: what is left of Markdown when one line is shown.
+//! Removes Markdown marks from a text that is shown as one line.
 
 /// One line without list marks, bold, links, status signs and needless backticks.
 pub(crate) fn plain(text: &str) -> String {
@@ -14,7 +14,7 @@ pub(crate) fn plain(text: &str) -> String {
     without_list_mark(&line).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A table's row as what it is about and what is said of it. Numbers of rows go. `None`: no row.
+/// A table row as its subject and what it says about it, without row numbers. `None` if it is not a row.
 pub(super) fn row(text: &str) -> Option<(&str, Vec<&str>)> {
     let cells = text.strip_prefix("| ")?.split(" | ").map(str::trim);
     let mut cells = cells.skip_while(|cell| !cell.chars().any(char::is_alphabetic));
@@ -22,7 +22,7 @@ pub(super) fn row(text: &str) -> Option<(&str, Vec<&str>)> {
     Some((name, cells.filter(|cell| cell.chars().any(char::is_alphanumeric)).collect()))
 }
 
-/// Drops emoji, check marks, lines of boxes and the like; arrows stay, as they say something.
+/// Removes emoji, check marks, box lines and the like. Arrows stay, because they have a meaning.
 fn without_signs(text: &str) -> String {
     text.chars()
         .map(|c| match c {
@@ -66,7 +66,7 @@ fn without_links(text: &str) -> String {
     out
 }
 
-/// Drops what stands before a line of a list, a heading or a quotation.
+/// Removes the marks of a list, a heading or a quotation at the beginning of a line.
 pub(super) fn without_list_mark(line: &str) -> &str {
     let mut rest = line.trim_start();
     loop {
@@ -93,7 +93,7 @@ pub(super) fn without_list_mark(line: &str) -> &str {
     }
 }
 
-/// Drops `**`, `__` around words, and single `*` or `_` around words.
+/// Removes `**` and `__` around words, and single `*` or `_` around words.
 fn without_emphasis(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut in_code = false;
@@ -135,7 +135,7 @@ fn without_emphasis(line: &str) -> String {
     out
 }
 
-/// Drops backticks around what is seen to be code without them; around a plain word they stay.
+/// Removes backticks around text that is recognizable as code without them. Around a plain word they stay.
 fn without_ticks(line: &str) -> String {
     if line.matches('`').count() % 2 == 1 {
         return line.replace('`', "");
@@ -172,7 +172,7 @@ pub(super) fn is_balanced(text: &str) -> bool {
         && text.matches('`').count().is_multiple_of(2)
 }
 
-/// The text with a capital letter at its beginning, unless it begins with a name of code.
+/// The text with a capital letter at its beginning, unless it begins with a code name.
 pub(super) fn capitalized(text: &str) -> String {
     let first = text.split_whitespace().next().unwrap_or_default();
     if super::word::is_identifier(first)

@@ -1,11 +1,11 @@
-//! The user's own words in a prompt, and the statement in them.
+//! Finds the user's own words in a prompt, and the statement in them.
 
 use super::clause::{Opening, opening, trimmed};
 use super::plain::{capitalized, plain};
 use super::word::bare;
 
-/// The user's own words of a prompt: without what programs put around them, quoted reviews, logs and code. Empty if
-/// nothing is left, or if a machine wrote it all.
+/// The user's own words in a prompt: without text added by programs, quoted reviews, logs and code. Empty if nothing is
+/// left, or if a machine wrote the whole prompt.
 pub(crate) fn own_words(prompt: &str) -> String {
     let prompt = without_tags(prompt);
     let text = prompt.trim();
@@ -48,7 +48,7 @@ pub(crate) fn own_words(prompt: &str) -> String {
     words.join("\n").trim().to_owned()
 }
 
-/// Whether a line was pasted: quotations, logs, traces, differences, tables, prompts of a shell.
+/// Whether a line was pasted: quotations, logs, traces, diffs, tables, shell prompts.
 fn is_foreign(line: &str) -> bool {
     if line.starts_with("> ")
         || line.starts_with("$ ")
@@ -64,7 +64,8 @@ fn is_foreign(line: &str) -> bool {
     })
 }
 
-/// Drops `<a-name>…</a-name>`, as programs write it, and `<skill name="x">…</skill>` at the beginning of a line.
+/// Removes `<a-name>…</a-name>`, the form that programs write, and `<skill name="x">…</skill>` at the beginning of a
+/// line.
 fn without_tags(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     // So many tags of programs are looked for, so that the time stays linear.
@@ -98,14 +99,14 @@ fn without_tags(text: &str) -> String {
     out
 }
 
-/// A slash command's arguments are the user's; its name is not.
+/// The arguments of a slash command are the user's words; its name is not.
 fn without_command(text: &str) -> &str {
     let Some(command) = text.strip_prefix('/') else { return text };
     let name = command.split_whitespace().next().unwrap_or_default();
     if name.contains(['/', '.']) { text } else { command.get(name.len()..).unwrap_or_default().trim_start() }
 }
 
-/// A sentence of the user as a statement: without courtesy, and without what only says that it is said.
+/// A sentence of the user as a statement: without courtesy, and without phrases that only introduce it.
 ///
 /// `Please never use tabs` becomes `Never use tabs`, `remind me to rotate the key` becomes `Rotate the key`, `I want a
 /// warning first` becomes `The user wants a warning first`.

@@ -1,10 +1,10 @@
-//! The subject of a statement: the label in front, the heading above, or the name before it.
+//! Finds the subject of a statement: the label in front of it, the heading above it, or the name before it.
 
 use super::clause::{Opening, opening, trimmed};
 use super::plain::{capitalized, is_balanced, plain};
 use super::word::{bare, content, file_name, is_file, is_identifier, phrases, verb_at};
 
-/// Words of headings and labels that say what sort of text follows, not what it is about.
+/// Words of headings and labels that say what kind of text follows, not its subject.
 const GENERIC: &str = "action, actions, add, added, after, all, also, analysis, and, answer, approach, architectural, \
     architecture, areas, as, assessment, background, before, behavior, behaviour, benefits, blocking, \
     bot, bug, caveat, caveats, cause, change, changed, changes, check, checklist, code, comments, \
@@ -30,7 +30,7 @@ const GENERIC: &str = "action, actions, add, added, after, all, also, analysis, 
     additional, minor, short, answer, detailed, reasoning, verdict, clarification, optional, document, documents, research, thought, thoughts, general, outcome, correction, bonus, \
     heads-up, caution, tip";
 
-/// Whether a heading or label only says what sort of text follows.
+/// Whether a heading or label only says what kind of text follows.
 pub(super) fn is_generic(text: &str) -> bool {
     text.split_whitespace().all(|word| {
         let bare = bare(word);
@@ -77,17 +77,17 @@ pub(super) fn without_number(heading: &str) -> String {
     trimmed(rest).to_owned()
 }
 
-/// A label as it stands in front of a statement.
+/// A label in front of a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Label {
     None,
-    /// It says only what sort of statement follows.
+    /// It only says what kind of statement follows.
     Generic,
     File(String),
     Named(String),
 }
 
-/// Longer labels are clauses.
+/// The length from which a label is a clause.
 const LONGEST_LABEL: usize = 44;
 const MOST_LABEL_WORDS: usize = 6;
 
@@ -144,11 +144,11 @@ pub(super) fn without_brackets(text: &str) -> String {
     }
 }
 
-/// Longer headings leave no room for a statement.
+/// The length from which a heading leaves no room for a statement.
 const LONGEST_HEADING: usize = 48;
 
-/// A heading as the subject of a statement below it: a file's name, or what the section is about. `None`: it names
-/// nothing, or the statement has it already.
+/// A heading as the subject of a statement below it: a file's name, or the subject of the section. `None` if it names
+/// nothing, or if the statement names it already.
 pub(super) fn of_heading(heading: Option<&str>, statement: &str) -> Option<String> {
     let heading = without_number(heading?);
     if heading.ends_with('?') || heading.split_whitespace().count() == 0 {

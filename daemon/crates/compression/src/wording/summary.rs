@@ -1,4 +1,4 @@
-//! A session's summary for whoever goes on with it.
+//! Words a session's summary for the reader who continues it.
 
 use super::body::Said;
 use super::clause::trimmed;
@@ -7,9 +7,9 @@ use super::prompt::statement;
 use super::title::clean_title;
 use super::word::{content, is_identifier};
 
-/// The title of a session: what names its subject. In this order: the heading of the plan as last written, the last
-/// of these subjects of commits that is no chore, the title of the weightiest observation, the request, also if it only asks.
-/// `None` if none of them names anything.
+/// The title of a session: a text that names its subject. It is the first of these that exists: the heading of the plan
+/// as last written, the last of these commit subjects that is not a chore, the title of the most important observation,
+/// the request, even if it is only a question. `None` if none of them names anything.
 pub(crate) fn session_title(
     plan: Option<&str>,
     commits: &[&str],
@@ -29,7 +29,7 @@ pub(crate) fn session_title(
         .or_else(|| request.and_then(question))
 }
 
-/// A question as a title: no statement, but it says what the session was about.
+/// A question as a title. It is not a statement, but it says what the session was about.
 fn question(request: &str) -> Option<String> {
     let asked = request.trim().strip_suffix('?').filter(|asked| names_something(asked))?;
     clean_title(asked).map(|title| format!("{}?", title.text))
@@ -59,7 +59,7 @@ fn subject_of(subject: &str) -> String {
     }
 }
 
-/// Commits that tidy rather than do what the session was about.
+/// Commits that tidy, instead of doing what the session was about.
 pub(crate) fn is_chore(subject: &str) -> bool {
     let lower = subject.trim_start().to_lowercase();
     let is_reply = (lower.starts_with("address ") || lower.contains(": address "))
@@ -93,7 +93,8 @@ fn names_something(text: &str) -> bool {
         && (content(text).len() >= 2 || text.split_whitespace().any(is_identifier))
 }
 
-/// The sentences of one field that no other field has said, nor the field itself: done and learned are never the same.
+/// The sentences of one field that neither another field nor this one has said, so done and learned never repeat each
+/// other.
 pub(crate) fn without_repeats<'a>(sentences: &[&'a str], others: &[&str]) -> Vec<&'a str> {
     let mut said = Said::default();
     for other in others {

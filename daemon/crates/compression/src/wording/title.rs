@@ -1,4 +1,4 @@
-//! Titles: of some pieces, the statement that stands alone in an index line.
+//! Chooses titles: among some pieces, the statement that stands alone in an index line.
 
 use super::check::{is_check, is_code};
 use super::clause::{Border, Cut, Opening, cut, opening, trimmed};
@@ -10,10 +10,10 @@ use super::subject::{Label, labelled, of_heading, of_sentence};
 use super::word::{bare, content, is_file, is_identifier, is_past};
 use super::{Piece, Progress, SourceKind};
 
-/// Characters of a title.
+/// The maximum number of characters of a title.
 pub(crate) const LONGEST_TITLE: usize = 100;
 
-/// A title, and what of its piece it does not say.
+/// A title, and what it leaves out of its piece.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Title {
     pub text: String,
@@ -23,7 +23,7 @@ pub(crate) struct Title {
     pub rest: String,
 }
 
-/// The title of some pieces, which stand in the order of their texts. `None` if nothing in them is a statement.
+/// The title of some pieces, given in the order of their texts. `None` if none of them is a statement.
 pub(crate) fn title(pieces: &[Piece<'_>]) -> Option<Title> {
     let mut best: Option<(f32, Title)> = None;
     for (at, piece) in pieces.iter().enumerate() {
@@ -38,7 +38,7 @@ pub(crate) fn title(pieces: &[Piece<'_>]) -> Option<Title> {
         .filter(|title| !title.text.is_empty())
 }
 
-/// Titles that a piece may give, each with its worth.
+/// The possible titles of a piece, each with its value.
 fn of_piece(pieces: &[Piece<'_>], at: usize, piece: Piece<'_>) -> Vec<(f32, Title)> {
     // A label in code may have its own colon: `` `Caused by:`: the pool is empty ``.
     let row = of_row(piece.text);
@@ -79,7 +79,7 @@ fn without_speaker(text: &str) -> &str {
     rest
 }
 
-/// `Phase 2: x`, `Step 3 — x`, `4. x` without the count.
+/// Removes the number of `Phase 2: x`, `Step 3 — x`, `4. x`.
 fn without_count(text: &str) -> &str {
     const COUNTED: [&str; 10] =
         ["phase", "step", "task", "part", "stage", "issue", "milestone", "fix", "option", "pr"];
@@ -99,7 +99,7 @@ fn without_count(text: &str) -> &str {
     if is_count && said.split_whitespace().count() > 1 { said } else { text }
 }
 
-/// Earlier pieces are better titles: what follows explains them.
+/// The value of a piece's place: earlier pieces make better titles, because later ones explain them.
 fn place_worth(pieces: &[Piece<'_>], at: usize) -> f32 {
     let nth = at.min(6) as f32;
     let is_subject = at == 0 && pieces.first().is_some_and(|piece| piece.source == SourceKind::Commit);
@@ -109,7 +109,7 @@ fn place_worth(pieces: &[Piece<'_>], at: usize) -> f32 {
     -0.2 * nth + if is_subject { 0.25 } else { 0.0 } - if later_heading { 0.2 } else { 0.0 }
 }
 
-/// A statement with the name that is put in front of it.
+/// A statement with the name that precedes it.
 struct Form {
     prefix: Option<String>,
     statement: String,
@@ -160,14 +160,14 @@ fn forms(pieces: &[Piece<'_>], at: usize, piece: Piece<'_>, text: &str) -> Vec<F
     forms
 }
 
-/// A table's row as `name: the most that is said of it`.
+/// A table row as `name: the cell that says most`.
 fn of_row(text: &str) -> Option<String> {
     let (name, said) = row(text)?;
     let said = said.into_iter().max_by_key(|cell| cell.split_whitespace().count())?;
     (said.split_whitespace().count() > 2 && !name.contains(": ")).then(|| format!("{name}: {said}"))
 }
 
-/// `The problem is on start — x fails` without what only says that something follows.
+/// `The problem is on start — x fails` without the introduction.
 fn without_lead(text: &str) -> &str {
     let Some((lead, said)) = text.split_once(" — ").or_else(|| text.split_once(": ")) else { return text };
     let words: Vec<String> = lead.split_whitespace().map(bare).collect();
@@ -202,7 +202,7 @@ fn label_of(text: &str) -> Label {
 }
 
 impl Form {
-    /// Whether nothing in the statement says what it is about.
+    /// Whether nothing in the statement names its subject.
     fn needs_subject(&self) -> bool {
         let names = self.statement.split_whitespace().any(is_identifier);
         match self.opening {
@@ -216,7 +216,7 @@ impl Form {
         }
     }
 
-    /// The title in this form, and its worth without place and salience.
+    /// The title in this form, and its value without place and salience.
     fn title(&self, piece: usize) -> Option<(f32, Title)> {
         let room =
             LONGEST_TITLE.checked_sub(self.prefix.as_ref().map_or(0, |prefix| prefix.chars().count() + 2))?;
@@ -264,7 +264,8 @@ impl Form {
     }
 }
 
-/// The statement within the room: whole, without its brackets, with short paths, or cut.
+/// Returns the statement if it fits; otherwise without its brackets, with shortened paths, or cut. `None` if it cannot
+/// be shortened well.
 fn fitting(statement: &str, room: usize) -> Option<(Cut, f32)> {
     let whole = cut(statement, room);
     if let Some(found) = &whole
@@ -287,7 +288,7 @@ fn fitting(statement: &str, room: usize) -> Option<(Cut, f32)> {
     whole.map(|cut| (cut, 0.0))
 }
 
-/// The text without what stands in round brackets, and that.
+/// The text without round brackets and their content, and that content.
 fn without_asides(text: &str) -> (String, String) {
     let (mut out, mut asides) = (String::new(), Vec::new());
     let mut rest = text;
@@ -307,7 +308,7 @@ fn without_asides(text: &str) -> (String, String) {
     (out, asides.join("; "))
 }
 
-/// Paths by their last part.
+/// Shortens paths to their last part.
 fn short_paths(text: &str) -> String {
     let short = |word: &str| {
         let long = is_file(word) && word.matches('/').count() > 0;
@@ -316,7 +317,7 @@ fn short_paths(text: &str) -> String {
     text.split(' ').map(short).collect::<Vec<_>>().join(" ")
 }
 
-/// `It returns x` with the name of what the sentence before was about.
+/// `It returns x`, with the subject of the sentence before.
 fn antecedent(pieces: &[Piece<'_>], at: usize, text: &str) -> Option<String> {
     let first = text.split_whitespace().next()?;
     let lower = bare(first);
@@ -355,7 +356,7 @@ fn conventional(text: &str, source: SourceKind) -> Option<String> {
     Some(if names_scope { capitalized(said) } else { format!("{scope}: {said}") })
 }
 
-/// A small letter at the beginning, unless a name stands there.
+/// Makes the first letter lower case, unless it begins a name.
 fn uncapitalized(text: &str) -> String {
     let first = text.split_whitespace().next().unwrap_or_default();
     let mut characters = text.chars();
@@ -371,7 +372,7 @@ fn uncapitalized(text: &str) -> String {
     }
 }
 
-/// A text without the words by which it leans on the one before.
+/// A text without the words that refer to the text before it.
 fn without_opening(text: &str) -> String {
     const LEANING: [&str; 40] = [
         "However",
@@ -437,7 +438,7 @@ fn without_opening(text: &str) -> String {
     if rest.len() == text.trim().len() { text.trim().to_owned() } else { capitalized(rest) }
 }
 
-/// `I've added x` as `Added x`: who did it is known.
+/// Turns `I've added x` into `Added x`, because the reader knows who did it.
 fn without_teller(text: &str) -> String {
     const TELLERS: [&str; 8] =
         ["I've ", "I\u{2019}ve ", "I have ", "I ", "We've ", "We\u{2019}ve ", "We have ", "We "];
@@ -478,7 +479,7 @@ fn is_title(text: &str) -> bool {
         && text.chars().any(char::is_alphabetic)
 }
 
-/// Whether there is more in it than paths and line numbers.
+/// Whether the text contains more than paths and line numbers.
 fn names_more_than_places(text: &str) -> bool {
     let others = text.split_whitespace().filter(|word| {
         !is_file(word)
@@ -488,8 +489,8 @@ fn names_more_than_places(text: &str) -> bool {
     others.count() >= 2
 }
 
-/// A title as a model or a user wrote it, made to hold to the same rules: no prefix, no marks, no ellipsis, whole within
-/// [`LONGEST_TITLE`]. What had to be cut is the rest. `None` if it is no statement: a question, a heading, nothing.
+/// A title by a model or a user, corrected by the same rules: no prefix, no marks, no ellipsis, complete within
+/// [`LONGEST_TITLE`]. The rest is what had to be cut. `None` if it is not a statement: a question, a heading, nothing.
 pub(crate) fn clean_title(written: &str) -> Option<Title> {
     let mut text = plain(&written.replace('…', " "));
     for _ in 0..2 {
@@ -538,7 +539,7 @@ pub(crate) fn clean_title(written: &str) -> Option<Title> {
     holds.then(|| Title { text: capitalized(&cut.head), piece: 0, rest: cut.rest })
 }
 
-/// The text without quotation marks around the whole of it. `"Shared" is a "section"` keeps its marks.
+/// The text without quotation marks around all of it. `"Shared" is a "section"` keeps its marks.
 fn without_quotes(text: &str) -> &str {
     let inside = |(open, close): (char, char)| {
         let inside = text.strip_prefix(open)?.strip_suffix(close)?;
@@ -547,7 +548,8 @@ fn without_quotes(text: &str) -> &str {
     [('"', '"'), ('“', '”'), ('„', '“')].into_iter().find_map(inside).unwrap_or(text)
 }
 
-/// Cut between words where no clause ends in time: then the whole goes on, as a head alone says too little.
+/// Cut between words, because no clause ends in time. The rest is then the whole text, because a beginning alone says
+/// too little.
 fn at_a_word(text: &str) -> Cut {
     let mut head = String::new();
     for word in text.split_whitespace() {

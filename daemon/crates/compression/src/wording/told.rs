@@ -1,7 +1,8 @@
-//! The line of a passage that is told at a prompt: the statement in it that says most about what was asked.
+//! Chooses the line of a passage that is injected at a prompt: the statement in it that says most about the question.
 //!
-//! A passage of an answer has openings, offers, headings, routine, tables and code beside what it states. What is told is a
-//! whole sentence that can be read alone, with what it is about; of what has a title, the title alone where it says as much.
+//! Besides its statements, a passage of an answer has openings, offers, headings, routine, tables and code. The line
+//! is a whole sentence that can be read alone, with its subject. If the passage has a title that says as much, the
+//! line is the title alone.
 
 use recall_domain::document::DocumentKind;
 use recall_domain::injection::excerpt::{self, LINE, beginning, joined, says_nothing, sentences};
@@ -18,31 +19,32 @@ use super::plain::plain;
 use super::subject::{is_generic, of_heading};
 use super::word::{is_file, is_identifier};
 
-/// Names that count in one sentence, each as much as one bit of what was asked.
+/// The maximum number of names that count in one sentence. Each counts as much as one bit of the question.
 const MOST_NAMES: usize = 2;
-/// A reason, a cause or a warning, in bits.
+/// The value of a reason, a cause or a warning, in bits.
 const WHY: f32 = 1.0;
-/// What is still to do, in bits: an outcome comes before a plan.
+/// The penalty of open work, in bits, because an outcome comes before a plan.
 const LEFT: f32 = 1.0;
-/// A fault of a sentence that is read alone, in bits.
+/// The penalty of a fault in a sentence that is read alone, in bits.
 const FAULT: f32 = 2.0;
-/// A sentence without its subject, in bits.
+/// The penalty of a sentence without its subject, in bits.
 const LEANING: f32 = 1.5;
-/// Shorter sentences are taken for so long: next to nothing is no better for being short.
+/// The length that a shorter sentence counts as, because a fragment is no better for being short.
 const SHORTEST: u32 = 8;
-/// A shorter term may be a part of any word.
+/// The minimum length of a term that may be a part of a word.
 const SHORTEST_PART: usize = 3;
-/// The part of the line that a title takes at most beside a sentence: one in so many.
+/// The fraction of the line that a title may take beside a sentence: one in this many.
 const OF_TITLE: u32 = 2;
-/// Where there is room, others are told down to this share of the best one's worth, and what has more of what was asked.
+/// If there is room, sentences with at least this share of the best one's value are added, and those that contain more
+/// of the question.
 const OF_BEST: f32 = 0.5;
-/// Characters of code that go with the sentence above them.
+/// The maximum number of characters of code that are shown with the sentence above it.
 const OF_CODE: usize = 160;
-/// Characters of a token, when a sentence is cut.
+/// The characters per token when a sentence is cut.
 const OF_TOKEN: usize = 4;
 
-/// What of a passage is told in so many tokens. Where there is room for more than a line, all that fits may be what answers.
-/// `None`: it states nothing.
+/// The line of a passage within this number of tokens. If there is room for more than a line, every sentence that fits
+/// is shown, because any of them may be the answer. `None` if the passage states nothing.
 pub fn told(passage: &Passage, kind: DocumentKind, terms: &[PassageTerm], most: u32) -> Option<Passage> {
     if most <= LINE {
         return line(passage, kind, &Asked(terms));
@@ -55,7 +57,7 @@ pub fn told(passage: &Passage, kind: DocumentKind, terms: &[PassageTerm], most: 
     Some(Passage { heading, text })
 }
 
-/// A text without its sentences on how things stood when it was said: they mislead later.
+/// A text without its sentences about a passing state, which mislead later.
 fn without_the_moment(text: &str) -> String {
     let is_of_the_moment = |sentence: &&str| {
         let found = never(sentence, SourceKind::Answer, Within::Earlier);
@@ -104,7 +106,7 @@ fn line(passage: &Passage, kind: DocumentKind, asked: &Asked<'_>) -> Option<Pass
     Some(Passage { text: chosen(&pieces, &order, room, asked), heading })
 }
 
-/// The best sentence, what it leans on, and others as far as they fit.
+/// The best sentence, the text that it depends on, and further sentences as far as they fit.
 fn chosen(pieces: &[Piece], order: &[(f32, usize)], room: u32, asked: &Asked<'_>) -> String {
     let texts: Vec<&str> = pieces.iter().map(|piece| piece.text.as_str()).collect();
     let mut kept: Vec<usize> = Vec::new();
@@ -138,7 +140,7 @@ fn chosen(pieces: &[Piece], order: &[(f32, usize)], room: u32, asked: &Asked<'_>
     line
 }
 
-/// A sentence that is too long: its head that says something whole, or else its first words.
+/// Shortens a sentence that is too long: to its beginning if that is a complete statement, or else to its first words.
 fn shortened(text: &str, room: u32) -> String {
     let most = usize::try_from(room).unwrap_or_default() * OF_TOKEN;
     match cut(text, most) {
@@ -150,18 +152,18 @@ fn shortened(text: &str, room: u32) -> String {
 /// A sentence, an entry of a list, or a row of a table.
 #[derive(Clone, Debug, PartialEq)]
 struct Piece {
-    /// Without marks.
+    /// The text without marks.
     text: String,
-    /// Whether its subject stands in the piece before it.
+    /// Whether its subject is in the piece before it.
     leans: bool,
-    /// Whether it is still to do.
+    /// Whether it is open work.
     is_left: bool,
-    /// What speaks for and against it, whatever was asked, in bits.
+    /// Its value whatever the question is, in bits.
     form: f32,
 }
 
 impl Piece {
-    /// `None`: it says nothing.
+    /// `None` if it says nothing.
     fn of(raw: &str) -> Option<Self> {
         let text = plain(raw);
         let is_never = never(raw, SourceKind::Answer, Within::Earlier).is_some();
@@ -190,7 +192,7 @@ fn is_commit(text: &str) -> bool {
         && words.next().is_some_and(|word| word.len() >= 7 && word.chars().all(|c| c.is_ascii_hexdigit()))
 }
 
-/// The pieces of a text that say something. Code goes with the sentence above it.
+/// The pieces of a text that say something. Code belongs to the sentence above it.
 fn pieces(text: &str) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     // The line before, if it only introduces what follows.
@@ -237,7 +239,7 @@ fn pieces(text: &str) -> Vec<Piece> {
     pieces
 }
 
-/// `File: src/cart.rs`: where the sentence before it holds.
+/// `File: src/cart.rs`, the place that the sentence before it is about.
 fn only_file(line: &str) -> Option<String> {
     let text = plain(line);
     let (label, file) = text.split_once(": ")?;
@@ -281,7 +283,7 @@ fn is_rule(line: &str) -> bool {
     line.starts_with('|') && line.contains('-') && line.chars().all(|c| matches!(c, '|' | '-' | ':' | ' '))
 }
 
-/// A row of a table as a sentence: what it is of, then what stands beside it.
+/// A table row as a sentence: its subject, then its other cells.
 fn row(line: &str) -> Option<String> {
     let mut cells = line.split('|').map(str::trim).filter(|cell| !cell.is_empty());
     let first = cells.next()?;
@@ -289,7 +291,7 @@ fn row(line: &str) -> Option<String> {
     (!rest.is_empty()).then(|| format!("{first}: {}", rest.join(", ")))
 }
 
-/// What was asked.
+/// The question.
 struct Asked<'a>(&'a [PassageTerm]);
 
 impl Asked<'_> {
@@ -303,7 +305,7 @@ impl Asked<'_> {
         self.terms(text).map(|term| term.information).sum()
     }
 
-    /// Whether a text has something of what was asked that a line lacks.
+    /// Whether a text contains something of the question that a line lacks.
     fn adds(&self, text: &str, line: &str) -> bool {
         let line = line.to_lowercase();
         self.terms(text).any(|term| !line.contains(&term.text))

@@ -5,10 +5,10 @@
 use super::prompt::own_words;
 use super::word::phrases;
 
-/// Lines at which a pasted message, a file or a page begins. It ends with the prompt.
+/// Lines at which a pasted message, file or page begins. It extends to the end of the prompt.
 const BEGINNINGS: &str = "from:, to:, cc:, subject:, date:, sent:, dear, begin forwarded message, forwarded message, -----, \
     --- content from, content from, contents of, file:, diff --git, on behalf of";
-/// A greeting of somebody else, where it is a line of its own and not the first.
+/// A greeting by somebody else, if it is a separate line and not the first one.
 const GREETINGS: &str = "hi, hello, hey, dear, hallo, liebe, lieber, guten tag, good morning, good afternoon";
 const FAREWELLS: &str = "best, best regards, kind regards, regards, cheers, sincerely, thanks, thank you, many thanks, viele grüße, \
     mit freundlichen grüßen, yours, yours sincerely";
@@ -16,12 +16,12 @@ const FAREWELLS: &str = "best, best regards, kind regards, regards, cheers, sinc
 const WRITINGS: &str = "mail, email, e-mail, message, letter, readme, file, document, docs, documentation, article, page, post, \
     issue, ticket, comment, review, report, spec, log, output, text, snippet, transcript, chat, thread, quote, below, following, \
     says, wrote, pasted, paste";
-/// Verbs of reported speech: the speaker does not state it himself.
+/// Verbs of reported speech: the speaker does not state the content himself.
 const REPORTS: &str = "says, said, states, stated, writes, wrote, reads, according to, recommends, recommended, suggests, \
     claims, the readme, the docs, the documentation, the guide";
 const OWN_REPORTS: &str = "i said, i told, i wrote, as i said, i already said, i stated";
 
-/// The sentences' text that the user typed. Empty if nothing is left.
+/// The text that the user typed. Empty if nothing is left.
 pub(crate) fn typed_words(prompt: &str) -> String {
     let words = own_words(&without_elements(prompt));
     let mut paragraphs: Vec<String> = Vec::new();
@@ -50,7 +50,7 @@ pub(crate) fn typed_words(prompt: &str) -> String {
     words.lines().map(without_quotations).collect::<Vec<_>>().join("\n").trim().to_owned()
 }
 
-/// Whether a sentence stands in what was typed, whatever marks it lost on the way.
+/// Whether a sentence occurs in the typed text, even if it has lost its marks.
 pub(crate) fn is_typed(said: &str, typed: &str) -> bool {
     let words = |text: &str| {
         let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
@@ -67,8 +67,8 @@ pub(crate) fn is_report(said: &str) -> bool {
     has(REPORTS) && !has(OWN_REPORTS)
 }
 
-/// The lines of a paragraph before something pasted begins, and whether it does. `number` counts paragraphs from 0: the
-/// first may begin with a greeting of the user's own.
+/// The lines of a paragraph before pasted text begins, and whether pasted text begins in it. `number` counts paragraphs
+/// from 0: the first may begin with a greeting of the user's own.
 fn own_lines(paragraph: &str, number: usize) -> (String, bool) {
     let lines: Vec<&str> = paragraph.lines().collect();
     let begins = |(at, line): &(usize, &&str)| {
@@ -105,7 +105,7 @@ fn is_phrase(line: &str, list: &str, ends: &str) -> bool {
     bare.len() < lower.len() && phrases(list).any(|phrase| phrase == bare)
 }
 
-/// Whether a paragraph ends with a question about what stands below, or announces it.
+/// Whether a paragraph ends with a question about the text below, or announces it.
 fn announces(paragraph: &str) -> bool {
     let paragraph = paragraph.trim();
     if !paragraph.ends_with(['?', ':']) {
@@ -118,7 +118,7 @@ fn announces(paragraph: &str) -> bool {
     phrases(WRITINGS).any(has)
 }
 
-/// Drops elements of several lines or with attributes, such as files and mails that a program or the user put in.
+/// Removes elements of several lines or with attributes, such as files and mails that a program or the user inserted.
 fn without_elements(text: &str) -> String {
     const MOST: usize = 64;
     let mut out = String::with_capacity(text.len());
@@ -160,7 +160,7 @@ fn without_elements(text: &str) -> String {
     out
 }
 
-/// A line without what stands in quotation marks, if that is more than two words.
+/// A line without its quotations of more than two words.
 fn without_quotations(line: &str) -> String {
     const MARKS: [(char, char); 5] =
         [('"', '"'), ('\u{201c}', '\u{201d}'), ('\u{201e}', '\u{201c}'), ('\u{ab}', '\u{bb}'), ('`', '`')];

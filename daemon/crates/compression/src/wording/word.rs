@@ -1,4 +1,4 @@
-//! Single words: names of code, and the few English words by which a sentence's form is known.
+//! Single words: code names, and the few English words that reveal the form of a sentence.
 //!
 //! Other languages have no words here. Their sentences are judged by form alone: length, marks, names.
 
@@ -23,26 +23,26 @@ const VERBS: &str = " accept add adjust aggregate align allow amend append apply
     switch sync take talk target tell test throw time track transform translate treat trigger trim truncate try turn type unify \
     unlink unpin unwrap update upgrade upload use validate verify wait walk want warn wipe wire work wrap write yield ";
 
-/// Finite verbs that no rule finds.
+/// Finite verbs that no rule recognizes.
 const FINITE: &str = " is are was were be been has had do does did can cannot can't could couldn't must mustn't should shouldn't \
     will won't would wouldn't may might isn't aren't wasn't weren't doesn't don't didn't hasn't haven't broke built came chose \
     cut did fell found gave got held hung hid kept knew led left lost made meant met put ran read said sat saw sent set shut \
     split stood took threw told went withdrew wrote became began belongs owns goes does happens lives matters ";
 
-/// Words that do not name what a sentence is about.
+/// Words that do not name the subject of a sentence.
 const PRONOUNS: &str = " this that these those it they he she both here there then also same one each which i we you your my our \
     its their such either neither another everything nothing something what who whose them him her us me all ";
 
-/// Words after which a sentence cannot end, and which carry nothing by themselves.
+/// Words that cannot end a sentence and have no meaning of their own.
 const WEAK: &str = " a an the of to and or nor with for by when if that which while from in on at as into than is are was were be \
     not via per but so because since its their your our this these those where whose between without before after until only \
     also both either every each any no using over under about like can will must should would could may ";
 
-/// Words by which an English sentence is known.
+/// Words that identify an English sentence.
 const ENGLISH: &str =
     " the a an of to and in is are for with not on as be by from was this that it or now when no if only at ";
 
-/// The phrases of a list that commas separate.
+/// The phrases of a comma-separated list.
 pub(crate) fn phrases(list: &str) -> impl Iterator<Item = &str> {
     list.split(", ")
 }
@@ -63,7 +63,8 @@ fn listed(list: &str, word: &str) -> bool {
     false
 }
 
-/// The text in lower case with single spaces for everything that is no letter, digit or apostrophe, and one at each end.
+/// The text in lower case, with a single space for everything that is not a letter, digit or apostrophe, and one at
+/// each end.
 pub(crate) fn spaced(text: &str) -> String {
     let mut spaced = String::with_capacity(text.len() + 2);
     spaced.push(' ');
@@ -92,7 +93,7 @@ pub(super) fn is_pronoun(bare: &str) -> bool {
     listed(PRONOUNS, bare) || (word.len() < bare.len() && listed(PRONOUNS, word))
 }
 
-/// Words that stand for something by themselves, and before a noun only say how many: `both carts`.
+/// Words that stand for something by themselves, but before a noun only give a quantity: `both carts`.
 pub(super) fn is_quantity(bare: &str) -> bool {
     matches!(bare, "both" | "each" | "either" | "neither" | "one" | "all" | "another" | "same")
 }
@@ -122,14 +123,14 @@ pub(super) fn is_past(bare: &str) -> bool {
     (bare.len() > 4 && bare.ends_with("ed") && !bare.ends_with("eed")) || listed(IRREGULAR, bare)
 }
 
-/// Whether a sentence begins with what was done: `Added`, `Renamed`. What was found is no such deed.
+/// Whether a sentence begins with finished work: `Added`, `Renamed`. A finding is not finished work.
 pub(crate) fn begins_with_deed(text: &str) -> bool {
     const FINDINGS: &str = " found kept left held told ";
     let first = text.split_whitespace().next().map(bare).unwrap_or_default();
     text.starts_with(char::is_uppercase) && is_past(&first) && !listed(FINDINGS, &first)
 }
 
-/// Where the first verb stands that can carry a sentence, from the word `from` on.
+/// The position of the first verb that can be the verb of a sentence, from the word `from` on.
 pub(super) fn verb_at(words: &[&str], from: usize) -> Option<usize> {
     const DETERMINERS: &str = " the a an this that these its their our your my no any each every ";
     (from..words.len()).find(|at| {
@@ -205,7 +206,7 @@ pub(super) fn is_identifier(word: &str) -> bool {
         || (capitals >= 3 && capitals == letters)
 }
 
-/// `read/write`, `his/her`: two plain words, no path.
+/// `read/write`, `his/her`: two plain words, not a path.
 fn is_either(word: &str) -> bool {
     let parts: Vec<&str> = word.trim_matches(|edge: char| !edge.is_alphanumeric()).split('/').collect();
     parts.len() == 2 && parts.iter().all(|part| part.chars().all(|c| c.is_lowercase()) && part.len() > 2)
@@ -240,7 +241,7 @@ pub(super) fn file_name(path: &str) -> &str {
     }
 }
 
-/// A word's beginning, by which its forms are recognized.
+/// The beginning of a word, which identifies its forms.
 pub(super) fn stem(bare: &str) -> String {
     let cut = ["ing", "ies", "ed", "es", "s", "e"].iter().find_map(|end| {
         let stem = bare.strip_suffix(end)?;
@@ -249,7 +250,7 @@ pub(super) fn stem(bare: &str) -> String {
     cut.unwrap_or(bare).to_owned()
 }
 
-/// What a text is about: its names, and the stems of its longer words.
+/// The subject of a text: its names, and the stems of its longer words.
 pub(super) fn content(text: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for word in text.split(|c: char| c.is_whitespace() || matches!(c, '(' | ')' | ',' | ';')) {
@@ -274,7 +275,7 @@ pub(super) fn content(text: &str) -> Vec<String> {
     found
 }
 
-/// Words with a space around each, so that phrases are found whole.
+/// Words with a space around each, so that phrases match as a whole.
 pub(super) fn lowered(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push(' ');
@@ -288,7 +289,7 @@ pub(super) fn lowered(text: &str) -> String {
     out
 }
 
-/// Whether a phrase stands among words that have spaces around them.
+/// Whether a phrase occurs among words that have spaces around them.
 pub(super) fn has(text: &str, phrase: &str) -> bool {
     text.match_indices(phrase).any(|(at, _)| {
         let before = text.get(..at).unwrap_or_default();

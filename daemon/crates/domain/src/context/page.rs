@@ -124,7 +124,7 @@ impl Page {
         Added::Yes
     }
 
-    /// The measure of the block with a piece, if it fits.
+    /// Returns the size of the block with this piece added; `None` if the piece does not fit.
     fn fits(&self, piece: &str, budget: u32) -> Option<Measure> {
         let measure = self.measure.and(Measure::of(piece));
         (measure.spent() <= budget && measure.utf16_units() <= self.most_units).then_some(measure)

@@ -115,7 +115,7 @@ fn is_part(narrow: &str, wide: &str) -> bool {
     narrow.strip_prefix(wide).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
 }
 
-/// Returns the commands of a batch that do more than inspect, are no checks, failed, and did not succeed later.
+/// Returns the commands of a batch that do more than inspect, are not checks, failed, and did not succeed later.
 fn other_failures(batch: &BatchMaterial) -> Vec<FailingCommand> {
     let mut failing: Vec<(String, FailingCommand)> = Vec::new();
     for step in &batch.steps {

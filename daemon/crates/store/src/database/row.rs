@@ -116,7 +116,7 @@ pub(crate) fn next<T: FromRow>(row: &Row<'_>, at: &mut usize) -> rusqlite::Resul
     Ok(value)
 }
 
-/// Larger numbers are no real counts, and would overflow later sums.
+/// Larger numbers are not real counts, and would overflow later sums.
 pub(crate) const MOST: u32 = i32::MAX as u32;
 /// The last millisecond of the year 9999. Also the limit before 1970.
 pub(crate) const LATEST_MS: i64 = 253_402_300_799_999;

@@ -1,5 +1,5 @@
-//! Lists what people have changed, here or on other machines, and undoes it: changes of observations, and verdicts on
-//! what waits in quarantine.
+//! Lists what people have changed, here or on other machines, and undoes it. This covers changes of observations, and
+//! verdicts on quarantined items.
 
 use serde_json::Value;
 

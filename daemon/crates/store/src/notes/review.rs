@@ -1,7 +1,8 @@
-//! Observations that nobody has looked at, and a person's verdicts on them.
+//! Observations that nobody has reviewed, and a person's verdicts on them.
 //!
-//! A rejected observation is resolved by hand and marked beside that: whatever leaves out what is resolved leaves it out,
-//! too. It replaces nothing, and a compression that makes it again adds to it and does not bring it back.
+//! A rejected observation is resolved by hand, with an additional mark. So everything that leaves out resolved
+//! observations leaves it out, too. It replaces nothing. A compression that makes it again adds evidence to it and
+//! does not restore it.
 
 use serde_json::json;
 

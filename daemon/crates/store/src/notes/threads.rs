@@ -1,8 +1,8 @@
 //! Finds observations that a newer observation of another session covers, using the rule of `domain::thread`.
 //!
 //! An observation with its own subject (`domain::subject`) is in no thread. An observation is checked again when it
-//! changes, and when the observation that covers it is added, changed or removed. So the result does not depend on the
-//! order of commits. Observations of other machines take part, and each machine finds the same.
+//! changes, and when the observation that covers it is added, changed or removed. So the result does not depend on
+//! the order of commits. Observations of other machines take part, and each machine gets the same result.
 
 use std::collections::{BTreeSet, HashSet};
 

@@ -1,8 +1,8 @@
-//! Decides anew which notes replace each other, after notes of other machines were written or removed. Nothing of it
-//! travels: each machine finds the same from the same notes.
+//! Decides again which notes replace each other, after notes of other machines were written or removed. The results
+//! are not sent: each machine derives the same ones from the same notes.
 //!
-//! Comparing reads a project's latest notes, so arriving notes are only listed in `sync_uncompared`, and compared
-//! many at a time when all have arrived. The result does not depend on the order.
+//! Comparing reads a project's latest notes. So arriving notes are only listed in `sync_uncompared`, and compared
+//! many at a time once all have arrived. The result does not depend on the order.
 
 use std::collections::BTreeSet;
 

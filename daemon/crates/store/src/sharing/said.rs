@@ -1,7 +1,7 @@
 //! Prompts and final answers, for shares that include them. An item's name is derived from its session and its text,
-//! so it never changes: another text is another item.
+//! so an item never changes: another text is another item.
 //!
-//! Those of other machines are in a table of their own. So nothing that reads the user's prompts finds them.
+//! Those of other machines are in a separate table, so nothing that reads the user's prompts finds them.
 
 use rusqlite::Connection;
 

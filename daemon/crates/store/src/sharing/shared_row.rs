@@ -120,7 +120,7 @@ struct ObservationColumns from "observations" {
     device: Option<String> = "device",
     /// Not derived from the status, because a newer note may cover a resolved one.
     is_resolved: bool = "EXISTS (SELECT 1 FROM lineage WHERE older = observations.id AND newer IS NULL AND NOT undone)",
-    /// A newer note has replaced it, which each machine finds by itself.
+    /// A newer note has replaced it. Each machine derives this itself.
     is_replaced: bool = "superseded_by IS NOT NULL",
     agent: Option<String> = "(SELECT agent FROM sessions WHERE id = observations.session)",
     session: Option<String> = "(SELECT session_id FROM sessions WHERE id = observations.session)",

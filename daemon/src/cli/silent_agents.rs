@@ -1,7 +1,8 @@
-//! Finds the agents that used to report and of which recall hears nothing any more, and warns of them.
+//! Finds agents that have stopped reporting, and warns about them.
 //!
-//! Their hooks are gone, or a setting turns them off, or they are there and do not run: then the agent keeps records of
-//! sessions in which it reported nothing. The look at the records costs a bounded number of stats and opens no file.
+//! Either their hooks are gone, or a setting turns them off, or the hooks exist but do not run. In the last case the
+//! agent keeps records of sessions in which it reported nothing. Checking the records costs a bounded number of stats
+//! and opens no file.
 
 use std::collections::BinaryHeap;
 use std::fmt;
@@ -21,9 +22,9 @@ use recall_app::clock;
 use recall_domain::ids::Timestamp;
 use recall_protocol::query::Glance;
 
-/// Files and folders that are looked at for one agent.
+/// The maximum number of files and folders that are checked for one agent.
 const MOST_STATS: usize = 400;
-/// So many are looked at however long it takes.
+/// The number of them that are checked even after the time limit.
 const LEAST_STATS: usize = 32;
 /// The time limit for checking the records of all agents.
 const LOOK_WITHIN: Duration = Duration::from_millis(15);
@@ -73,7 +74,7 @@ impl fmt::Display for SilentAgent {
 }
 
 impl SilentAgent {
-    /// Says what to do.
+    /// Returns what to do, in words.
     pub(crate) fn hint(&self) -> String {
         let name = self.spec.name;
         match &self.why {
@@ -91,7 +92,7 @@ impl SilentAgent {
         }
     }
 
-    /// Says it in a few words, for a status line.
+    /// Describes it in a few words, for a status line.
     pub(crate) fn in_short(&self) -> String {
         let title = self.spec.title;
         match self.why {

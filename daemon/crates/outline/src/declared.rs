@@ -8,16 +8,16 @@ use tree_sitter::{Node, ParseOptions, Parser, Tree};
 use super::Declared;
 use super::language::{Language, Role};
 
-/// A file that takes longer is left out. Broken files can.
+/// The time limit for parsing a file. Broken files can exceed it.
 const LONGEST: Duration = Duration::from_millis(500);
-/// Declarations that are nested deeper are skipped.
+/// The maximum depth of declarations. Deeper ones are skipped.
 const DEEPEST: usize = 24;
-/// A longer name is generated.
+/// The maximum length of a name. Longer ones are generated.
 const LONGEST_NAME: usize = 80;
-/// A file that declares more is generated.
+/// The maximum number of declarations of a file. Files with more are generated.
 const MOST: usize = 2_000;
 
-/// The names that a text declares, in its order. Empty if it cannot be parsed in time.
+/// The names that a text declares, in order. Empty if it cannot be parsed in time.
 pub(crate) fn declared(text: &[u8], language: Language) -> Vec<Declared> {
     let Some(tree) = tree(text, language) else { return Vec::new() };
     let mut found = Vec::new();
@@ -79,7 +79,7 @@ fn collect(
     }
 }
 
-/// The name that a node declares. In C it is inside of what says how it is used.
+/// The name that a node declares. In C it is nested in the declarator.
 fn name_of<'t>(node: Node<'_>, text: &'t [u8]) -> Option<&'t str> {
     if let Some(name) = node.child_by_field_name("name") {
         return text_of(name, text);

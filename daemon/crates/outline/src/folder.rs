@@ -16,38 +16,40 @@ use recall_system::trusted_file::{Folder, Refused};
 use super::declared::declared;
 use super::{Coverage, FileOutline, Language, Outline, Stamp, content_hash, place};
 
-/// The most files of an outline.
+/// The maximum number of files of an outline.
 pub const MOST_FILES: usize = 100_000;
-/// The most bytes of the files of an outline.
+/// The maximum number of bytes of the files of an outline.
 pub const MOST_BYTES: u64 = 200_000_000;
-/// A longer file is generated.
+/// The maximum length of a file. Longer ones are generated.
 const LONGEST_FILE: u64 = 512 * 1024;
-/// A file with longer lines, on average, is generated.
+/// The maximum average length of a file's lines. Files with longer lines are generated.
 const LONGEST_LINES: usize = 300;
-/// The most names of an outline; more are not kept.
+/// The maximum number of names of an outline. Further ones are dropped.
 const MOST_NAMES: usize = 1_000_000;
-/// The most folders that are looked into.
+/// The maximum number of folders that are read.
 const MOST_FOLDERS: usize = 100_000;
 /// Folders that are never part of the source, ignored or not.
 const NEVER: [&str; 5] = ["node_modules", "target", "__pycache__", "venv", "site-packages"];
-/// The files that say what is ignored, the stronger last.
+/// The files that list ignored paths, the stronger last.
 const IGNORES: [&str; 2] = [".gitignore", ".ignore"];
 const LONGEST_IGNORE: u64 = 256 * 1024;
-/// A file written so shortly before it was read may have been written again in the same moment of its clock.
+/// How long before it was read a file must have been written to count as unchanged. A later write may have the same
+/// time.
 const SETTLED: Duration = Duration::from_secs(2);
-/// The most bytes that are parsed again before places are told.
+/// The maximum number of bytes that are parsed again before places are injected.
 const MOST_FRESH: u64 = 128 * 1024;
 
-/// A folder to look into, with the rules of what it ignores, the outermost first.
+/// A folder to read, with the ignore rules that apply to it, the outermost first.
 struct Pending {
     path: PathBuf,
     rules: Vec<Arc<Gitignore>>,
 }
 
-/// Reads what the source files beneath a folder declare. A file that is as it was before is not parsed again. `hides` says
-/// which absolute paths nobody may know of.
+/// Reads what the source files below a folder declare. An unchanged file is not parsed again. `hides` decides which
+/// absolute paths must stay hidden.
 ///
 /// # Errors
+///
 /// The folder is missing or not trusted.
 pub fn read(root: &Path, before: &Outline, hides: &dyn Fn(&Path) -> bool) -> Result<Outline, Refused> {
     let top = Folder::open(root)?;
@@ -112,7 +114,7 @@ enum Entry {
     Folder,
 }
 
-/// Whether the innermost rule that speaks of an entry ignores it.
+/// Whether the innermost rule about an entry ignores it.
 fn is_ignored(rules: &[Arc<Gitignore>], path: &Path, entry: Entry) -> bool {
     for rule in rules.iter().rev() {
         match rule.matched(path, entry == Entry::Folder) {
@@ -124,7 +126,7 @@ fn is_ignored(rules: &[Arc<Gitignore>], path: &Path, entry: Entry) -> bool {
     false
 }
 
-/// The rules that these files of a folder contain.
+/// The rules in these files of a folder.
 fn rules(folder: &Folder, path: &Path, names: &[&str]) -> Option<Arc<Gitignore>> {
     let mut builder = GitignoreBuilder::new(path);
     let mut lines = 0;
@@ -175,8 +177,8 @@ fn outlined(file: File, path: &str, language: Language, before: Option<&FileOutl
 }
 
 impl Outline {
-    /// The places as they are now: a file that has changed is read again, within a small limit. A name that is gone, or whose
-    /// file cannot be read in time, is left out.
+    /// The places as they are now. A changed file is read again, within a small limit. A name is left out if it is
+    /// gone, or if its file cannot be read in time.
     pub fn as_now(&self, root: &Path, places: Vec<Declaration>) -> Vec<Declaration> {
         let Ok(top) = Folder::open(root) else { return Vec::new() };
         let mut left = MOST_FRESH;

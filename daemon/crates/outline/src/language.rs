@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// A language with a grammar. Which are there is decided when the program is built.
+/// A language with a grammar. The build decides which ones are included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Language {
     C,
@@ -11,27 +11,27 @@ pub enum Language {
     Java,
     Python,
     Rust,
-    /// And JavaScript, and both with JSX.
+    /// Also JavaScript, and both with JSX.
     TypeScript,
 }
 
-/// What a node of a syntax tree is for an outline.
+/// The role of a syntax tree's node in an outline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// It declares a name, and its inside is not looked at.
+    /// It declares a name, and its inside is skipped.
     Leaf(&'static str),
-    /// It declares a name, and what is inside belongs to it.
+    /// It declares a name, and its contents belong to that name.
     Group(&'static str),
     /// Its contents belong to the name, which is declared elsewhere.
     Of,
     /// It declares a name if its value is a function.
     Variable(&'static str),
-    /// Its inside is not looked at.
+    /// Its inside is skipped.
     Closed,
 }
 
 impl Language {
-    /// The language of a file by its ending. `None` without a grammar.
+    /// The language of a file by its extension. `None` without a grammar.
     pub fn of(path: &str) -> Option<Self> {
         let ending = Path::new(path).extension()?.to_str()?;
         let language = match ending {
@@ -72,7 +72,7 @@ impl Language {
         }
     }
 
-    /// What a node of this kind is. `None` if only its inside counts.
+    /// The role of a node of this kind. `None` if only its inside counts.
     pub(crate) fn role(self, node: &str) -> Option<Role> {
         let roles: &[(&str, Role)] = match self {
             Self::Rust => &RUST,

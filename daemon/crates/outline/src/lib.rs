@@ -1,8 +1,8 @@
 //! Reads which names the source files of a repository declare, and finds those that a text is about.
 //!
-//! An outline is made of the files themselves, by grammars, and only kept in memory. A file that its repository ignores, that
-//! looks like one of secrets, or that a rule hides is not read. Reading is bounded, and a file is opened as
-//! `system/trusted_file` opens those that anybody may have written.
+//! Grammars make an outline from the files themselves, and it is kept only in memory. A file is not read if its
+//! repository ignores it, if it looks like a file of secrets, or if a rule hides it. Reading is bounded, and files
+//! are opened by `system/trusted_file`, because anybody may have written them.
 //!
 //! **Invariant:** this room never writes.
 
@@ -26,9 +26,9 @@ use recall_domain::context::Declaration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Declared {
     pub(crate) name: Box<str>,
-    /// As the language says it: `struct`, `class`, `def`.
+    /// In the language's own word: `struct`, `class`, `def`.
     pub(crate) kind: &'static str,
-    /// The type, class or module around it; empty without one.
+    /// The enclosing type, class or module; empty without one.
     pub(crate) within: Box<str>,
     /// Counted from 1.
     pub(crate) line: u32,
@@ -81,7 +81,7 @@ pub enum Coverage {
     Part,
 }
 
-/// A declared name: the file's number, and its own in the file.
+/// A declared name: the index of its file, and its index in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Spot {
     file: u32,
@@ -127,8 +127,7 @@ impl Outline {
         self.declared
     }
 
-    /// Returns the declarations of a file, in their order. The path is relative to the repository's folder, or
-    /// the end of
+    /// Returns the declarations of a file, in order. The path is relative to the repository's folder, or the end of
     /// such a path.
     pub fn of_file(&self, path: &str) -> Vec<Declaration> {
         let path = path.trim_start_matches("./");

@@ -6,23 +6,24 @@ use recall_domain::context::Declaration;
 
 use super::{Outline, Spot, place};
 
-/// A name that so many places declare says nothing about one of them.
+/// The number of places from which a declared name is too common to point to one of them.
 const MOST_ALIKE: usize = 3;
-/// A word of so many names finds none by itself.
+/// The number of names from which a word is too common to find any alone.
 const TOO_COMMON: usize = 2_000;
-/// Between the words of a name there may be so many others.
+/// The maximum number of other words between the words of a name.
 const BETWEEN: usize = 1;
-/// The least weight of the words of a name that a text has as words. A word that one name of a hundred has weighs 4.6.
+/// The minimum weight of a name's words that a text contains as words. A word that occurs in one name of a hundred
+/// weighs 4.6.
 const LEAST_WEIGHT: f64 = 12.0;
-/// The longest text that is looked at, in words. Longer ones are pasted.
+/// The maximum length of a text that is examined, in words. Longer texts are pasted.
 const MOST_WORDS: usize = 400;
 
 /// How strictly a text is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// By nobody: only what it certainly is about.
+    /// For an unasked answer: only what the text certainly is about.
     Unasked,
-    /// By somebody who looks for a name.
+    /// For somebody who searches for a name.
     Searching,
 }
 
@@ -30,13 +31,13 @@ pub enum Asked {
 struct Token<'t> {
     text: &'t str,
     form: Form,
-    /// What contains it, such as `Cart` in `Cart::total`.
+    /// The enclosing name, such as `Cart` in `Cart::total`.
     before: Option<&'t str>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// Written as only code is: `snake_case`, `camelCase`, `call()`, `Type::name`, or in backticks.
+    /// Written in a form that only code has: `snake_case`, `camelCase`, `call()`, `Type::name`, or in backticks.
     Code,
     Word,
 }
@@ -70,7 +71,7 @@ impl Outline {
         found.into_iter().map(|(_, place)| place).take(most).collect()
     }
 
-    /// The places whose name a token is.
+    /// The places of the name that equals a token.
     fn named(&self, token: &Token<'_>, asked: Asked) -> Vec<(Spot, f64)> {
         let Some(spots) = self.names.get(token.text) else { return Vec::new() };
         let of = |spot: &Spot| {
@@ -86,7 +87,7 @@ impl Outline {
         spots.iter().map(|spot| (*spot, score)).collect()
     }
 
-    /// The places whose names are written as words: "the passage cache" is `PassageCache`.
+    /// The places of names that are written as words: "the passage cache" is `PassageCache`.
     fn described(&self, tokens: &[Token<'_>], asked: Asked) -> Vec<(Spot, f64)> {
         let text: Vec<String> = tokens.iter().flat_map(|token| words(token.text)).collect();
         let mut seen = BTreeSet::new();
@@ -110,7 +111,7 @@ impl Outline {
         found
     }
 
-    /// The weight of a word: the rarer, the greater.
+    /// The weight of a word, which grows with its rarity.
     fn weight(&self, word: &str) -> f64 {
         let with = self.words.get(word).map_or(1, Vec::len).max(1);
         (self.declared as f64 / with as f64).ln().max(0.0)
@@ -122,7 +123,7 @@ fn is_of_tests(path: &str, name: &str) -> bool {
         || name.starts_with("test_")
 }
 
-/// Whether a text has all these words, with few others between.
+/// Whether a text contains all these words, with few others in between.
 fn are_near(text: &[String], name: &BTreeSet<String>) -> bool {
     let within = (name.len() + BETWEEN).min(text.len());
     within >= name.len() && text.windows(within).any(|window| name.iter().all(|word| window.contains(word)))
@@ -156,19 +157,19 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
     tokens
 }
 
-/// Whether it has an underscore inside, or a capital letter after a small one.
+/// Whether the text has an underscore inside, or a capital letter after a small one.
 fn is_mixed(word: &str) -> bool {
     let inner = word.trim_matches('_');
     inner.contains('_')
         || inner.as_bytes().windows(2).any(|two| two[0].is_ascii_lowercase() && two[1].is_ascii_uppercase())
 }
 
-/// The words that a name is made of.
+/// The words of a name.
 pub(crate) fn words_of_name(name: &str) -> BTreeSet<String> {
     words(name).into_iter().collect()
 }
 
-/// The words of a piece of text, small and without the ending of a plural.
+/// The words of a piece of text, in lower case and without plural endings.
 fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();

@@ -1,8 +1,9 @@
-//! The readers of a restricted project: the machines of a team that may read it. They have a key of their own, which they are
-//! given like the team's, and entries are sealed with a key that follows from both. So whoever leaves either reads nothing new.
+//! The readers of a restricted project: the machines of a team that may read it. They have a separate key, which is
+//! given to them like the team's. Entries are sealed with a key derived from both. So a machine that leaves either
+//! group reads nothing new.
 //!
-//! Owners of the team restrict a project. What they say of its readers stands in a space of its own, for each project. Of that
-//! only the words of machines count that own the team and are among the readers.
+//! Owners of the team restrict a project. Their statements about its readers are in a separate space for each
+//! project. Of these, only statements of machines that own the team and are readers count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,28 +15,28 @@ use super::{Standings, Team, TeamError, TeamStatement, Upto};
 use recall_domain::sync::DeviceId;
 use recall_domain::sync::record::space_of;
 
-/// A restricted project, as one machine of the team sees it.
+/// A restricted project, from the view of one machine of the team.
 #[derive(Clone, Copy)]
 pub struct Within<'w> {
-    /// The team, after it has kept up with what is said.
+    /// The team, brought up to date with all statements.
     pub team: &'w Team,
     pub device: &'w Device,
-    /// What machines say of the team.
+    /// The machines' statements about the team.
     pub of_team: &'w [TeamStatement],
     /// The project's space.
     pub space: &'w str,
 }
 
-/// What this machine has of the readers of a project.
+/// This machine's knowledge of the readers of a project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Readers(Team);
 
-/// Where machines say what they know of the readers of a project.
+/// The space with the machines' statements about the readers of a project.
 pub fn readers_space(space: &str) -> String {
     space_of(&format!("recall-readers-1 {space}"))
 }
 
-/// The spaces of the restricted projects of all teams that a machine is in.
+/// The spaces of the restricted projects of all teams of this machine.
 pub fn restricted_in(data: &Path) -> BTreeSet<String> {
     let files = std::fs::read_dir(data.join("teams")).into_iter().flatten().flatten();
     let names = files.filter_map(|file| file.file_name().to_str()?.strip_suffix(".json").map(str::to_owned));
@@ -44,13 +45,14 @@ pub fn restricted_in(data: &Path) -> BTreeSet<String> {
 }
 
 impl Within<'_> {
-    /// The name that stands for the remote in all that is said of the readers. What is said of one project is of no use for
-    /// another one.
+    /// The name of the remote in all statements about the readers. Because of it, a statement about one project is
+    /// useless for another.
     pub fn id(&self) -> String {
         space_of(&format!("recall-readers-1 {} {}", self.team.remote, self.space))
     }
 
-    /// What counts of that which machines say of the readers: whoever does not own the team says only which keys it has.
+    /// The parts of machines' statements about the readers that count. From a machine that does not own the team, only
+    /// the keys that it has count.
     fn heard(&self, said: &[TeamStatement]) -> Vec<TeamStatement> {
         let without_power = |said: &TeamStatement| TeamStatement {
             older: None,
@@ -68,7 +70,7 @@ impl Within<'_> {
         said.iter().map(heard).collect()
     }
 
-    /// The pair of a machine that has shown that it has the team's key.
+    /// The key pair of a machine that has proved that it has the team's key.
     fn of_member(&self, device: &DeviceId) -> Option<&TeamStatement> {
         let said = self.of_team.iter().find(|said| said.device == *device)?;
         (self.team.has_proof(said) && !self.team.removed.contains_key(device)).then_some(said)
@@ -76,7 +78,7 @@ impl Within<'_> {
 }
 
 impl Readers {
-    /// Restricts a project to this machine. `heads`: how far each log is there, for what was written before stays.
+    /// Restricts a project to this machine. `heads` says how far each log is, because earlier entries stay readable.
     pub fn begin(
         within: Within<'_>,
         said: &[TeamStatement],
@@ -95,8 +97,8 @@ impl Readers {
         Ok(Self(readers))
     }
 
-    /// The readers of a project whose key an owner of the team has given to this machine. Fails if nobody has, or owners who
-    /// do not know of each other's keys.
+    /// The readers of a project whose key an owner of the team has given to this machine. Fails if no owner has, or if
+    /// several have who do not know each other's keys.
     pub fn granted(within: Within<'_>, said: &[TeamStatement]) -> Result<Self, TeamError> {
         let heard = within.heard(said);
         let given = heard.iter().filter(|said| said.owners.contains(&said.device)).filter_map(|said| {
@@ -114,7 +116,7 @@ impl Readers {
         }
     }
 
-    /// The readers of a project whose own words somebody has.
+    /// The readers of a project, entered with the project's own words.
     pub fn recovered(
         within: Within<'_>,
         key: &SealingKey,
@@ -125,7 +127,7 @@ impl Readers {
         Team::recovered(&within.id(), key, &of_owners).map(Self)
     }
 
-    /// Takes the keys that owners give, and gives the current one to those who lack it. Says who may be read.
+    /// Takes keys from owners, and gives the current one to readers that lack it. Returns which machines are read.
     pub fn keep_up(&mut self, within: Within<'_>, said: &[TeamStatement]) -> Result<Standings, TeamError> {
         let Self(readers) = self;
         for (gone, upto) in &within.team.removed {
@@ -150,7 +152,7 @@ impl Readers {
         Ok(standings)
     }
 
-    /// Takes whom owners have named, and how far they say that the logs of others count.
+    /// Takes the readers that owners have named, and how far owners say that other logs count.
     fn take_named(&mut self, within: Within<'_>, heard: &[TeamStatement]) -> Result<(), TeamError> {
         let Self(readers) = self;
         let (number, key) = readers.current()?;
@@ -168,8 +170,8 @@ impl Readers {
         Ok(())
     }
 
-    /// Lets these machines read, and this one, and no others. Whoever could read and is not among them is taken out: then
-    /// there is a new key. Returns whether there is one.
+    /// Lets only these machines and this one read. Other machines that could read are removed, and a new key is made.
+    /// Returns whether there is a new key.
     pub fn restrict(
         &mut self,
         within: Within<'_>,
@@ -203,7 +205,7 @@ impl Readers {
         Ok(rekeyed)
     }
 
-    /// The machines that may read, this one included.
+    /// The machines that may read, including this one.
     pub fn devices(&self, said: &[TeamStatement]) -> BTreeSet<DeviceId> {
         let Self(readers) = self;
         let vouched = readers.vouched(said);
@@ -212,8 +214,8 @@ impl Readers {
         all.filter(|device| !readers.removed.contains_key(device)).cloned().collect()
     }
 
-    /// The keys of the project's space: what follows from a key of the team and one of the readers. What was sealed before the
-    /// project was restricted opens with the team's.
+    /// The keys of the project's space. Each is derived from a key of the team and one of the readers. Entries from
+    /// before the restriction open with the team's keys.
     pub fn space_keys(&self, within: Within<'_>) -> Result<SpaceKeys, TeamError> {
         let of_both = |own: &SealingKey, teams: &SealingKey| own.with(teams, &["readers", within.space]);
         let current = of_both(&self.0.current()?.1, &within.team.current()?.1);
@@ -229,12 +231,12 @@ impl Readers {
         self.0.words()
     }
 
-    /// What this machine says of the readers.
+    /// This machine's statement about the readers.
     pub fn statement(&self, device: &Device, author: &str, name: &str) -> Result<TeamStatement, TeamError> {
         self.0.statement(device, author, name)
     }
 
-    /// Whether a statement says what this machine would say now.
+    /// Whether a statement equals the one that this machine would write now.
     pub fn is_said(&self, said: &TeamStatement, now: &TeamStatement) -> bool {
         self.0.is_said(said, now)
     }
@@ -244,13 +246,13 @@ impl Readers {
         Ok(Team::load(data, id)?.map(Self))
     }
 
-    /// Keeps the file, for this user alone.
+    /// Writes the file, readable only by this user.
     pub fn save(&self, data: &Path) -> Result<(), TeamError> {
         self.0.save(data)
     }
 }
 
-/// Whether somebody was taken out, so that the readers have a new key.
+/// Whether a reader was removed, so that the readers have a new key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rekeyed {
     Yes,
@@ -268,12 +270,12 @@ impl Team {
         &self.restricted
     }
 
-    /// Tells the team that a project is restricted.
+    /// States to the team that a project is restricted.
     pub fn announce(&mut self, space: &str) {
         self.restricted.insert(space.to_owned());
     }
 
-    /// Takes which projects owners have restricted. It is kept, for a remote may forget what it said.
+    /// Takes over which projects owners have restricted, and keeps it, because a remote may lose their statements.
     pub(super) fn take_restricted(&mut self, statements: &[TeamStatement]) -> Result<(), TeamError> {
         let (number, key) = self.current()?;
         let by_owners = statements.iter().filter(|said| self.owns(&said.device) && said.proves(&key, number));
@@ -282,7 +284,7 @@ impl Team {
         Ok(())
     }
 
-    /// Gives the current key to the machines that are named and lack it.
+    /// Gives the current key to named machines that lack it.
     fn give_to_named(&mut self, within: Within<'_>, said: &[TeamStatement]) -> Result<(), TeamError> {
         let (number, key) = self.current()?;
         let name = key.name();
@@ -317,7 +319,7 @@ mod tests {
         readers: Option<Readers>,
     }
 
-    /// What all machines say of the team, and of the readers of the project.
+    /// All machines' statements about the team, and about the readers of the project.
     #[derive(Default)]
     struct Place {
         team: BTreeMap<DeviceId, TeamStatement>,

@@ -146,8 +146,7 @@ fn what_a_document_names_exists() {
         .flatten()
         .filter_map(|file| file.split_once('/').map(|(folder, _)| folder))
         .collect();
-    let of_code =
-        Regex::new(r"^(?:[a-z][a-z0-9]*(?:_[a-z0-9]+)+(?:_?…)?|RECALL_[A-Z_]+(?:=.*)?)$").unwrap();
+    let of_code = Regex::new(r"^(?:[a-z][a-z0-9]*(?:_[a-z0-9]+)+(?:_?…)?|RECALL_[A-Z_]+(?:=.*)?)$").unwrap();
     let method = Regex::new(r"^([A-Z][A-Za-z]+)::([a-z_]+)(?:\(\))?$").unwrap();
     let path = Regex::new(r"^([A-Za-z_.0-9-]+)/[A-Za-z_.0-9/-]+?(?::\d+)?$").unwrap();
     let mut wrong = Vec::new();

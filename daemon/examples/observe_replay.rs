@@ -13,7 +13,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use recall_compression::extractive::Extractive;
-use recall_domain::material::Extent;
+use recall_domain::material::SessionExtent;
 
 fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1);
@@ -21,7 +21,7 @@ fn main() -> anyhow::Result<()> {
     std::fs::create_dir_all(&out)?;
     for path in arguments {
         for (id, session) in replay::sessions(Path::new(&path))? {
-            let draft = Extractive.draft_session(&session, Extent::Whole);
+            let draft = Extractive.draft_session(&session, SessionExtent::Whole);
             let told = replay::told(&id, &session, draft.batches, draft.summary);
             let file = Path::new(&out).join(format!("{id}.json"));
             std::fs::write(&file, serde_json::to_string_pretty(&told)?)?;

@@ -30,7 +30,7 @@ use recall_domain::event::{
     ToolResult,
 };
 use recall_domain::ids::SessionId;
-use recall_domain::material::{Action, BatchSource, Change};
+use recall_domain::material::{Action, BatchSource, EditHunk};
 
 const KNOWN: Agents = Agents::new(&[&SPEC]);
 
@@ -71,7 +71,7 @@ const SPEC: AgentSpec = AgentSpec {
         match tool {
             "alter" => Action::Edit {
                 path: text("where"),
-                changes: vec![Change { before: text("old"), after: text("new") }],
+                changes: vec![EditHunk { before: text("old"), after: text("new") }],
             },
             _ => Action::Other { input: input.to_string(), output: String::new() },
         }

@@ -522,11 +522,11 @@ pub struct Unreviewed {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Review {
     pub ids: Vec<String>,
-    pub verdict: Verdict,
+    pub verdict: ReviewVerdict,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Verdict {
+pub enum ReviewVerdict {
     /// Keeps the observation as it is. A rejected one becomes valid again.
     Kept,
     /// The observation is never injected unasked, and supersedes nothing.

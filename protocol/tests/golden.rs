@@ -15,10 +15,10 @@ use recall_protocol::query::{
     EntryFilter, Explain, Export, ExportFrom, Filter, Fix, Flush, Follow, Forget, ForgetStep, Forgettable,
     Friction, Glance, HandOver, Handoff, How, Identity, Improvable, Improve, Improving, Jobs, Mark,
     MemoryStep, OpenGateway, Outline, Pause, Persons, Pin, PinUp, Ping, Projects, Prune, Query, Reindex,
-    Remember, Restore, RestoreBackup, RestoreFrom, Resume, Retry, Review, RowSource, SaidPart, Search,
-    Session, SessionPage, Sessions, SharePreview, Show, Sql, Stats, Status, Stop, SyncRound, SyncState,
-    TakeMemories, TermsPreview, ThreadPage, Threads, Timeline, Told, Undo, UndoOf, Unreadable, Unreviewed,
-    Validity, Verdict, WhichJobs, Why, Wrong,
+    Remember, Restore, RestoreBackup, RestoreFrom, Resume, Retry, Review, ReviewVerdict, RowSource, SaidPart,
+    Search, Session, SessionPage, Sessions, SharePreview, Show, Sql, Stats, Status, Stop, SyncRound,
+    SyncState, TakeMemories, TermsPreview, ThreadPage, Threads, Timeline, Told, Undo, UndoOf, Unreadable,
+    Unreviewed, Validity, WhichJobs, Why, Wrong,
 };
 use recall_protocol::wire::{Deliver, ErrorKind, EventId, Flags, Reply, Request, ShimContext};
 
@@ -226,7 +226,7 @@ fn requests_of_version_2() {
         ("session_page", SessionPage { filter: filter(), skip: 200 }.into()),
         ("thread_page", ThreadPage { project: Some("shop".to_owned()), skip: 200, limit: 9 }.into()),
         ("unreviewed", Unreviewed { filter: filter(), until_ms: Some(2), skip: 200 }.into()),
-        ("review", Review { ids: vec!["#12".to_owned()], verdict: Verdict::Rejected }.into()),
+        ("review", Review { ids: vec!["#12".to_owned()], verdict: ReviewVerdict::Rejected }.into()),
         (
             "terms_preview",
             TermsPreview {

@@ -129,7 +129,7 @@ fn end(mut daemon: Child) {
 
 /// An accident to a home under its daemon.
 #[derive(Clone, Copy, Debug)]
-enum Change {
+enum Accident {
     Deleted,
     Moved,
     Replaced,
@@ -138,20 +138,20 @@ enum Change {
 
 /// The daemon before ends, and takes nothing of what belongs to the next.
 #[track_caller]
-fn the_old_daemon_ends(change: Change) {
+fn the_old_daemon_ends(change: Accident) {
     let stage = Stage::new();
     let mut old = Daemon::spawn(&stage);
     old.wait_until_it_listens(&stage).unwrap();
     stage.discount_session("before");
     let (home, aside) = (stage.home(), stage.user_home().join("aside"));
     match change {
-        Change::Deleted => std::fs::remove_dir_all(&home).unwrap(),
-        Change::Moved => std::fs::rename(&home, &aside).unwrap(),
-        Change::Replaced => {
+        Accident::Deleted => std::fs::remove_dir_all(&home).unwrap(),
+        Accident::Moved => std::fs::rename(&home, &aside).unwrap(),
+        Accident::Replaced => {
             std::fs::rename(&home, &aside).unwrap();
             std::fs::create_dir(&home).unwrap();
         }
-        Change::DataReplaced => std::fs::rename(home.join("data"), &aside).unwrap(),
+        Accident::DataReplaced => std::fs::rename(home.join("data"), &aside).unwrap(),
     }
     // They find nobody and wait in the new spool, which the old daemon sees, too.
     for id in 0..30 {
@@ -169,11 +169,11 @@ fn the_old_daemon_ends(change: Change) {
     assert_eq!(stage.recall(["ctl", "check"]).code(), 0);
     next.kill();
     assert!(
-        stage.log().contains("the daemon ends") || !matches!(change, Change::DataReplaced),
+        stage.log().contains("the daemon ends") || !matches!(change, Accident::DataReplaced),
         "{}",
         stage.log()
     );
-    if let Change::Moved | Change::Replaced = change {
+    if let Accident::Moved | Accident::Replaced = change {
         // The moved file is whole.
         let moved = rusqlite::Connection::open(aside.join("data/recall.db")).unwrap();
         let sessions: u32 = moved.query_row("SELECT count(*) FROM sessions", [], |row| row.get(0)).unwrap();
@@ -183,22 +183,22 @@ fn the_old_daemon_ends(change: Change) {
 
 #[test]
 fn a_daemon_whose_home_was_deleted_ends() {
-    the_old_daemon_ends(Change::Deleted);
+    the_old_daemon_ends(Accident::Deleted);
 }
 
 #[test]
 fn a_daemon_whose_home_was_moved_ends() {
-    the_old_daemon_ends(Change::Moved);
+    the_old_daemon_ends(Accident::Moved);
 }
 
 #[test]
 fn a_daemon_whose_home_was_replaced_ends() {
-    the_old_daemon_ends(Change::Replaced);
+    the_old_daemon_ends(Accident::Replaced);
 }
 
 #[test]
 fn a_daemon_whose_data_folder_was_replaced_ends() {
-    the_old_daemon_ends(Change::DataReplaced);
+    the_old_daemon_ends(Accident::DataReplaced);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use recall_app::documents;
 use recall_compression::extractive::Extractive;
 use recall_domain::document::{Document, DocumentKey, DocumentKind, Status};
 use recall_domain::ids::{AgentName, EventId, ProjectKey, SessionId, Timestamp};
-use recall_domain::material::{CallOutcome, Extent, SessionMaterial};
+use recall_domain::material::{CallOutcome, SessionExtent, SessionMaterial};
 use recall_domain::observation::{Importance, Maker};
 use recall_domain::passage::{self, Passage};
 use serde::Deserialize;
@@ -93,7 +93,7 @@ impl Builder<'_> {
                 }
             }
         }
-        let draft = Extractive.draft_session(material, Extent::Whole);
+        let draft = Extractive.draft_session(material, SessionExtent::Whole);
         for draft in draft.batches.into_iter().flatten() {
             let row = self.row();
             let passages = documents::of_observation(&draft.title, &draft.narrative, &draft.facts);

@@ -1,6 +1,8 @@
 //! What would be told, with the columns of the table.
 
-use recall_domain::injection::choice::{Choice, ENOUGH_TOKENS, Words, is_statement, most, tokens_of_each};
+use recall_domain::injection::choice::{
+    ENOUGH_TOKENS, StatementChoice, Words, is_statement, most, tokens_of_each,
+};
 use recall_domain::injection::{FLOORS, Floors, PromptDecision, asked, decide};
 use recall_domain::linear::Weights;
 use recall_domain::passage::PassageMatches;
@@ -192,7 +194,7 @@ fn told<'a>(
     // What the session has said is no news.
     let mut known: Vec<Words> = one.said.iter().map(|text| Words::of(text)).collect();
     known.push(Words::of(&one.prompt));
-    let mut choice = Choice::beside(known, most(&one.situation()));
+    let mut choice = StatementChoice::beside(known, most(&one.situation()));
     let mut told_of = Vec::new();
     for judged in told {
         if choice.is_full() {

@@ -31,7 +31,7 @@ use anyhow::Context;
 use judged::Judged;
 use recall_compression::extractive::drafts;
 use recall_domain::linear::Weights;
-use recall_domain::material::Extent;
+use recall_domain::material::SessionExtent;
 use score::Score;
 use train::Read;
 
@@ -123,7 +123,7 @@ fn table(sessions: &[Read], learned: &Learned, out: Option<&Path>) -> anyhow::Re
     for project in &projects {
         let weights = learned.without(project);
         for read in sessions.iter().filter(|read| read.project == *project) {
-            let draft = drafts::of_session(&read.session.batches, Extent::Whole, &weights);
+            let draft = drafts::of_session(&read.session.batches, SessionExtent::Whole, &weights);
             told.push((read, replay::told(&read.id, &read.session, draft.batches, draft.summary)));
         }
     }

@@ -133,7 +133,7 @@ pub struct IndexerState {
     /// Callers waiting for a run that starts after their request.
     waiting: Vec<RpcReplyPort<()>>,
     served_by_run: Vec<RpcReplyPort<()>>,
-    extent: Extent,
+    extent: RunScope,
     counters: IndexCounters,
     /// How long to collect changes before the next run.
     pause: Duration,
@@ -148,7 +148,7 @@ enum Files {
 
 /// The amount of work for the next run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Extent {
+enum RunScope {
     #[default]
     Follow,
     /// Also rewrites files that contain removed documents.
@@ -190,7 +190,7 @@ impl Actor for Indexer {
             next_run: NextRun::Soon,
             waiting: Vec::new(),
             served_by_run: Vec::new(),
-            extent: Extent::Follow,
+            extent: RunScope::Follow,
             counters: IndexCounters::default(),
         };
         follow_the_log(&me, &state.arguments);
@@ -230,7 +230,7 @@ impl Actor for Indexer {
             IndexerMessage::Purge(done) => {
                 state.waiting.push(done);
                 state.next_run = NextRun::Now;
-                state.extent = Extent::Purge;
+                state.extent = RunScope::Purge;
                 state.open().await?;
                 state.run(&me);
             }
@@ -425,7 +425,7 @@ impl IndexerState {
 }
 
 /// Performs one run: examines the index if necessary, and adds the new log entries.
-fn follow(held: Held, arguments: &IndexerArguments, extent: Extent) -> RunResult {
+fn follow(held: Held, arguments: &IndexerArguments, extent: RunScope) -> RunResult {
     let IndexerArguments { agents, folder, readers, handle, holding, .. } = arguments;
     if let Err(lost) = holding.check() {
         let error = Some(lost.to_string());
@@ -440,8 +440,8 @@ fn follow(held: Held, arguments: &IndexerArguments, extent: Extent) -> RunResult
     };
     let begun = Instant::now();
     let outcome = catch_up(&mut opened.writer, *agents, readers, handle).and_then(|()| match extent {
-        Extent::Follow => Ok(()),
-        Extent::Purge => Ok(opened.writer.purge()?),
+        RunScope::Follow => Ok(()),
+        RunScope::Purge => Ok(opened.writer.purge()?),
     });
     let error = outcome.err().map(|error| error.to_string());
     RunResult { opened: Some(*opened), origin, took: begun.elapsed(), error }

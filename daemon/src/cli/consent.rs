@@ -18,12 +18,12 @@ pub(crate) enum Consent<'a> {
 
 /// The decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Choice {
+pub(crate) enum Confirmation {
     Go,
     Leave,
 }
 
-impl Choice {
+impl Confirmation {
     /// Asks. Anything except a clear yes means no.
     pub(crate) fn read(input: &mut dyn BufRead, question: &str, out: &mut dyn Write) -> anyhow::Result<Self> {
         write!(out, "{question} [y/N] ")?;
@@ -46,16 +46,16 @@ impl<'a> Consent<'a> {
     }
 
     /// Decides, and asks if necessary.
-    pub(crate) fn obtain(self, question: &str, out: &mut dyn Write) -> anyhow::Result<Choice> {
+    pub(crate) fn obtain(self, question: &str, out: &mut dyn Write) -> anyhow::Result<Confirmation> {
         match self {
             Self::ShowOnly => {
                 writeln!(out, "Dry run; nothing was changed.")?;
-                Ok(Choice::Leave)
+                Ok(Confirmation::Leave)
             }
-            Self::Given => Ok(Choice::Go),
+            Self::Given => Ok(Confirmation::Go),
             Self::Ask(input) => {
-                let answer = Choice::read(input, question, out)?;
-                if answer == Choice::Leave {
+                let answer = Confirmation::read(input, question, out)?;
+                if answer == Confirmation::Leave {
                     writeln!(out, "Nothing was changed.")?;
                 }
                 Ok(answer)
@@ -76,18 +76,18 @@ mod tests {
     #[test]
     fn only_a_clear_yes_goes_ahead() {
         #[track_caller]
-        fn check(typed: &str, answer: Choice) {
+        fn check(typed: &str, answer: Confirmation) {
             let mut input = typed.as_bytes();
             let mut out = Vec::new();
             assert_eq!(Consent::Ask(&mut input).obtain("Do it?", &mut out).unwrap(), answer);
             assert!(out.starts_with(b"Do it? [y/N] "));
         }
-        check("y\n", Choice::Go);
-        check(" YES \n", Choice::Go);
-        check("n\n", Choice::Leave);
-        check("\n", Choice::Leave);
-        check("", Choice::Leave);
-        check("yep\n", Choice::Leave);
+        check("y\n", Confirmation::Go);
+        check(" YES \n", Confirmation::Go);
+        check("n\n", Confirmation::Leave);
+        check("\n", Confirmation::Leave);
+        check("", Confirmation::Leave);
+        check("yep\n", Confirmation::Leave);
     }
 
     #[test]

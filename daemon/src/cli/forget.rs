@@ -8,7 +8,7 @@ use recall_protocol::wire::ErrorKind;
 
 use super::candidates;
 use super::client::{Client, FLUSH_WITHIN, Start};
-use super::consent::{Choice, Consent};
+use super::consent::{Confirmation, Consent};
 use super::failure::{Failure, refused_as};
 use super::filter::{AskedProjects, project, since};
 use super::remote::sharing;
@@ -86,7 +86,7 @@ pub fn run(args: &ForgetArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     if consent.shows_changes() {
         show(out, &preview)?;
     }
-    if consent.obtain("Forget this permanently?", out)? == Choice::Leave {
+    if consent.obtain("Forget this permanently?", out)? == Confirmation::Leave {
         return Ok(());
     }
     let done = client.ask_within(request(ForgetStep::Forget), FLUSH_WITHIN)?;

@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use recall_protocol::query::{Improvable, Improve, Improving};
 
 use super::client::{Client, FLUSH_WITHIN, Start};
-use super::consent::{Choice, Consent};
+use super::consent::{Confirmation, Consent};
 use super::failure::Failure;
 use super::filter::FilterArgs;
 use super::terminal::{self, DIM, WARNING, counted, thousands};
@@ -63,7 +63,7 @@ pub fn run(args: &ImproveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     };
     let mut jobs = plan.under_way.clone();
     if !plan.sessions.is_empty() {
-        if consent.obtain("Let the model rewrite these notes?", out)? == Choice::Leave {
+        if consent.obtain("Let the model rewrite these notes?", out)? == Confirmation::Leave {
             return Ok(());
         }
         let sessions = plan.sessions.iter().map(|session| session.row).collect();

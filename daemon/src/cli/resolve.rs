@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::candidates;
 use super::client::{Client, Start};
-use super::consent::{Choice, Consent};
+use super::consent::{Confirmation, Consent};
 use super::filter;
 use super::search::refuse_slips;
 use super::terminal::{ACCENT, counted};
@@ -131,8 +131,8 @@ fn found(
         (false, false) => Consent::at_terminal(&mut input),
     };
     match consent.obtain(&format!("{verb} {count}?"), out)? {
-        Choice::Leave => Ok(Vec::new()),
-        Choice::Go => Ok(wanted.iter().map(|result| result.id.0.row.to_string()).collect()),
+        Confirmation::Leave => Ok(Vec::new()),
+        Confirmation::Go => Ok(wanted.iter().map(|result| result.id.0.row.to_string()).collect()),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write};
 
 use clap::Args;
-use recall_protocol::query::{Review, Unreviewed, Verdict};
+use recall_protocol::query::{Review, ReviewVerdict, Unreviewed};
 
 use super::candidates;
 use super::client::{Client, Start};
@@ -73,7 +73,7 @@ pub fn run(args: &ReviewArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 fn judge(args: &ReviewArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut client = Client::connect(Start::IfNeeded)?;
     let (mut items, mut apart) = (Vec::new(), Vec::new());
-    for (ids, verdict) in [(&args.keep, Verdict::Kept), (&args.reject, Verdict::Rejected)] {
+    for (ids, verdict) in [(&args.keep, ReviewVerdict::Kept), (&args.reject, ReviewVerdict::Rejected)] {
         if !ids.is_empty() {
             let answer = client.ask(Review { ids: ids.clone(), verdict })?.read()?;
             items.extend(answer.items);

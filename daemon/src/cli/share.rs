@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::candidates;
 use super::client::{Client, ROUND_WITHIN, Start, this_folder};
-use super::consent::{Choice, Consent};
+use super::consent::{Confirmation, Consent};
 use super::failure::Failure;
 use super::remote::{change, sharing};
 use super::restricted::{Plan, Restricted, readers_of};
@@ -126,7 +126,7 @@ pub fn run(args: &ShareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         (false, true) => Consent::Given,
         (false, false) => Consent::at_terminal(&mut input),
     };
-    if consent.obtain(&format!("Share {} through {remote}?", preview.project), out)? == Choice::Leave {
+    if consent.obtain(&format!("Share {} through {remote}?", preview.project), out)? == Confirmation::Leave {
         return Ok(());
     }
     let share = SharedProject {

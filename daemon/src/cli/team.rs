@@ -6,7 +6,7 @@ use std::io::{BufRead, IsTerminal, Write};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::consent::{Choice, Consent};
+use super::consent::{Confirmation, Consent};
 use super::failure::Failure;
 use super::restricted;
 use super::team_place::{Place, not_owner, refused, tell_words};
@@ -145,7 +145,7 @@ fn invite(args: &InviteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     )?;
     let mut input = std::io::stdin().lock();
     let consent = if args.yes { Consent::Given } else { Consent::at_terminal(&mut input) };
-    if consent.obtain(&format!("Let {author} in?"), out)? == Choice::Leave {
+    if consent.obtain(&format!("Let {author} in?"), out)? == Confirmation::Leave {
         return Ok(());
     }
     let _lock = Team::lock(&place.data)?;
@@ -302,7 +302,7 @@ fn remove(args: &RemoveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut input = std::io::stdin().lock();
     let consent = if args.yes { Consent::Given } else { Consent::at_terminal(&mut input) };
     writeln!(out, "{author}, {name} could read what was written until now. All others get a new key.")?;
-    if consent.obtain(&format!("Remove {author}, {name}?"), out)? == Choice::Leave {
+    if consent.obtain(&format!("Remove {author}, {name}?"), out)? == Confirmation::Leave {
         return Ok(());
     }
     let upto = written(&place, &device)?;

@@ -8,7 +8,7 @@ use std::io::Write;
 use anyhow::Context;
 use recall_protocol::paths::Paths;
 
-use super::consent::{Choice, Consent};
+use super::consent::{Confirmation, Consent};
 use super::install::agent::{LocalAgent, SettingsOwner};
 use super::install::{Edit, EditAction, agent_names, connected, environment, this_project};
 use super::purge;
@@ -124,7 +124,7 @@ impl Uninstallation<'_> {
             )?;
             question = "Uninstall recall and delete the memory?";
         }
-        if consent.obtain(question, out)? == Choice::Leave {
+        if consent.obtain(question, out)? == Confirmation::Leave {
             return Ok(());
         }
         let mut told = "";

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::clock::Clock;
 use super::handover::{AcceptedBy, Handover};
-use super::oracle::{DECOY, Oracle, Verdict};
+use super::oracle::{DECOY, Oracle, OracleVerdict};
 use super::process::{Daemon, kill_all};
 use super::script::{Script, Step, TurnIds};
 use crate::Stage;
@@ -83,7 +83,7 @@ impl Trouble {
 /// The result of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    pub verdict: Verdict,
+    pub verdict: OracleVerdict,
     /// Events that the daemon acknowledged. Those of real shims are in neither count.
     pub by_daemon: usize,
     pub by_spool: usize,

@@ -28,7 +28,7 @@ pub struct Oracle {
 
 /// The state of the accepted events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Verdict {
+pub struct OracleVerdict {
     /// Events that were accepted.
     pub accepted: usize,
     /// Events that the database has taken.
@@ -41,7 +41,7 @@ pub struct Verdict {
     pub integrity: String,
 }
 
-impl Verdict {
+impl OracleVerdict {
     /// Whether every promise was kept.
     pub fn is_clean(&self) -> bool {
         self.lost.is_empty()
@@ -52,7 +52,7 @@ impl Verdict {
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for OracleVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { accepted, stored, lost, twice, misplaced, integrity } = self;
         write!(
@@ -79,7 +79,7 @@ impl Oracle {
     }
 
     /// Checks everything. Starts a daemon, waits until it is idle, and kills it at the end.
-    pub fn verdict(&self, stage: &mut Stage) -> Verdict {
+    pub fn verdict(&self, stage: &mut Stage) -> OracleVerdict {
         stage.start_daemon();
         stage.flush();
         let mut verdict = self.ask(stage);
@@ -95,9 +95,9 @@ impl Oracle {
     }
 
     /// Compares the accepted events with what the daemon on the stage shows.
-    fn ask(&self, stage: &Stage) -> Verdict {
+    fn ask(&self, stage: &Stage) -> OracleVerdict {
         let accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut verdict = Verdict::default();
+        let mut verdict = OracleVerdict::default();
         for (session, steps) in accepted.iter() {
             let query = Request::Query(Session { id: session.clone() }.into());
             let deadline = Deadline::after(PATIENCE);
@@ -123,7 +123,7 @@ pub fn integrity(database: &rusqlite::Connection) -> String {
 }
 
 /// Compares the accepted events of a session with the output of `recall ctl session`.
-fn judge(session: &str, accepted: &[Step], shown: &Value, verdict: &mut Verdict) {
+fn judge(session: &str, accepted: &[Step], shown: &Value, verdict: &mut OracleVerdict) {
     let (mut prompts, mut calls, mut found) = (Vec::new(), Vec::new(), BTreeMap::<Step, usize>::new());
     let (mut misplaced, mut aside) = (Vec::new(), BTreeSet::new());
     for batch in shown["batches"].as_array().into_iter().flatten() {
@@ -189,7 +189,7 @@ mod tests {
     /// Checks the oracle's findings for a session with these batches.
     #[track_caller]
     fn check(batches: Value, lost: usize, twice: usize, misplaced: usize) {
-        let mut verdict = Verdict::default();
+        let mut verdict = OracleVerdict::default();
         judge("s", &ACCEPTED, &json!({"batches": batches}), &mut verdict);
         let found = (verdict.lost.len(), verdict.twice.len(), verdict.misplaced.len());
         assert_eq!(found, (lost, twice, misplaced), "{verdict}");
@@ -223,9 +223,10 @@ mod tests {
 
     #[test]
     fn a_count_that_differs_is_not_clean() {
-        let clean = Verdict { accepted: 6, stored: 6, integrity: "ok".to_owned(), ..Verdict::default() };
+        let clean =
+            OracleVerdict { accepted: 6, stored: 6, integrity: "ok".to_owned(), ..OracleVerdict::default() };
         assert!(clean.is_clean());
-        assert!(!Verdict { stored: 5, ..clean.clone() }.is_clean());
-        assert!(!Verdict { integrity: "row 1 missing".to_owned(), ..clean }.is_clean());
+        assert!(!OracleVerdict { stored: 5, ..clean.clone() }.is_clean());
+        assert!(!OracleVerdict { integrity: "row 1 missing".to_owned(), ..clean }.is_clean());
     }
 }

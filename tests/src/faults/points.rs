@@ -14,7 +14,7 @@ use recall_system::faults::Point;
 use rustix::process::Signal;
 
 use super::handover::Handover;
-use super::oracle::{Oracle, Verdict};
+use super::oracle::{Oracle, OracleVerdict};
 use super::process::Daemon;
 use super::script::{Script, Step, TurnIds};
 use crate::Stage;
@@ -64,7 +64,7 @@ pub enum Arrival {
 /// The final state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remains {
-    pub verdict: Verdict,
+    pub verdict: OracleVerdict,
     /// Results made from the events: observations, summaries, documents of the index.
     pub made: [u64; 3],
     /// Jobs that are not done.

@@ -646,13 +646,13 @@ fn trouble_notice(trouble: &CompressionTrouble) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use recall_domain::context::{BlockItem, Extent};
+    use recall_domain::context::{BlockItem, InjectedExtent};
 
     #[test]
     fn what_the_user_reads_cannot_steer_a_terminal() {
         let hostile = "sh\u{1b}[2Jo\u{202e}p\u{200b}\nrecall: all is well";
         let (title, reason) = (String::new(), String::new());
-        let item = BlockItem { kind: "observation", id: 1, extent: Extent::Whole, title, reason };
+        let item = BlockItem { kind: "observation", id: 1, extent: InjectedExtent::Whole, title, reason };
         let notice = notice(&Block { items: vec![item], ..Block::default() }, hostile).unwrap();
         let trouble = CompressionTrouble { since: Timestamp(0), jobs: 1, error: hostile.to_owned() };
         for line in [notice, trouble_notice(&trouble)] {

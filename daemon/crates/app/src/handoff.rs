@@ -2,7 +2,7 @@
 
 use super::context_lookup::{ContextLookup, ContextRequest};
 use super::material::session_material;
-use recall_domain::context::{Block, BlockItem, Extent};
+use recall_domain::context::{Block, BlockItem, InjectedExtent};
 use recall_domain::continuity::{PlanNote, is_decision};
 use recall_domain::document::{DocumentKey, DocumentKind, Status};
 use recall_domain::handoff::work::work;
@@ -136,7 +136,8 @@ impl ContextLookup {
             let text = format!("{OPENING}{text}{CLOSING}");
             let title = shortened_line(state.title.as_deref().unwrap_or(&state.goal), 100);
             let reason = "handed over with `recall handoff`".to_owned();
-            let item = BlockItem { kind: HANDED_OVER, id: row.0, extent: Extent::Whole, title, reason };
+            let item =
+                BlockItem { kind: HANDED_OVER, id: row.0, extent: InjectedExtent::Whole, title, reason };
             Ok(Block { tokens: Measure::of(&text).spent(), text, items: vec![item] })
         })
     }

@@ -13,7 +13,7 @@ use recall_compression::policy::Unit;
 use recall_compression::{CompressionError, Compressor, Cuts, EXTRACTIVE, JobContext, Made};
 use recall_domain::fixes;
 use recall_domain::lineage;
-use recall_domain::material::{BatchMaterial, Extent, SessionMaterial};
+use recall_domain::material::{BatchMaterial, SessionExtent, SessionMaterial};
 use recall_domain::observation::{ObservationDraft, SummaryDraft};
 use recall_providers::ledger::Ledger;
 use recall_store::{
@@ -253,7 +253,7 @@ fn of_notes(material: &NotesMaterial, due: &[DueBatch], notes: SessionNotes) -> 
     });
     let chosen: Vec<ChosenBatch> = chosen.collect();
     let next = if chosen.len() < due.len() { Next::Notes } else { Next::Nothing };
-    let choice = SessionChoice { among: batches.len(), extent: Extent::Whole, batches: chosen };
+    let choice = SessionChoice { among: batches.len(), extent: SessionExtent::Whole, batches: chosen };
     JobResult::Session(SessionResult {
         summary: notes.summary,
         choice: Some(choice),

@@ -4,10 +4,10 @@ use super::context_lookup::{ContextLookup, ContextRequest};
 use super::documents::passages;
 use super::freshness::{Dated, Freshness, Since};
 use recall_domain::changed::Statements;
-use recall_domain::context::{Extent, Material, PassageNote};
+use recall_domain::context::{InjectedExtent, Material, PassageNote};
 use recall_domain::document::DocumentKey;
 use recall_domain::ids::{BatchId, Timestamp};
-use recall_domain::injection::choice::{self, Choice, Words};
+use recall_domain::injection::choice::{self, StatementChoice, Words};
 use recall_domain::injection::prompt::{Author, Situation};
 use recall_domain::injection::spoken::Spoken;
 use recall_domain::injection::{self, FLOORS, JudgedPassage, PromptDecision, asked, reason};
@@ -84,7 +84,7 @@ impl ContextLookup {
             let told = Statements::of(&told.whole());
             newer.iter().any(|(then, later)| *then > at && told.are_changed_by(later))
         };
-        let mut chosen = Choice::beside(known, choice::most(situation));
+        let mut chosen = StatementChoice::beside(known, choice::most(situation));
         let branch_context = self.branch_context(&context_request.place);
         let mut freshness = WorkTree::of(&context_request.place)
             .map(|tree| Freshness::new(db, self.agents, tree, self.answer_within));
@@ -168,8 +168,8 @@ impl ContextLookup {
     }
 
     /// Returns what a reader knows from an injected document.
-    fn given(&self, document: DocumentKey, row: &DocumentRow, extent: Extent) -> Vec<Words> {
-        if let Extent::Passage(part) = extent {
+    fn given(&self, document: DocumentKey, row: &DocumentRow, extent: InjectedExtent) -> Vec<Words> {
+        if let InjectedExtent::Passage(part) = extent {
             return self.passage(PassageKey { document, part }, row).iter().map(words).collect();
         }
         let mut given: Vec<Words> = passages(row, self.agents).iter().map(words).collect();

@@ -6,7 +6,7 @@ use super::policy::Unit;
 use super::{condense, prompt};
 use recall_domain::ids::{EventId, Timestamp};
 use recall_domain::material::{
-    Action, BatchMaterial, CallOutcome, Change, SessionMaterial, SourcedText, Step,
+    Action, BatchMaterial, CallOutcome, EditHunk, SessionMaterial, SourcedText, Step,
 };
 use recall_providers::chat::ChatRequest;
 
@@ -18,7 +18,7 @@ fn session() -> BatchMaterial {
     let said = |number, text: &str| Some(SourcedText { event: event(number), text: text.to_owned() });
     let edit = Action::Edit {
         path: "/shop/src/cart.rs".to_owned(),
-        changes: vec![Change {
+        changes: vec![EditHunk {
             before: "lines.iter().map(Line::rounded).sum()".to_owned(),
             after: "round(lines.iter().map(Line::exact).sum())".to_owned(),
         }],

@@ -277,7 +277,7 @@ pub fn changed<'a>(steps: impl Iterator<Item = &'a Step>, folder: ProjectFolder<
 mod tests {
     use super::*;
     use crate::ids::Timestamp;
-    use crate::material::Change;
+    use crate::material::EditHunk;
 
     #[track_caller]
     fn check(command: &str, expected: Option<&str>) {
@@ -325,7 +325,7 @@ mod tests {
     }
 
     fn edited(number: u8, path: &str) -> Step {
-        let changes = vec![Change { before: String::new(), after: "x".to_owned() }];
+        let changes = vec![EditHunk { before: String::new(), after: "x".to_owned() }];
         step(number, CallOutcome::Done, Action::Edit { path: format!("/shop/{path}"), changes })
     }
 

@@ -242,7 +242,7 @@ impl Block {
 /// How much of a document was injected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Extent {
+pub enum InjectedExtent {
     #[default]
     Whole,
     /// Only the title; the document has more to say.
@@ -257,7 +257,7 @@ pub struct BlockItem {
     /// `session` for a session's state, else the kind of the document.
     pub kind: &'static str,
     pub id: i64,
-    pub extent: Extent,
+    pub extent: InjectedExtent,
     pub title: String,
     pub reason: String,
 }
@@ -850,7 +850,7 @@ mod tests {
         let small = assemble(InjectionMoment::Prompt, &material, within(70), NOW);
         assert_eq!(
             small.items.iter().map(|item| (item.id, item.extent)).collect::<Vec<_>>(),
-            [(7, Extent::Passage(0))]
+            [(7, InjectedExtent::Passage(0))]
         );
         insta::assert_snapshot!(
             "resumed",

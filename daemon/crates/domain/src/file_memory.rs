@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use super::context::Extent;
+use super::context::InjectedExtent;
 use super::document::{DocumentKey, DocumentKind};
 use super::ids::{ObservationId, SessionId, Timestamp};
 use super::observation::ObservationType;
@@ -32,7 +32,7 @@ pub struct InjectedSet {
     /// Observations of which only the title was injected.
     pub titles: HashSet<ObservationId>,
     /// Other documents, injected as a whole or in part.
-    pub documents: HashSet<(DocumentKey, Extent)>,
+    pub documents: HashSet<(DocumentKey, InjectedExtent)>,
     /// Files about which something was injected, relative to the project's folder.
     pub files: HashSet<String>,
 }
@@ -52,7 +52,7 @@ impl InjectedSet {
 
     /// The items of a block, by the names of their kinds, and the file that the block was about.
     pub fn of_items<'a>(
-        items: impl IntoIterator<Item = (&'a str, i64, Extent)>,
+        items: impl IntoIterator<Item = (&'a str, i64, InjectedExtent)>,
         file: Option<String>,
     ) -> Self {
         let mut given = Self { files: file.into_iter().collect(), ..Self::default() };
@@ -62,7 +62,7 @@ impl InjectedSet {
                 (Some(DocumentKind::Observation), extent) => {
                     let id = ObservationId(row);
                     given.observations.insert(id);
-                    if extent == Extent::Title {
+                    if extent == InjectedExtent::Title {
                         given.titles.insert(id)
                     } else {
                         whole.insert(id)
@@ -87,18 +87,18 @@ impl InjectedSet {
                 let id = ObservationId(document.row);
                 self.observations.contains(&id) && !self.titles.contains(&id)
             }
-            _ => [Extent::Whole, Extent::Passage(part)]
+            _ => [InjectedExtent::Whole, InjectedExtent::Passage(part)]
                 .into_iter()
                 .any(|extent| self.documents.contains(&(document, extent))),
         }
     }
 
     /// Documents whose text the reader knows, and how much of it, in order.
-    pub fn texts(&self) -> Vec<(DocumentKey, Extent)> {
+    pub fn texts(&self) -> Vec<(DocumentKey, InjectedExtent)> {
         let observation = |id: &ObservationId| DocumentKey { kind: DocumentKind::Observation, row: id.0 };
         let told = self.observations.iter().filter(|id| !self.titles.contains(id));
-        let whole = told.map(|id| (observation(id), Extent::Whole));
-        let others = self.documents.iter().filter(|(_, extent)| *extent != Extent::Title).copied();
+        let whole = told.map(|id| (observation(id), InjectedExtent::Whole));
+        let others = self.documents.iter().filter(|(_, extent)| *extent != InjectedExtent::Title).copied();
         let mut texts: Vec<_> = whole.chain(others).collect();
         texts.sort_unstable();
         texts
@@ -142,8 +142,8 @@ mod tests {
     fn removing_an_injection_keeps_earlier_ones() {
         let mut injected = InjectedSet { observations: [ObservationId(1)].into(), ..InjectedSet::default() };
         let given = |ids: &[i64]| {
-            let items = ids.iter().map(|id| ("observation", *id, Extent::Whole));
-            let items = items.chain([("response", 4, Extent::Passage(1))]);
+            let items = ids.iter().map(|id| ("observation", *id, InjectedExtent::Whole));
+            let items = items.chain([("response", 4, InjectedExtent::Passage(1))]);
             InjectedSet::of_items(items, Some("a.rs".to_owned()))
         };
         let passage =
@@ -154,14 +154,16 @@ mod tests {
         let of_three =
             PassageKey { document: DocumentKey { kind: DocumentKind::Observation, row: 3 }, part: 0 };
         let three = |extent| InjectedSet::of_items([("observation", 3, extent)], None);
-        injected.add(three(Extent::Title));
+        injected.add(three(InjectedExtent::Title));
         assert!(
             injected.observations.contains(&ObservationId(3)) && !injected.has(of_three),
             "only its title"
         );
-        injected.add(three(Extent::Whole));
-        assert!(injected.has(of_three) && injected.texts().contains(&(of_three.document, Extent::Whole)));
-        injected.remove(&three(Extent::Whole));
+        injected.add(three(InjectedExtent::Whole));
+        assert!(
+            injected.has(of_three) && injected.texts().contains(&(of_three.document, InjectedExtent::Whole))
+        );
+        injected.remove(&three(InjectedExtent::Whole));
         injected.remove(&injection);
         assert_eq!(
             injected,

@@ -10,12 +10,9 @@ pub type Row = Vec<f64>;
 pub struct Features(pub Vec<(&'static str, f64)>);
 
 impl Features {
-    pub fn add(&mut self, name: &'static str, value: f64) {
-        self.0.push((name, value));
-    }
-
-    pub fn flag(&mut self, name: &'static str, is_set: bool) {
-        self.add(name, f64::from(u8::from(is_set)));
+    /// Adds a number, or a condition as 0 or 1.
+    pub fn add(&mut self, name: &'static str, value: impl Into<f64>) {
+        self.0.push((name, value.into()));
     }
 
     pub fn count(&mut self, name: &'static str, count: usize, most: usize) {

@@ -87,7 +87,7 @@ pub enum Action {
     /// Replacements of text in a file, in order.
     Edit {
         path: String,
-        changes: Vec<Change>,
+        changes: Vec<EditHunk>,
     },
     Write {
         path: String,
@@ -138,7 +138,7 @@ pub enum Action {
 
 /// One replacement inside a file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Change {
+pub struct EditHunk {
     pub before: String,
     pub after: String,
 }
@@ -152,7 +152,7 @@ pub enum WriteKind {
 
 /// Whether the session is finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extent {
+pub enum SessionExtent {
     /// The session continues. Only what its batches say is used, because that will not change.
     SoFar,
     Whole,

@@ -1,13 +1,6 @@
 //! A person's verdict on a note, and what may be injected before there is one.
 
-/// A person's verdict on a note.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It stays as it is.
-    Kept,
-    /// It is wrong or useless: it is never injected unasked, and it replaces nothing.
-    Rejected,
-}
+pub use recall_protocol::query::ReviewVerdict;
 
 /// Which notes may be injected unasked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

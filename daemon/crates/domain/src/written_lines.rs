@@ -88,11 +88,11 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::material::{Change, WriteKind};
+    use super::super::material::{EditHunk, WriteKind};
     use super::*;
 
     fn edit(before: &str, after: &str) -> Action {
-        let change = Change { before: before.to_owned(), after: after.to_owned() };
+        let change = EditHunk { before: before.to_owned(), after: after.to_owned() };
         Action::Edit { path: "src/oven.rs".to_owned(), changes: vec![change] }
     }
 

@@ -47,7 +47,7 @@ pub use jobs::queue::{
     Lives, NextTry, ReleaseLeases, Released, RetryJobs, WakeRetries,
 };
 pub use notes::by_hand::{RemarkAuthor, Remembered, Validity};
-pub use notes::changes::{Change, Changed, ForgottenElsewhere, UndoChange, Undone};
+pub use notes::changes::{Changed, ForgottenElsewhere, NoteChange, UndoChange, Undone};
 pub use notes::checkout_records::CheckoutRecord;
 pub use notes::choice::{ChosenBatch, DueBatch, DueChoice, SessionChoice};
 pub use notes::editing::{EditObservation, EditedText, MarkObservations, Pin, PinObservations};

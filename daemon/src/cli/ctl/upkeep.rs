@@ -8,7 +8,7 @@ use clap::Args;
 use recall_protocol::query::{Backup, Check, ForgetStep, Prune, Reindex, RestoreBackup};
 
 use crate::cli::client::{Client, FLUSH_WITHIN, Start};
-use crate::cli::consent::{Choice, Consent};
+use crate::cli::consent::{Confirmation, Consent};
 use crate::cli::failure::Failure;
 use crate::cli::filter::since;
 use crate::cli::forget::{self, items_in_words};
@@ -71,7 +71,7 @@ pub fn restore(args: &RestoreArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         "Replace the database with this backup? Anything recorded after it stays only in the old file. \
              Items that you have forgotten since stay forgotten.",
         out,
-    )? == Choice::Leave
+    )? == Confirmation::Leave
     {
         return Ok(());
     }
@@ -171,7 +171,7 @@ pub fn prune(args: &PruneArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     if consent.shows_changes() {
         forget::show(out, &found)?;
     }
-    if consent.obtain("Forget this permanently?", out)? == Choice::Leave {
+    if consent.obtain("Forget this permanently?", out)? == Confirmation::Leave {
         return Ok(());
     }
     let done = client.ask_within(Prune { silent_since_ms, step: ForgetStep::Forget }, FLUSH_WITHIN)?;

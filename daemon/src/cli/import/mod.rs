@@ -30,7 +30,7 @@ use serde::Serialize;
 
 use super::candidates;
 use super::client::{Client, Start};
-use super::consent::Choice;
+use super::consent::Confirmation;
 use super::failure::Failure;
 use super::filter;
 use super::terminal::{DIM, WARNING, counted};
@@ -231,7 +231,7 @@ fn is_own(args: &ImportArgs, path: &Path, out: &mut dyn Write) -> anyhow::Result
     }
     writeln!(out, "The file has {}. Anybody can write that into a file.", said.join(", "))?;
     let question = "Is it an export of your own memory, which nobody changed? Then recall believes it.";
-    Ok(Choice::read(&mut std::io::stdin().lock(), question, out)? == Choice::Go)
+    Ok(Confirmation::read(&mut std::io::stdin().lock(), question, out)? == Confirmation::Go)
 }
 
 /// Reads all files, and sends their sessions if there is a client.

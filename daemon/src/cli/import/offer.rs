@@ -4,7 +4,7 @@ use std::io::Write;
 
 use super::{Counts, ImportArgs, Wanted, each_file, files, take_in};
 use crate::cli::client::Client;
-use crate::cli::consent::{Choice, Consent};
+use crate::cli::consent::{Confirmation, Consent};
 use crate::cli::terminal::counted;
 
 /// The speed of an import, for an estimate. `docs/import.md` has the measurement.
@@ -24,7 +24,7 @@ pub(crate) fn offer(consent: Consent<'_>, out: &mut dyn Write) -> anyhow::Result
         Consent::Ask(input) => {
             let nothing = || -> anyhow::Result<Option<Client>> { Ok(None) };
             let counts = each_file(found, &nothing, &Wanted { since_ms: None, project: None })?;
-            if counts.sessions == 0 || ask(input, &counts, out)? == Choice::Leave {
+            if counts.sessions == 0 || ask(input, &counts, out)? == Confirmation::Leave {
                 return Ok(());
             }
         }
@@ -37,7 +37,11 @@ pub(crate) fn offer(consent: Consent<'_>, out: &mut dyn Write) -> anyhow::Result
     Ok(())
 }
 
-fn ask(input: &mut dyn std::io::BufRead, counts: &Counts, out: &mut dyn Write) -> anyhow::Result<Choice> {
+fn ask(
+    input: &mut dyn std::io::BufRead,
+    counts: &Counts,
+    out: &mut dyn Write,
+) -> anyhow::Result<Confirmation> {
     let sessions = counted(counts.sessions, "session", "sessions");
     let projects = counted(counts.projects.len(), "project", "projects");
     let time = match counts.events.div_ceil(EVENTS_PER_SECOND) {
@@ -45,8 +49,8 @@ fn ask(input: &mut dyn std::io::BufRead, counts: &Counts, out: &mut dyn Write) -
         seconds => format!("about {}", counted(seconds.div_ceil(60), "minute", "minutes")),
     };
     writeln!(out, "Found {sessions} of {projects} from before.")?;
-    let answer = Choice::read(input, &format!("Import them ({time})?"), out)?;
-    if answer == Choice::Leave {
+    let answer = Confirmation::read(input, &format!("Import them ({time})?"), out)?;
+    if answer == Confirmation::Leave {
         writeln!(out, "`recall import` does it later.")?;
     }
     Ok(answer)

@@ -19,7 +19,7 @@ pub(crate) mod settings_file;
 mod toml_settings;
 mod version;
 
-use crate::cli::consent::{Choice, Consent};
+use crate::cli::consent::{Confirmation, Consent};
 use crate::cli::import;
 use crate::cli::model::offer::Offer;
 pub(super) use edit::{Edit, EditAction};
@@ -121,7 +121,7 @@ pub fn run(args: &InstallArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         service,
     };
     let answer = installation.run(consent, out)?;
-    if answer == Choice::Go {
+    if answer == Confirmation::Go {
         let consent = match (args.import, is_first && !args.project) {
             (true, _) => Some(Consent::Given),
             (false, true) if !args.yes => Some(Consent::at_terminal(&mut input)),
@@ -130,18 +130,18 @@ pub fn run(args: &InstallArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         };
         consent.map_or(Ok(()), |consent| import::offer(consent, out))?;
     }
-    let may_ask = answer == Choice::Go && !args.yes && !args.project && std::io::stdin().is_terminal();
+    let may_ask = answer == Confirmation::Go && !args.yes && !args.project && std::io::stdin().is_terminal();
     if let Some(paths) = paths(&environment).filter(|_| may_ask) {
         notes::offer(&installed, &paths, &mut input, out)?;
     }
     let offer = match answer {
         _ if args.no_model || args.project => return Ok(()),
-        Choice::Leave if args.dry_run => Offer::Show,
-        Choice::Leave => return Ok(()),
-        Choice::Go if std::io::stdin().is_terminal() && (args.ask_model || !args.yes) => {
+        Confirmation::Leave if args.dry_run => Offer::Show,
+        Confirmation::Leave => return Ok(()),
+        Confirmation::Go if std::io::stdin().is_terminal() && (args.ask_model || !args.yes) => {
             Offer::Ask(&mut input)
         }
-        Choice::Go => Offer::Get,
+        Confirmation::Go => Offer::Get,
     };
     match paths(&environment) {
         Some(paths) => offer.make(&paths, out),
@@ -218,7 +218,7 @@ pub(crate) struct Installation<'a> {
 }
 
 impl Installation<'_> {
-    pub(crate) fn run(self, consent: Consent<'_>, out: &mut dyn Write) -> anyhow::Result<Choice> {
+    pub(crate) fn run(self, consent: Consent<'_>, out: &mut dyn Write) -> anyhow::Result<Confirmation> {
         let edits = self.plan(out)?;
         let connected: Vec<&str> = edits.iter().map(|edit| edit.spec.name).collect();
         if consent.shows_changes() {
@@ -228,20 +228,20 @@ impl Installation<'_> {
         }
         let service = self.plan_service(out)?;
         if edits.iter().any(Edit::is_needed) || service.is_some() {
-            if consent.obtain("Make these changes?", out)? == Choice::Leave {
-                return Ok(Choice::Leave);
+            if consent.obtain("Make these changes?", out)? == Confirmation::Leave {
+                return Ok(Confirmation::Leave);
             }
             self.register(edits, out)?;
             if let Some(service) = service {
                 self.start(&service, out)?;
             }
         } else if let Consent::ShowOnly = consent {
-            return Ok(Choice::Leave);
+            return Ok(Confirmation::Leave);
         }
         for agent in connected.into_iter().filter(|_| self.scope == SettingsOwner::User) {
             connected::remember(self.environment, agent);
         }
-        Ok(Choice::Go)
+        Ok(Confirmation::Go)
     }
 
     /// Plans each agent's changes, and warns if something would keep the hooks from working.

@@ -6,7 +6,7 @@ use anyhow::Context;
 use recall_protocol::paths::Paths;
 
 use super::settings_file::SettingsFile;
-use crate::cli::consent::Choice;
+use crate::cli::consent::Confirmation;
 use recall_agents::{AgentSpec, NotesProgram};
 use recall_config::Config;
 use recall_config::change::{self, Origin};
@@ -35,11 +35,13 @@ pub(super) fn offer(
         "Let {} write the notes? One short call per session (about 3,000 tokens of {model}), at most 100,000 tokens a day.",
         spec.title
     );
-    let answer = Choice::read(input, &question, out)?;
+    let answer = Confirmation::read(input, &question, out)?;
     let decided: &[(&str, &str)] = match answer {
-        Choice::Go => &[("compression.backend", backend), ("compression.tokens_per_day", TOKENS_PER_DAY)],
+        Confirmation::Go => {
+            &[("compression.backend", backend), ("compression.tokens_per_day", TOKENS_PER_DAY)]
+        }
         // Recorded, so that the user is not asked again.
-        Choice::Leave => &[("compression.backend", "extractive")],
+        Confirmation::Leave => &[("compression.backend", "extractive")],
     };
     let file = SettingsFile::at(paths.config_file())?;
     let mut text = file.read()?.unwrap_or_default();
@@ -49,11 +51,11 @@ pub(super) fn offer(
     }
     file.write(&text)?;
     match answer {
-        Choice::Go => writeln!(
+        Confirmation::Go => writeln!(
             out,
             "`recall config test` tries it; `recall config unset compression.backend` turns it off."
         )?,
-        Choice::Leave => writeln!(
+        Confirmation::Leave => writeln!(
             out,
             "The built-in compressor writes them. `recall config set compression.backend {backend}` changes that."
         )?,

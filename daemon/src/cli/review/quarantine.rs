@@ -4,7 +4,7 @@
 
 use std::io::{BufRead, IsTerminal, Write};
 
-use recall_protocol::query::{Filter, Review, Unreviewed, Verdict};
+use recall_protocol::query::{Filter, Review, ReviewVerdict, Unreviewed};
 
 use crate::cli::client::{Client, Start};
 use crate::cli::terminal::{self, ACCENT, BOLD, DIM, WARNING, counted};
@@ -59,20 +59,22 @@ fn show(item: &QuarantinedItem, out: &mut dyn Write) -> std::io::Result<()> {
 }
 
 /// Prints what the decision about an item did.
-pub(super) fn told(item: &JudgedItem, verdict: Verdict, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(super) fn told(item: &JudgedItem, verdict: ReviewVerdict, out: &mut dyn Write) -> anyhow::Result<()> {
     let JudgedItem { id, title, found_as } = item;
     let title = shortened_line(title, MOST_LETTERS);
     Ok(match (verdict, found_as) {
-        (Verdict::Kept, Some(found)) => {
+        (ReviewVerdict::Kept, Some(found)) => {
             writeln!(out, "{ACCENT}{id}{ACCENT:#} is kept, as {}: {title}", terminal::id(*found))
         }
-        (Verdict::Kept, None) => {
+        (ReviewVerdict::Kept, None) => {
             writeln!(out, "{ACCENT}{id}{ACCENT:#} is kept, and was forgotten here before")
         }
-        (Verdict::Rejected, Some(own)) => {
+        (ReviewVerdict::Rejected, Some(own)) => {
             writeln!(out, "{ACCENT}{id}{ACCENT:#} is rejected; {} stays as it is here", terminal::id(*own))
         }
-        (Verdict::Rejected, None) => writeln!(out, "{ACCENT}{id}{ACCENT:#} is rejected: it does not come in"),
+        (ReviewVerdict::Rejected, None) => {
+            writeln!(out, "{ACCENT}{id}{ACCENT:#} is rejected: it does not come in")
+        }
     }?)
 }
 
@@ -94,8 +96,8 @@ pub(super) fn ask_about_each(project: Option<String>, out: &mut dyn Write) -> an
         let mut word = String::new();
         input.read_line(&mut word)?;
         let verdict = match word.trim() {
-            "k" => Verdict::Kept,
-            "r" => Verdict::Rejected,
+            "k" => ReviewVerdict::Kept,
+            "r" => ReviewVerdict::Rejected,
             _ => continue,
         };
         let judged = client.ask(Review { ids: vec![item.id], verdict })?.read()?.quarantined;

@@ -6,13 +6,13 @@ use ratatui::crossterm::event::{
 };
 use ratatui::layout::{Position, Rect};
 use ratatui::text::Text;
-use recall_protocol::query::{self, Verdict};
+use recall_protocol::query::{self, ReviewVerdict};
 use tui_input::Input;
 use tui_input::backend::crossterm::EventHandler;
 
 use super::super::failure::Failure;
 use super::row::{Row, Target, Validity};
-use super::worker::{Ask, Change, MOST_ROWS, Page, ROWS, Rest, Source, WorkerAnswer};
+use super::worker::{Ask, MOST_ROWS, ManualChange, Page, ROWS, Rest, Source, WorkerAnswer};
 
 /// The number of rows that one step of the mouse wheel moves.
 const WHEEL: isize = 3;
@@ -313,9 +313,9 @@ impl Ui {
             KeyCode::Char('r') => return self.mark(),
             KeyCode::Char('p') => return self.pin(),
             KeyCode::Char('w') => return self.wrong(),
-            KeyCode::Char('y') => return self.judge(Verdict::Kept),
-            KeyCode::Char('x') => return self.judge(Verdict::Rejected),
-            KeyCode::Char('u') => return vec![Ask::Change(Change::Undo)],
+            KeyCode::Char('y') => return self.judge(ReviewVerdict::Kept),
+            KeyCode::Char('x') => return self.judge(ReviewVerdict::Rejected),
+            KeyCode::Char('u') => return vec![Ask::Change(ManualChange::Undo)],
             KeyCode::Char('U') => return self.undo_item(),
             KeyCode::Char('f') | KeyCode::Delete => return self.ask_to_forget(),
             KeyCode::Up | KeyCode::Char('k') => return self.go(-1),
@@ -466,7 +466,7 @@ impl Ui {
             self.notice = "Only an observation can be pinned".into();
             return Vec::new();
         };
-        vec![Ask::Change(Change::Pin { id })]
+        vec![Ask::Change(ManualChange::Pin { id })]
     }
 
     fn undo_item(&mut self) -> Vec<Ask> {
@@ -474,15 +474,15 @@ impl Ui {
             self.notice = "Select the observation whose last change to undo".into();
             return Vec::new();
         };
-        vec![Ask::Change(Change::UndoOf { id })]
+        vec![Ask::Change(ManualChange::UndoOf { id })]
     }
 
-    fn judge(&mut self, verdict: Verdict) -> Vec<Ask> {
+    fn judge(&mut self, verdict: ReviewVerdict) -> Vec<Ask> {
         let Some(id) = self.selected().and_then(|row| row.observation) else {
             self.notice = "Only an observation can be kept or rejected".into();
             return Vec::new();
         };
-        vec![Ask::Change(Change::Judge { id, verdict })]
+        vec![Ask::Change(ManualChange::Judge { id, verdict })]
     }
 
     fn edit(&mut self) -> Next {
@@ -514,14 +514,14 @@ impl Ui {
             Validity::Holds => query::Validity::Resolved,
             Validity::Past => query::Validity::Active,
         };
-        vec![Ask::Change(Change::Mark { id, validity })]
+        vec![Ask::Change(ManualChange::Mark { id, validity })]
     }
 
     /// Marks an item as wrongly injected.
     fn wrong(&mut self) -> Vec<Ask> {
         match self.selected().and_then(|row| row.target.clone()) {
-            Some(Target::Item(id)) => vec![Ask::Change(Change::Wrong { id })],
-            Some(Target::Thread(id)) => vec![Ask::Change(Change::Wrong { id: id.to_string() })],
+            Some(Target::Item(id)) => vec![Ask::Change(ManualChange::Wrong { id })],
+            Some(Target::Thread(id)) => vec![Ask::Change(ManualChange::Wrong { id: id.to_string() })],
             _ => {
                 self.notice = "Select the item that should not have been injected".into();
                 Vec::new()

@@ -3,13 +3,13 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{
     Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
-use recall_protocol::query::{self, Verdict};
+use recall_protocol::query::{self, ReviewVerdict};
 
 use super::super::failure::Failure;
 use super::row::{Row, Target, Validity};
 use super::state::{Dialog, Focus, Next, ShownProjects, Tab, Ui};
 use super::view;
-use super::worker::{Ask, Change, MOST_ROWS, Page, ROWS, Rest, Source, WorkerAnswer, newest};
+use super::worker::{Ask, MOST_ROWS, ManualChange, Page, ROWS, Rest, Source, WorkerAnswer, newest};
 use recall_app::answers::Moment;
 use recall_domain::ids::Timestamp;
 
@@ -120,7 +120,7 @@ fn of_waiting_requests_only_the_newest_of_a_kind_is_asked() {
     let list =
         |ticket| Ask::List { ticket, source: Source::Sessions, project: None, page: Page::First(ROWS) };
     let detail = |ticket| Ask::Detail { ticket, target: Target::Item("1".into()) };
-    let mark = |id| Ask::Change(Change::Mark { id, validity: query::Validity::Resolved });
+    let mark = |id| Ask::Change(ManualChange::Mark { id, validity: query::Validity::Resolved });
     let waiting = vec![list(1), mark(1), detail(1), list(2), mark(2), detail(2)];
     assert_eq!(newest(waiting), [mark(1), list(2), mark(2), detail(2)]);
 }
@@ -161,7 +161,7 @@ fn a_session_opens_and_closes_again() {
 #[test]
 fn what_no_longer_holds_is_reopened_and_what_holds_is_resolved() {
     let mut ui = found();
-    let mark = |id, validity| [Ask::Change(Change::Mark { id, validity })];
+    let mark = |id, validity| [Ask::Change(ManualChange::Mark { id, validity })];
     assert_eq!(press(&mut ui, KeyCode::Char('r')), mark(3, query::Validity::Resolved));
     press(&mut ui, KeyCode::Down);
     assert_eq!(press(&mut ui, KeyCode::Char('r')), mark(2, query::Validity::Active));
@@ -173,9 +173,9 @@ fn what_no_longer_holds_is_reopened_and_what_holds_is_resolved() {
 #[test]
 fn what_is_pinned_or_undone_is_asked_for_at_once() {
     let mut ui = found();
-    assert_eq!(press(&mut ui, KeyCode::Char('p')), [Ask::Change(Change::Pin { id: 3 })]);
-    assert_eq!(press(&mut ui, KeyCode::Char('u')), [Ask::Change(Change::Undo)]);
-    assert_eq!(press(&mut ui, KeyCode::Char('U')), [Ask::Change(Change::UndoOf { id: 3 })]);
+    assert_eq!(press(&mut ui, KeyCode::Char('p')), [Ask::Change(ManualChange::Pin { id: 3 })]);
+    assert_eq!(press(&mut ui, KeyCode::Char('u')), [Ask::Change(ManualChange::Undo)]);
+    assert_eq!(press(&mut ui, KeyCode::Char('U')), [Ask::Change(ManualChange::UndoOf { id: 3 })]);
     // An undone change may be anywhere in the list.
     let told = WorkerAnswer::Changed { notice: "Undone: pin of #3".into(), of: None };
     assert!(matches!(ui.on_told(told)[..], [Ask::List { .. }]));
@@ -214,14 +214,14 @@ fn what_was_looked_at_leaves_the_review_and_the_next_one_is_selected() {
     give(&mut ui, &asked, waiting);
     insta::assert_snapshot!("review", screen(&mut ui, 100, 12));
     press(&mut ui, KeyCode::Down);
-    let judge = |id, verdict| [Ask::Change(Change::Judge { id, verdict })];
-    assert_eq!(press(&mut ui, KeyCode::Char('x')), judge(2, Verdict::Rejected));
+    let judge = |id, verdict| [Ask::Change(ManualChange::Judge { id, verdict })];
+    assert_eq!(press(&mut ui, KeyCode::Char('x')), judge(2, ReviewVerdict::Rejected));
     let asked =
         ui.on_told(WorkerAnswer::Changed { notice: "#2 is rejected".into(), of: Some((2, Validity::Past)) });
     assert!(matches!(&asked[..], [Ask::Detail { target: Target::Item(id), .. }] if id == "1"), "{asked:?}");
-    assert_eq!(press(&mut ui, KeyCode::Char('y')), judge(1, Verdict::Kept));
+    assert_eq!(press(&mut ui, KeyCode::Char('y')), judge(1, ReviewVerdict::Kept));
     ui.on_told(WorkerAnswer::Changed { notice: "#1 is kept".into(), of: Some((1, Validity::Holds)) });
-    assert_eq!(press(&mut ui, KeyCode::Char('p')), [Ask::Change(Change::Pin { id: 3 })]);
+    assert_eq!(press(&mut ui, KeyCode::Char('p')), [Ask::Change(ManualChange::Pin { id: 3 })]);
     ui.on_told(WorkerAnswer::Changed { notice: "#3 is pinned".into(), of: Some((3, Validity::Holds)) });
     assert!(ui.list().unwrap().rows.is_empty());
     press(&mut ui, KeyCode::Char('g'));
@@ -230,7 +230,7 @@ fn what_was_looked_at_leaves_the_review_and_the_next_one_is_selected() {
     assert_eq!(ui.notice, "Only an observation can be kept or rejected");
     // In another list it stays.
     let mut ui = found();
-    assert_eq!(press(&mut ui, KeyCode::Char('x')), judge(3, Verdict::Rejected));
+    assert_eq!(press(&mut ui, KeyCode::Char('x')), judge(3, ReviewVerdict::Rejected));
     ui.on_told(WorkerAnswer::Changed { notice: "#3 is rejected".into(), of: Some((3, Validity::Past)) });
     assert_eq!(ui.list().unwrap().rows.len(), 3);
 }

@@ -5,8 +5,8 @@ use std::sync::mpsc::Receiver;
 
 use recall_protocol::query::{
     self, Entries, EntryFilter, Explain, Filter, Forget, ForgetStep, Forgettable, Glance, Mark, Pin, PinUp,
-    Review, Search, Session, Sessions, Show, Sql, Timeline, Told::Wrongly, Undo, UndoOf, Unreadable,
-    Unreviewed, Verdict, Wrong,
+    Review, ReviewVerdict, Search, Session, Sessions, Show, Sql, Timeline, Told::Wrongly, Undo, UndoOf,
+    Unreadable, Unreviewed, Wrong,
 };
 
 use super::row::{Row, Target, Validity, validity};
@@ -71,7 +71,7 @@ pub(super) enum Rest {
 
 /// A manual change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum ManualChange {
     Mark {
         id: i64,
         validity: query::Validity,
@@ -83,7 +83,7 @@ pub(super) enum Change {
     /// Keeps or rejects an observation.
     Judge {
         id: i64,
-        verdict: Verdict,
+        verdict: ReviewVerdict,
     },
     /// Marks an item as wrongly injected where it last was.
     Wrong {
@@ -110,7 +110,7 @@ pub(super) enum Ask {
         ticket: u64,
         target: Target,
     },
-    Change(Change),
+    Change(ManualChange),
     /// Requests a preview of what would be forgotten with an item.
     PreviewForget {
         id: String,
@@ -221,21 +221,21 @@ fn answer(client: &mut Client, request: &Ask) -> anyhow::Result<WorkerAnswer> {
     }
 }
 
-fn changed(client: &mut Client, change: &Change) -> anyhow::Result<WorkerAnswer> {
+fn changed(client: &mut Client, change: &ManualChange) -> anyhow::Result<WorkerAnswer> {
     let items = match change {
-        Change::Mark { id, validity } => {
+        ManualChange::Mark { id, validity } => {
             ask(client, Mark { ids: vec![id.to_string()], validity: *validity })?.items
         }
-        Change::Pin { id } => {
+        ManualChange::Pin { id } => {
             let shown = ask(client, Show { id: id.to_string(), folder: None })?.items;
             let is_pinned = matches!(shown.first(), Some(ShownItem::Observation(item)) if item.pinned);
             let pin = if is_pinned { Pin::Off } else { Pin::On };
             ask(client, PinUp { ids: vec![id.to_string()], pin })?.items
         }
-        Change::Judge { id, verdict } => {
+        ManualChange::Judge { id, verdict } => {
             ask(client, Review { ids: vec![id.to_string()], verdict: *verdict })?.items
         }
-        Change::Wrong { id } => {
+        ManualChange::Wrong { id } => {
             let request = Wrong { ids: vec![id.clone()], session: None, told: Wrongly };
             let told = ask(client, request)?.items.pop().and_then(|item| item.told);
             let moment = told.map(|told| told.moment).unwrap_or_default();
@@ -243,9 +243,9 @@ fn changed(client: &mut Client, change: &Change) -> anyhow::Result<WorkerAnswer>
                 format!("{id} will not be injected again at {moment}; `recall wrong --undo` reverts this");
             return Ok(WorkerAnswer::Changed { notice, of: None });
         }
-        Change::Undo | Change::UndoOf { .. } => {
+        ManualChange::Undo | ManualChange::UndoOf { .. } => {
             let answer = match change {
-                Change::UndoOf { id } => ask(client, UndoOf { id: id.to_string() })?,
+                ManualChange::UndoOf { id } => ask(client, UndoOf { id: id.to_string() })?,
                 _ => ask(client, Undo)?,
             };
             let notice = match answer.undone {
@@ -262,10 +262,10 @@ fn changed(client: &mut Client, change: &Change) -> anyhow::Result<WorkerAnswer>
         return Ok(WorkerAnswer::Changed { notice: String::new(), of: None });
     };
     let state = match (change, item.pinned) {
-        (Change::Pin { .. }, true) => "pinned",
-        (Change::Pin { .. }, false) => "not pinned",
-        (Change::Judge { verdict: Verdict::Kept, .. }, _) => "kept",
-        (Change::Judge { verdict: Verdict::Rejected, .. }, _) => "rejected",
+        (ManualChange::Pin { .. }, true) => "pinned",
+        (ManualChange::Pin { .. }, false) => "not pinned",
+        (ManualChange::Judge { verdict: ReviewVerdict::Kept, .. }, _) => "kept",
+        (ManualChange::Judge { verdict: ReviewVerdict::Rejected, .. }, _) => "rejected",
         _ => &item.status,
     };
     let notice = format!("#{} is {state}; u undoes it", item.id);

@@ -2,9 +2,9 @@
 
 use recall_protocol::query::{
     Changes, Context, Days, Edit, Entries, EntryFilter, Explain, Filter, Forget, ForgetStep, Forgettable,
-    Friction, Jobs, Mark, Pin, PinUp, Projects, Query, Remember, Review, Search, Session, SessionPage, Show,
-    Stats, Status, SyncRound, SyncState, ThreadPage, Threads, Timeline, Told, Undo, UndoOf, Unreadable,
-    Unreviewed, Validity, Verdict, WhichJobs, Why, Wrong,
+    Friction, Jobs, Mark, Pin, PinUp, Projects, Query, Remember, Review, ReviewVerdict, Search, Session,
+    SessionPage, Show, Stats, Status, SyncRound, SyncState, ThreadPage, Threads, Timeline, Told, Undo,
+    UndoOf, Unreadable, Unreviewed, Validity, WhichJobs, Why, Wrong,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -257,8 +257,8 @@ enum WrittenVerdict {
 pub(super) fn review(call: &Call) -> Reading {
     let ReviewBody { ids, verdict } = body(call)?;
     let verdict = match verdict {
-        WrittenVerdict::Kept => Verdict::Kept,
-        WrittenVerdict::Rejected => Verdict::Rejected,
+        WrittenVerdict::Kept => ReviewVerdict::Kept,
+        WrittenVerdict::Rejected => ReviewVerdict::Rejected,
     };
     Ok(Review { ids: texts(ids), verdict }.into())
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::plans;
 pub use super::tool::Tool;
 use recall_domain::event::{SubagentTask, ToolCall, is_too_long};
-use recall_domain::material::{Action, Change, WriteKind};
+use recall_domain::material::{Action, EditHunk, WriteKind};
 
 /// An agent's tools by their names.
 #[derive(Clone, Copy, Debug)]
@@ -171,11 +171,11 @@ impl Call {
     }
 
     /// The first file of a patch, with all its replacements.
-    fn patched(&self) -> Option<(String, Vec<Change>)> {
+    fn patched(&self) -> Option<(String, Vec<EditHunk>)> {
         let patch =
             text(&self.input, PATCH).filter(|patch| patch.trim_start().starts_with("*** Begin Patch"))?;
         let mut path = None;
-        let mut changes: Vec<Change> = Vec::new();
+        let mut changes: Vec<EditHunk> = Vec::new();
         let mut is_new_hunk = true;
         for line in patch.lines() {
             let section = PATCH_FILES.iter().find_map(|mark| line.strip_prefix(mark));
@@ -191,7 +191,7 @@ impl Call {
                 continue;
             }
             if std::mem::take(&mut is_new_hunk) {
-                changes.push(Change { before: String::new(), after: String::new() });
+                changes.push(EditHunk { before: String::new(), after: String::new() });
             }
             let Some(hunk) = changes.last_mut() else { continue };
             let sides = [(&mut hunk.before, side != "+"), (&mut hunk.after, side != "-")];
@@ -206,7 +206,7 @@ impl Call {
     fn notebook_edit(&self) -> Option<Action> {
         let before = text(&self.response, &["old_source"]).unwrap_or_default();
         let after = text(&self.input, &["new_source"]).or_else(|| text(&self.response, &["new_source"]));
-        let changes = after.into_iter().map(|after| Change { before: before.clone(), after }).collect();
+        let changes = after.into_iter().map(|after| EditHunk { before: before.clone(), after }).collect();
         Some(Action::Edit { path: self.path()?, changes })
     }
 
@@ -330,8 +330,8 @@ fn list<'a>(value: &'a Value, field: &str) -> &'a [Value] {
     value.get(field).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-fn change(edit: &Value) -> Option<Change> {
-    Some(Change { before: text(edit, BEFORE).unwrap_or_default(), after: text(edit, AFTER)? })
+fn change(edit: &Value) -> Option<EditHunk> {
+    Some(EditHunk { before: text(edit, BEFORE).unwrap_or_default(), after: text(edit, AFTER)? })
 }
 
 /// A text, or the texts of an array.
@@ -424,7 +424,7 @@ mod tests {
             r#"{"filePath":"/a","originalFile":"x"}"#,
             Action::Edit {
                 path: owned("/a"),
-                changes: vec![Change { before: owned("x"), after: owned("y") }],
+                changes: vec![EditHunk { before: owned("x"), after: owned("y") }],
             },
         );
         check(
@@ -434,8 +434,8 @@ mod tests {
             Action::Edit {
                 path: owned("/a"),
                 changes: vec![
-                    Change { before: owned("1"), after: owned("2") },
-                    Change { before: owned("3"), after: owned("") },
+                    EditHunk { before: owned("1"), after: owned("2") },
+                    EditHunk { before: owned("3"), after: owned("") },
                 ],
             },
         );
@@ -445,7 +445,7 @@ mod tests {
             r#"{"old_source":"print(1)"}"#,
             Action::Edit {
                 path: owned("/n.ipynb"),
-                changes: vec![Change { before: owned("print(1)"), after: owned("print(2)") }],
+                changes: vec![EditHunk { before: owned("print(1)"), after: owned("print(2)") }],
             },
         );
         check(

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Moment, PublicId, Text};
-use recall_store::{Change, Changed, ForgottenCounts, ForgottenElsewhere};
+use recall_store::{Changed, ForgottenCounts, ForgottenElsewhere, NoteChange};
 
 /// The letter of the numbers of what is kept apart.
 pub const QUARANTINED: char = 'q';
@@ -109,9 +109,9 @@ impl fmt::Display for ChangedId {
     }
 }
 
-impl From<Change> for ChangeAnswer {
-    fn from(change: Change) -> Self {
-        let Change { of, what, title, at, by } = change;
+impl From<NoteChange> for ChangeAnswer {
+    fn from(change: NoteChange) -> Self {
+        let NoteChange { of, what, title, at, by } = change;
         let (author, device) = by.unzip();
         let id = match of {
             Changed::Observation(id) => ChangedId::Observation(id.0),

@@ -1,6 +1,6 @@
 //! `recall review`: machine-made notes that nobody has reviewed, and a person's verdicts on them.
 
-use recall_protocol::query::{Review, Unreviewed, Verdict};
+use recall_protocol::query::{Review, Unreviewed};
 use recall_protocol::wire::ErrorKind;
 
 use super::CommandContext;
@@ -14,7 +14,6 @@ use crate::context_lookup::ContextLookup;
 use crate::ports::{Ports, Writer};
 use crate::queries::{Answer, Refused, limit, projects, read};
 use recall_domain::ids::{ObservationId, Timestamp};
-use recall_domain::review;
 use recall_store::{JudgeQuarantined, ReviewObservations};
 
 pub fn unreviewed(lookup: &ContextLookup, request: Unreviewed) -> Answer<UnreviewedAnswer> {
@@ -51,10 +50,6 @@ pub async fn review(context: &CommandContext<impl Ports>, request: Review) -> An
         })
     });
     let ids: Vec<ObservationId> = ids.await.map_err(|_| unanswered())??;
-    let verdict = match verdict {
-        Verdict::Kept => review::Verdict::Kept,
-        Verdict::Rejected => review::Verdict::Rejected,
-    };
     let mut quarantined = Vec::new();
     for id in apart {
         let judge = JudgeQuarantined { id, verdict, at: clock::now() };

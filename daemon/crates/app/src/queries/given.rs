@@ -5,7 +5,7 @@ use serde::Deserialize;
 use crate::answers::PublicId;
 use crate::answers::found::InjectedItem;
 use crate::answers::session::InjectionAnswer;
-use recall_domain::context::Extent;
+use recall_domain::context::InjectedExtent;
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{SessionRow, Timestamp};
 use recall_store::{Reader, StoreError};
@@ -33,7 +33,7 @@ struct RecordedItem {
     kind: String,
     id: i64,
     #[serde(default)]
-    extent: Extent,
+    extent: InjectedExtent,
     title: String,
     reason: String,
 }
@@ -51,7 +51,7 @@ pub(crate) fn public_items(
             Some(kind) => Some(DocumentKey { kind, row: id }),
             None => db.last_prompt(SessionRow(id), at)?,
         };
-        let kind = if matches!(extent, Extent::Passage(_)) { "passage".to_owned() } else { kind };
+        let kind = if matches!(extent, InjectedExtent::Passage(_)) { "passage".to_owned() } else { kind };
         Ok(InjectedItem { kind, id: key.map(PublicId), title, reason, uses: Vec::new() })
     };
     items.into_iter().map(public).collect()

@@ -105,10 +105,10 @@ mod tests {
 
     use super::*;
     use recall_domain::ids::{EventId, Timestamp};
-    use recall_domain::material::{Action, CallOutcome, Change, SessionMaterial, SourcedText, Step};
+    use recall_domain::material::{Action, CallOutcome, EditHunk, SessionMaterial, SourcedText, Step};
 
     fn turn(number: u8, prompt: &str, file: &str) -> BatchMaterial {
-        let change = Change { before: "a".to_owned(), after: "b".to_owned() };
+        let change = EditHunk { before: "a".to_owned(), after: "b".to_owned() };
         let said =
             |event: u8, text: &str| Some(SourcedText { event: EventId([event; 16]), text: text.to_owned() });
         BatchMaterial {

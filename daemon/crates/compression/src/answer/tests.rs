@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 use recall_domain::earlier::Earlier;
 use recall_domain::ids::Timestamp;
-use recall_domain::material::{CallOutcome, Change, SourcedText, Step};
+use recall_domain::material::{CallOutcome, EditHunk, SourcedText, Step};
 use serde_json::json;
 
 fn event(number: u8) -> EventId {
@@ -23,7 +23,7 @@ fn step(number: u8, action: Action) -> Step {
 fn batch() -> BatchMaterial {
     let edit = Action::Edit {
         path: "/home/dev/shop/src/cart.rs".to_owned(),
-        changes: vec![Change { before: String::new(), after: String::new() }],
+        changes: vec![EditHunk { before: String::new(), after: String::new() }],
     };
     BatchMaterial {
         prompt: Some(SourcedText { event: event(1), text: "Why?".to_owned() }),

@@ -318,7 +318,7 @@ fn plain(text: &str) -> String {
 mod tests {
     use super::*;
     use recall_domain::ids::Timestamp;
-    use recall_domain::material::{Change, SessionMaterial, SourcedText};
+    use recall_domain::material::{EditHunk, SessionMaterial, SourcedText};
 
     fn said(number: u8, text: &str) -> Option<SourcedText> {
         Some(SourcedText { event: EventId([number; 16]), text: text.to_owned() })
@@ -347,7 +347,7 @@ mod tests {
     fn first() -> BatchMaterial {
         let plan = || Action::Plan { text: "Divide the cart by the number of lines.".to_owned(), path: None };
         let asked = vec![("Round lines or the total?".to_owned(), "The total".to_owned())];
-        let change = Change { before: "a".to_owned(), after: "b".to_owned() };
+        let change = EditHunk { before: "a".to_owned(), after: "b".to_owned() };
         let edit = Action::Edit { path: "/shop/src/cart.rs".to_owned(), changes: vec![change] };
         BatchMaterial {
             prompt_number: 1,

@@ -6,7 +6,7 @@ use similar::{ChangeTag, TextDiff};
 
 use super::Measures;
 use super::excerpt::Excerpts;
-use recall_domain::material::{Action, BatchMaterial, CallOutcome, Change, ProjectFolder, Step, WriteKind};
+use recall_domain::material::{Action, BatchMaterial, CallOutcome, EditHunk, ProjectFolder, Step, WriteKind};
 
 /// The maximum size in bytes of texts to compare. Larger ones are shown as before and after, because computing their
 /// difference costs too much.
@@ -141,7 +141,7 @@ impl<'a> StepWriter<'a> {
 }
 
 /// Describes a change as removed and added lines.
-fn difference(change: &Change) -> String {
+fn difference(change: &EditHunk) -> String {
     if change.before.len() + change.after.len() > MOST_TO_COMPARE {
         return format!("- {}\n+ {}\n", change.before, change.after);
     }

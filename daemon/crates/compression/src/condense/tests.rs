@@ -1,7 +1,7 @@
 use super::*;
 use recall_domain::earlier::Earlier;
 use recall_domain::ids::{EventId, Timestamp};
-use recall_domain::material::{Action, CallOutcome, Change, SourcedText, Step, WriteKind};
+use recall_domain::material::{Action, CallOutcome, EditHunk, SourcedText, Step, WriteKind};
 use recall_domain::observation::ObservationType;
 use recall_domain::subject;
 
@@ -67,7 +67,7 @@ fn what_was_noted_before_stands_inside_the_material_with_handles() {
 
 fn a_turn() -> BatchMaterial {
     let before = "fn total() {\n    a();\n    b();\n    c();\n    d();\n}\n";
-    let edit = Change { before: before.to_owned(), after: before.replace("c();", "c(1);") };
+    let edit = EditHunk { before: before.to_owned(), after: before.replace("c();", "c(1);") };
     material(vec![
         step(read("/home/dev/shop/src/cart.rs")),
         step(read("/home/dev/shop/src/cart.rs")),

@@ -11,7 +11,7 @@ use crate::salience::{ChosenNote, Overtaken, Salience};
 use crate::wording;
 use recall_domain::ids::EventId;
 use recall_domain::linear::Weights;
-use recall_domain::material::{BatchMaterial, BatchSource, Extent};
+use recall_domain::material::{BatchMaterial, BatchSource, SessionExtent};
 use recall_domain::observation::{Importance, ObservationDraft, ObservationType, SummaryDraft, UNANSWERED};
 use recall_domain::subject;
 use recall_domain::thread::{MOST_OF_IT, ThreadWords};
@@ -34,14 +34,14 @@ const OVERTAKEN: usize = 80;
 const LEFT: i64 = 3;
 
 /// Drafts each batch of a session. Provisional observations stay, unless another batch repeats most of their words.
-pub fn of_session(batches: &[BatchMaterial], extent: Extent, weights: &Weights) -> SessionDraft {
+pub fn of_session(batches: &[BatchMaterial], extent: SessionExtent, weights: &Weights) -> SessionDraft {
     of_session_beside(batches, extent, weights, &Announced::default())
 }
 
 /// Like [`of_session`], with a cache of provisional observations.
 pub(super) fn of_session_beside(
     batches: &[BatchMaterial],
-    extent: Extent,
+    extent: SessionExtent,
     weights: &Weights,
     known: &Announced,
 ) -> SessionDraft {
@@ -52,8 +52,8 @@ pub(super) fn of_session_beside(
         replace(&mut drafts, overtaken, batches);
     }
     let chosen = match extent {
-        Extent::SoFar => Vec::new(),
-        Extent::Whole => told.observations,
+        SessionExtent::SoFar => Vec::new(),
+        SessionExtent::Whole => told.observations,
     };
     for (told, importance) in ranked(chosen) {
         if let (Some(drafts), Some(batch)) = (drafts.get_mut(told.batch), batches.get(told.batch)) {
@@ -64,7 +64,7 @@ pub(super) fn of_session_beside(
         hand_over(&mut drafts, batch);
     }
     let weighed = |(standing, mut draft): (Standing, ObservationDraft)| {
-        if (standing, extent) == (Standing::Left, Extent::Whole) {
+        if (standing, extent) == (Standing::Left, SessionExtent::Whole) {
             draft.importance = draft.importance.min(Importance::clamped(LEFT));
         }
         draft

@@ -23,7 +23,7 @@ fn session(turns: &[(&str, &str)]) -> SessionMaterial {
 }
 
 /// All observations, one per line, followed by the fields of the summary.
-fn told(turns: &[(&str, &str)], extent: Extent) -> String {
+fn told(turns: &[(&str, &str)], extent: SessionExtent) -> String {
     let SessionDraft { summary, batches } = Extractive.draft_session(&session(turns), extent);
     let mut lines: Vec<String> =
         batches.into_iter().flatten().map(|draft| format!("{} {}", draft.title, draft.narrative)).collect();
@@ -35,7 +35,7 @@ fn told(turns: &[(&str, &str)], extent: Extent) -> String {
 /// Checks that where the second answer contradicts the first, only the second is reported.
 #[track_caller]
 fn check(turns: &[(&str, &str)], holds: &[&str], is_over: &[&str]) {
-    for extent in [Extent::SoFar, Extent::Whole] {
+    for extent in [SessionExtent::SoFar, SessionExtent::Whole] {
         let told = told(turns, extent);
         for text in is_over {
             assert!(!told.contains(text), "{text:?} is over:\n{told}");
@@ -118,12 +118,12 @@ fn what_is_said_of_something_else_overtakes_nothing() {
         "The Postgres pool of orders now has 20 connections, because eight were exhausted at noon.",
         "Orders are stored in Postgres. I found no other place that writes them.",
     ] {
-        let told = told(&[("Where are orders?", order), ("and now?", later)], Extent::Whole);
+        let told = told(&[("Where are orders?", order), ("and now?", later)], SessionExtent::Whole);
         assert!(told.contains("Orders are stored in Postgres"), "{later}:\n{told}");
     }
     let phase = "Phase 3 draws the whole cart anew in the browser, because the server was too slow.";
     let next = "Phase 4 now draws the whole cart anew on the server, with a cache in front of it.";
-    let told = told(&[("What does phase 3 do?", phase), ("go on", next)], Extent::Whole);
+    let told = told(&[("What does phase 3 do?", phase), ("go on", next)], SessionExtent::Whole);
     assert!(told.contains("Phase 3 draws"), "{told}");
 }
 
@@ -134,7 +134,7 @@ fn what_replaces_an_observation_takes_over_its_evidence() {
     let session = session(&[GATEWAY, ("ok, raise it then", raised)]);
     let first = Extractive.draft(&session.batches[0]);
     assert!(first[0].title.contains("after 30 s"), "{first:?}");
-    let told = Extractive.draft_session(&session, Extent::Whole).batches;
+    let told = Extractive.draft_session(&session, SessionExtent::Whole).batches;
     let heir = told[1].iter().find(|draft| draft.title.contains("90 s")).unwrap();
     assert!(first[0].evidence.iter().all(|event| heir.evidence.contains(event)), "{first:?}\n{told:?}");
 }

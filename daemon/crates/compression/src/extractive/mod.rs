@@ -20,7 +20,7 @@ mod prompts;
 use super::salience;
 use super::{CompressionError, Compressor, Cuts, EXTRACTIVE, JobContext, Made};
 pub use announced::Announced;
-use recall_domain::material::{BatchMaterial, Extent, SessionMaterial};
+use recall_domain::material::{BatchMaterial, SessionExtent, SessionMaterial};
 use recall_domain::observation::{ObservationDraft, SummaryDraft};
 
 /// The drafts for a session as a whole.
@@ -43,7 +43,7 @@ impl Extractive {
 
     /// Drafts the session's summary, and the observations of its batches. They include the provisional observations,
     /// or contain their statements.
-    pub fn draft_session(self, session: &SessionMaterial, extent: Extent) -> SessionDraft {
+    pub fn draft_session(self, session: &SessionMaterial, extent: SessionExtent) -> SessionDraft {
         drafts::of_session(&session.batches, extent, salience::built_in())
     }
 
@@ -57,7 +57,7 @@ impl Extractive {
     pub fn draft_session_beside(
         self,
         batches: &[BatchMaterial],
-        extent: Extent,
+        extent: SessionExtent,
         known: &Announced,
     ) -> SessionDraft {
         drafts::of_session_beside(batches, extent, salience::built_in(), known)

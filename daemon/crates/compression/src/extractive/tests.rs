@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use recall_domain::ids::{EventId, Timestamp};
-use recall_domain::material::{Action, BatchSource, CallOutcome, Change, SourcedText, Step, WriteKind};
+use recall_domain::material::{Action, BatchSource, CallOutcome, EditHunk, SourcedText, Step, WriteKind};
 use recall_domain::observation::ObservationType;
 
 const ROOT: &str = "/home/dev/shop";
@@ -44,7 +44,7 @@ impl Batch {
     }
 
     fn edited(self, path: &str, before: &str, after: &str) -> Self {
-        let changes = vec![Change { before: before.to_owned(), after: after.to_owned() }];
+        let changes = vec![EditHunk { before: before.to_owned(), after: after.to_owned() }];
         self.step(CallOutcome::Done, Action::Edit { path: format!("{ROOT}/{path}"), changes })
     }
 
@@ -189,7 +189,7 @@ fn a_report_on_a_turn_with_one_commit_has_its_subject_as_title() {
 #[test]
 fn a_rejected_call_is_told_with_the_users_words() {
     let rejected = CallOutcome::Rejected { said: Some("never round in the view".to_owned()) };
-    let changes = vec![Change { before: String::new(), after: "total.round()".to_owned() }];
+    let changes = vec![EditHunk { before: String::new(), after: "total.round()".to_owned() }];
     let path = format!("{ROOT}/src/view.rs");
     let batch = Batch::asked("show the total").step(rejected, Action::Edit { path, changes }).interrupted();
     let drafts = observed(&batch);
@@ -287,7 +287,7 @@ fn other_languages_are_judged_by_form_and_names() {
         "Behoben. Das Passwort wurde in `login.ts` als latin1 gelesen, die Registrierung speichert es aber als UTF-8. \
          Deshalb passt der Hash bei Umlauten nie.\n\nSoll ich das committen?",
     );
-    let drafts = Extractive.draft_session(&SessionMaterial { batches: vec![batch] }, Extent::Whole);
+    let drafts = Extractive.draft_session(&SessionMaterial { batches: vec![batch] }, SessionExtent::Whole);
     assert!(
         says(&drafts, "wurde in login.ts als latin1 gelesen") && !says(&drafts, "Soll ich"),
         "{drafts:?}"
@@ -321,7 +321,7 @@ fn session() -> SessionMaterial {
 
 #[test]
 fn a_session_says_a_thing_once() {
-    let draft = Extractive.draft_session(&session(), Extent::Whole);
+    let draft = Extractive.draft_session(&session(), SessionExtent::Whole);
     assert_eq!(draft.batches.len(), 2);
     let told: Vec<&ObservationDraft> = draft.batches.iter().flatten().collect();
     let says =
@@ -347,7 +347,7 @@ fn what_a_turn_told_the_session_tells_too() {
         CAUSES.iter().map(|cause| Batch::asked("Why is that?").answered(cause)).collect();
     let announced: Vec<String> = turns.iter().flat_map(observed).map(|draft| draft.title).collect();
     let session = SessionMaterial { batches: turns };
-    let drafts = Extractive.draft_session(&session, Extent::Whole);
+    let drafts = Extractive.draft_session(&session, SessionExtent::Whole);
     assert_eq!(announced.len(), CAUSES.len(), "{announced:?}");
     for title in announced {
         assert!(says(&drafts, &title), "{title}: {drafts:?}");
@@ -363,7 +363,7 @@ fn a_question_asked_again_erases_nothing() {
             .answered(CAUSES[1])
     };
     let session = SessionMaterial { batches: vec![ask(None), ask(Some(CAUSES[1]))] };
-    let drafts = Extractive.draft_session(&session, Extent::Whole);
+    let drafts = Extractive.draft_session(&session, SessionExtent::Whole);
     assert!(says(&drafts, "Refunds lost their sign"), "{drafts:?}");
     let all: Vec<&ObservationDraft> = drafts.batches.iter().flatten().collect();
     assert_eq!(all.len(), 1, "{all:?}");
@@ -379,18 +379,18 @@ fn a_session_with_a_fact_does_not_end_with_none() {
     ] {
         let session = SessionMaterial { batches: vec![Batch::asked("How is it?").answered(fact)] };
         assert_eq!(
-            Extractive.draft_session(&session, Extent::Whole).batches.iter().flatten().count(),
+            Extractive.draft_session(&session, SessionExtent::Whole).batches.iter().flatten().count(),
             1,
             "{fact}"
         );
     }
     let talk = SessionMaterial { batches: vec![Batch::asked("Thanks").answered("You're welcome!")] };
-    assert_eq!(Extractive.draft_session(&talk, Extent::Whole).batches.iter().flatten().count(), 0);
+    assert_eq!(Extractive.draft_session(&talk, SessionExtent::Whole).batches.iter().flatten().count(), 0);
 }
 
 #[test]
 fn importance_falls_from_the_best_to_the_least() {
-    let draft = Extractive.draft_session(&session(), Extent::Whole);
+    let draft = Extractive.draft_session(&session(), SessionExtent::Whole);
     let mut importances: Vec<u8> =
         draft.batches.iter().flatten().map(|draft| draft.importance.get()).collect();
     importances.sort_unstable();
@@ -536,7 +536,10 @@ fn what_was_asked_is_not_learned() {
 
 #[test]
 fn an_empty_session_has_no_summary() {
-    assert_eq!(Extractive.draft_session(&SessionMaterial::default(), Extent::Whole), SessionDraft::default());
+    assert_eq!(
+        Extractive.draft_session(&SessionMaterial::default(), SessionExtent::Whole),
+        SessionDraft::default()
+    );
 }
 
 /// Texts that resemble answers: words, code, headings, lists, leads, fences.
@@ -601,6 +604,6 @@ proptest! {
             prop_assert!(files.into_iter().all(|file| touched.contains(&file.as_str())));
         }
         let session = SessionMaterial { batches: vec![batch.clone(), batch] };
-        prop_assert_eq!(Extractive.draft_session(&session, Extent::Whole), Extractive.draft_session(&session, Extent::Whole));
+        prop_assert_eq!(Extractive.draft_session(&session, SessionExtent::Whole), Extractive.draft_session(&session, SessionExtent::Whole));
     }
 }

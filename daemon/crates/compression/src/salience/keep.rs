@@ -63,7 +63,7 @@ pub fn features(analysis: &Analysis, (salience, worth): (&[f64], f64), candidate
     title(f, candidate.title, &titled);
     text(f, analysis, candidate, &body, &told);
     for (kind, name) in TYPES {
-        f.flag(name, candidate.kind == kind);
+        f.add(name, candidate.kind == kind);
     }
     place(f, analysis, candidate.window);
     let scores = salience.get(candidate.window.first..=candidate.window.last).unwrap_or_default();
@@ -75,22 +75,22 @@ pub fn features(analysis: &Analysis, (salience, worth): (&[f64], f64), candidate
 
 fn title(f: &mut Features, title: &str, terms: &Terms) {
     for (name, is_so) in wording::manner(title) {
-        f.flag(name, is_so);
+        f.add(name, is_so);
     }
     f.add("title faults", f64::from(wording::title_faults(title)));
     f.count("title words", title.split_whitespace().count(), 25);
     f.add("title length", (title.chars().count().max(1) as f64).ln());
     f.count("title names", terms.names.len(), 5);
     f.add("title stop words", share(terms.stop_words, terms.words));
-    f.flag("title has label", title.contains(": "));
+    f.add("title has label", title.contains(": "));
     f.count("title numbers", terms.numbers, 3);
     f.count("title quotes", title.matches(['"', '“', '(']).count(), 4);
     let lower = cues::plain(title);
-    f.flag("title process", PROCESS.are_in(&lower));
-    f.flag("title hedge", HEDGES.are_in(&lower));
+    f.add("title process", PROCESS.are_in(&lower));
+    f.add("title hedge", HEDGES.are_in(&lower));
     for (name, cue) in cues::TEXT.iter() {
         if let Some(name) = TITLE_CUES.iter().find(|(known, _)| known == name).map(|(_, name)| *name) {
-            f.flag(name, cue.are_in(&lower));
+            f.add(name, cue.are_in(&lower));
         }
     }
 }
@@ -109,7 +109,7 @@ fn text(f: &mut Features, analysis: &Analysis, candidate: Proposed<'_>, body: &s
     let whole = format!("{} {body}", candidate.title);
     let chars = whole.chars().count().max(1);
     f.add("length", (chars as f64).ln());
-    f.flag("has no body", body.trim().is_empty());
+    f.add("has no body", body.trim().is_empty());
     f.count("facts", candidate.facts.len(), 6);
     f.count("sentences", body.matches(". ").count() + 1, 8);
     f.count("names", terms.names.len(), 12);
@@ -121,20 +121,20 @@ fn text(f: &mut Features, analysis: &Analysis, candidate: Proposed<'_>, body: &s
     f.count("paths", terms.paths, 4);
     f.add("stop words", share(terms.stop_words, terms.words));
     f.add("signs", share(whole.matches(['{', '}', '=', ';', '<', '>', '|', '/']).count(), chars));
-    f.flag("asks", whole.contains('?'));
+    f.add("asks", whole.contains('?'));
     f.count("labels", body.matches(": ").count(), 5);
     let lower = cues::plain(&whole);
-    f.flag("hedge", HEDGES.are_in(&lower));
-    f.flag("process", PROCESS.are_in(&lower));
+    f.add("hedge", HEDGES.are_in(&lower));
+    f.add("process", PROCESS.are_in(&lower));
     for (name, cue) in cues::TEXT.iter() {
-        f.flag(name, cue.are_in(&lower));
+        f.add(name, cue.are_in(&lower));
     }
 }
 
 fn place(f: &mut Features, analysis: &Analysis, window: &Window) {
     let Some(source) = analysis.sources.get(window.source) else { return };
     for (kind, name) in KINDS {
-        f.flag(name, source.kind == kind);
+        f.add(name, source.kind == kind);
     }
     let units = source.units.len();
     let at = window.first - source.units.start;
@@ -143,7 +143,7 @@ fn place(f: &mut Features, analysis: &Analysis, window: &Window) {
     f.count("units behind", (source.units.end - 1).saturating_sub(window.last), 20);
     f.count("units", window.last + 1 - window.first, 9);
     f.count("sections", source.sections, 15);
-    f.flag("has heading", window.heading_chars > 0);
+    f.add("has heading", window.heading_chars > 0);
     f.add("share in prompts", analysis.share_in(&window.content, Places::PROMPT));
     f.add("share in commits", analysis.share_in(&window.content, Places::COMMIT));
     let batch = analysis.facts.get(source.batch).copied().unwrap_or_default();
@@ -151,7 +151,7 @@ fn place(f: &mut Features, analysis: &Analysis, window: &Window) {
     f.add("failures of batch", (batch.failures as f64).ln_1p());
     f.add("steps of batch", (batch.steps as f64).ln_1p());
     f.add("length of prompt", (batch.prompt_chars as f64).ln_1p());
-    f.flag("prompt asks", batch.asks);
+    f.add("prompt asks", batch.asks);
 }
 
 fn share(part: usize, whole: usize) -> f64 {

@@ -135,10 +135,10 @@ pub fn features(analysis: &Analysis, window: &Window) -> Features {
     let headings = cues::plain(&headings.join(" "));
     let mut features = Features::default();
     for word in WORDS {
-        features.flag(word, has(&text, word));
+        features.add(word, has(&text, word));
     }
     for word in WORDS {
-        features.flag(word, has(&headings, word));
+        features.add(word, has(&headings, word));
     }
     let first = text.split_whitespace().next().unwrap_or_default();
     for (name, words) in [
@@ -161,11 +161,11 @@ pub fn features(analysis: &Analysis, window: &Window) -> Features {
         ("begins remove", &["remove", "removed", "drop", "delete", "removes"]),
         ("begins rename", &["rename", "renamed", "move", "moved", "refactor", "extract", "extracted"]),
     ] {
-        features.flag(name, words.contains(&first));
+        features.add(name, words.contains(&first));
     }
     let kind = analysis.sources.get(window.source).map(|source| source.kind);
     for (of, name) in KINDS {
-        features.flag(name, kind == Some(of));
+        features.add(name, kind == Some(of));
     }
     features
 }

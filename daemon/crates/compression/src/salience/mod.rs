@@ -37,7 +37,7 @@ use std::sync::LazyLock;
 
 use analysis::Analysis;
 use git::GitFacts;
-use selection::{Chosen, Known};
+use selection::{Chosen, Known, ValuedRuns};
 use summary::Field;
 use windows::Window;
 
@@ -136,7 +136,12 @@ impl<'w> Salience<'w> {
             self.overtaken.get(candidate.unit).is_none_or(Option::is_none)
         };
         let candidates: Vec<_> = self.candidates.iter().filter(holds).cloned().collect();
-        let fields = summary::fields(&self.analysis, &self.units, &candidates, &self.git, self.weights);
+        let fields = summary::SummaryMaterial {
+            analysis: &self.analysis,
+            salience: &self.units,
+            candidates: &candidates,
+        }
+        .fields(&self.git, self.weights);
         let said = fields.join("\n");
         let terms = self.analysis.read(&said).content;
         let budget = selection::BUDGET - said.chars().count() as f64 / 4.0 - SUMMARY_OVERHEAD;
@@ -201,7 +206,8 @@ impl<'w> Salience<'w> {
         let values: Vec<f64> = self.windows.iter().map(value).collect();
         // A subject is the title of one note.
         let used = RefCell::new(Vec::new());
-        selection::select(&self.analysis, &self.windows, &values, known, budget, |chosen| {
+        let runs = ValuedRuns { analysis: &self.analysis, windows: &self.windows, values: &values };
+        selection::select(runs, known, budget, |chosen| {
             let value = values.get(chosen.window).copied().unwrap_or(0.0);
             let subject = self.subject_of(chosen);
             let is_used = subject.is_some_and(|subject| used.borrow().contains(&subject));

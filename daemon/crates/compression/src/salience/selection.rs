@@ -39,16 +39,23 @@ pub struct Known<'a> {
     pub summary: &'a [Term],
 }
 
+/// The runs of a session with their values.
+#[derive(Clone, Copy, Debug)]
+pub struct ValuedRuns<'a> {
+    pub analysis: &'a Analysis,
+    pub windows: &'a [Window],
+    pub values: &'a [f64],
+}
+
 /// The selected runs, best first, each worded by `word`. If `word` returns nothing for a run, the next run gets its
 /// room.
 pub fn select<T>(
-    analysis: &Analysis,
-    windows: &[Window],
-    values: &[f64],
+    runs: ValuedRuns<'_>,
     known: Known<'_>,
     budget: f64,
     word: impl Fn(Chosen) -> Option<T>,
 ) -> Vec<T> {
+    let ValuedRuns { analysis, windows, values } = runs;
     let terms = analysis.frequency.len();
     let rarity: Vec<f64> =
         (0..terms).map(|term| analysis::rarity(analysis.frequency.get(term).copied().unwrap_or(1))).collect();
@@ -159,7 +166,8 @@ mod tests {
         };
         let values: Vec<f64> = windows.iter().map(|window| value(&text(window))).collect();
         let known = Known { before: &before, summary: &summary };
-        select(&analysis, &windows, &values, known, budget, |chosen| Some(text(&windows[chosen.window])))
+        let runs = ValuedRuns { analysis: &analysis, windows: &windows, values: &values };
+        select(runs, known, budget, |chosen| Some(text(&windows[chosen.window])))
     }
 
     #[test]
@@ -212,9 +220,10 @@ mod tests {
         let analysis = Analysis::of(&batches);
         let windows = windows::windows(&analysis);
         let values = vec![3.0; windows.len()];
+        let runs = ValuedRuns { analysis: &analysis, windows: &windows, values: &values };
         let source = |chosen: Chosen| windows[chosen.window].source;
         let told = |budget, kept: &dyn Fn(usize) -> bool| {
-            select(&analysis, &windows, &values, Known::default(), budget, |chosen| {
+            select(runs, Known::default(), budget, |chosen| {
                 Some(source(chosen)).filter(|source| kept(*source))
             })
         };

@@ -6,7 +6,7 @@ use super::shell::{self, SimpleCommand};
 use crate::wording;
 pub use crate::wording::SourceKind;
 use recall_domain::ids::{EventId, Timestamp};
-use recall_domain::material::{Action, BatchMaterial, BatchSource, CallOutcome, Change, Step};
+use recall_domain::material::{Action, BatchMaterial, BatchSource, CallOutcome, EditHunk, Step};
 
 /// One text.
 #[derive(Clone, Debug, PartialEq)]
@@ -210,7 +210,7 @@ fn is_document(text: &SourceText, path: &str) -> bool {
 }
 
 /// Removes the document that a change is about from the texts.
-fn take_document(texts: &mut Vec<SourceText>, path: &str, change: &Change) -> Option<SourceText> {
+fn take_document(texts: &mut Vec<SourceText>, path: &str, change: &EditHunk) -> Option<SourceText> {
     if change.before.is_empty() {
         return None;
     }
@@ -219,7 +219,7 @@ fn take_document(texts: &mut Vec<SourceText>, path: &str, change: &Change) -> Op
     Some(texts.remove(known))
 }
 
-fn revise(mut document: SourceText, change: &Change, event: EventId) -> SourceText {
+fn revise(mut document: SourceText, change: &EditHunk, event: EventId) -> SourceText {
     document.text = document.text.replacen(&change.before, &change.after, 1);
     if !document.events.contains(&event) {
         document.events.push(event);
@@ -236,7 +236,7 @@ fn document_kind(path: &str) -> SourceKind {
     if path.to_lowercase().contains("plan") { SourceKind::Plan } else { SourceKind::Document }
 }
 
-fn added_lines(change: &Change) -> String {
+fn added_lines(change: &EditHunk) -> String {
     let known: std::collections::HashSet<&str> = change.before.lines().map(str::trim).collect();
     let new = change.after.lines().filter(|line| line.trim().is_empty() || !known.contains(line.trim()));
     new.collect::<Vec<_>>().join("\n")
@@ -566,7 +566,7 @@ mod tests {
             content: "# Sync\n\nUse a clock.".to_owned(),
             kind: recall_domain::material::WriteKind::Created,
         };
-        let changes = vec![Change { before: "a clock".to_owned(), after: "a counter".to_owned() }];
+        let changes = vec![EditHunk { before: "a clock".to_owned(), after: "a counter".to_owned() }];
         let steps = vec![step(1, write), step(2, Action::Edit { path, changes })];
         let found = texts(&BatchMaterial { steps, ..BatchMaterial::default() }, &mut []);
         assert_eq!(found.len(), 1);

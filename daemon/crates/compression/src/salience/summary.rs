@@ -143,7 +143,7 @@ pub fn row(analysis: &Analysis, salience: &[f64], candidate: &FieldCandidate) ->
             is_last_batch && is_near_end,
             is_last_batch && is(SourceKind::Answer) && is_near_end,
         ]
-        .map(|flag| f64::from(u8::from(flag))),
+        .map(f64::from),
     );
     Some(row)
 }
@@ -273,66 +273,92 @@ fn is_done_later(analysis: &Analysis, number: usize, source: &Source) -> bool {
             })
 }
 
-/// The units of a field. `said` are sentences of other fields, which are not repeated.
-fn choose(
-    analysis: &Analysis,
-    salience: &[f64],
-    candidates: &[FieldCandidate],
-    field: Field,
-    model: &Linear,
-    said: &[String],
-) -> Vec<usize> {
-    let rarity = |content: &[Term]| content.iter().map(|term| analysis.rarity(*term)).sum::<f64>();
-    let (room, most) = (field.room(analysis.batches), field.most(analysis.batches));
-    let mut open: Vec<(usize, f64, f64)> = candidates
-        .iter()
-        .enumerate()
-        .filter(|(_, candidate)| {
-            let chars = candidate.text.chars().count();
-            (SHORTEST..=room).contains(&chars) && may_stand(analysis, candidate, field)
+/// What the fields of a summary are chosen from.
+#[derive(Clone, Copy, Debug)]
+pub struct SummaryMaterial<'a> {
+    pub analysis: &'a Analysis,
+    /// The salience of each unit.
+    pub salience: &'a [f64],
+    pub candidates: &'a [FieldCandidate],
+}
+
+impl SummaryMaterial<'_> {
+    /// The texts of the fields, in the order of [`Field::ALL`].
+    pub fn fields(&self, git: &GitFacts, weights: &Weights) -> [String; 4] {
+        let mut said: Vec<String> = Vec::new();
+        Field::ALL.map(|field| {
+            let chosen = self.choose(field, weights.model(field.name()), &said);
+            let texts = chosen.iter().filter_map(|number| self.candidates.get(*number));
+            let texts: Vec<String> = texts.map(|candidate| wording::plain(&candidate.text)).collect();
+            said.extend(texts.iter().cloned());
+            let fact = match field {
+                Field::Completed => git.done(),
+                Field::NextSteps => git.open(),
+                Field::Request | Field::Learned => None,
+            };
+            joined(texts.into_iter().chain(fact))
         })
-        .filter_map(|(number, candidate)| {
-            let score = model.predict(&row(analysis, salience, candidate)?);
-            // What is plainly left is told, whatever the weights say: it stands nowhere else.
-            let is_left =
-                analysis.units.get(candidate.unit).is_some_and(|unit| unit.progress == Progress::Left);
-            let score = if field == Field::NextSteps && is_left { score.max(0.0) + 1.0 } else { score };
-            (score > field.least()).then(|| (number, score, rarity(&candidate.content)))
-        })
-        .collect();
-    let mut told: Vec<Term> = Vec::new();
-    let mut chosen: Vec<usize> = Vec::new();
-    let mut left = room;
-    while chosen.len() < most {
-        let mut best: Option<(f64, usize)> = None;
-        for (number, score, whole) in &open {
-            let Some(candidate) = candidates.get(*number) else { continue };
-            let chars = candidate.text.chars().count();
-            if chars > left {
+    }
+
+    /// The units of a field. `said` are sentences of other fields, which are not repeated.
+    fn choose(&self, field: Field, model: &Linear, said: &[String]) -> Vec<usize> {
+        let Self { analysis, salience, candidates } = *self;
+        let rarity = |content: &[Term]| content.iter().map(|term| analysis.rarity(*term)).sum::<f64>();
+        let (room, most) = (field.room(analysis.batches), field.most(analysis.batches));
+        let mut open: Vec<(usize, f64, f64)> = candidates
+            .iter()
+            .enumerate()
+            .filter(|(_, candidate)| {
+                let chars = candidate.text.chars().count();
+                (SHORTEST..=room).contains(&chars) && may_stand(analysis, candidate, field)
+            })
+            .filter_map(|(number, candidate)| {
+                let score = model.predict(&row(analysis, salience, candidate)?);
+                // What is plainly left is told, whatever the weights say: it stands nowhere else.
+                let is_left =
+                    analysis.units.get(candidate.unit).is_some_and(|unit| unit.progress == Progress::Left);
+                let score = if field == Field::NextSteps && is_left { score.max(0.0) + 1.0 } else { score };
+                (score > field.least()).then(|| (number, score, rarity(&candidate.content)))
+            })
+            .collect();
+        let mut told: Vec<Term> = Vec::new();
+        let mut chosen: Vec<usize> = Vec::new();
+        let mut left = room;
+        while chosen.len() < most {
+            let mut best: Option<(f64, usize)> = None;
+            for (number, score, whole) in &open {
+                let Some(candidate) = candidates.get(*number) else { continue };
+                let chars = candidate.text.chars().count();
+                if chars > left {
+                    continue;
+                }
+                let known: Vec<Term> = candidate
+                    .content
+                    .iter()
+                    .filter(|term| told.binary_search(term).is_ok())
+                    .copied()
+                    .collect();
+                let new = if *whole > 0.0 { 1.0 - rarity(&known) / whole } else { 1.0 };
+                let value = score * score * new / ((chars + 15) as f64).powf(0.6);
+                if value > best.map_or(0.0, |(value, _)| value) {
+                    best = Some((value, *number));
+                }
+            }
+            let Some((_, number)) = best else { break };
+            let Some(candidate) = candidates.get(number) else { break };
+            open.retain(|(other, ..)| *other != number);
+            let others: Vec<&str> = said.iter().map(String::as_str).collect();
+            if wording::without_repeats(&[&wording::plain(&candidate.text)], &others).is_empty() {
                 continue;
             }
-            let known: Vec<Term> =
-                candidate.content.iter().filter(|term| told.binary_search(term).is_ok()).copied().collect();
-            let new = if *whole > 0.0 { 1.0 - rarity(&known) / whole } else { 1.0 };
-            let value = score * score * new / ((chars + 15) as f64).powf(0.6);
-            if value > best.map_or(0.0, |(value, _)| value) {
-                best = Some((value, *number));
-            }
+            chosen.push(number);
+            left = left.saturating_sub(candidate.text.chars().count() + 1);
+            told.extend(&candidate.content);
+            told.sort_unstable();
+            told.dedup();
         }
-        let Some((_, number)) = best else { break };
-        let Some(candidate) = candidates.get(number) else { break };
-        open.retain(|(other, ..)| *other != number);
-        let others: Vec<&str> = said.iter().map(String::as_str).collect();
-        if wording::without_repeats(&[&wording::plain(&candidate.text)], &others).is_empty() {
-            continue;
-        }
-        chosen.push(number);
-        left = left.saturating_sub(candidate.text.chars().count() + 1);
-        told.extend(&candidate.content);
-        told.sort_unstable();
-        told.dedup();
+        in_order(analysis, candidates, chosen)
     }
-    in_order(analysis, candidates, chosen)
 }
 
 /// Puts the most important first, because a start may have room only for the beginning. Units of one source stay
@@ -347,29 +373,6 @@ fn in_order(analysis: &Analysis, candidates: &[FieldCandidate], chosen: Vec<usiz
         (sources.iter().position(|of| *of == source), unit_of(number))
     });
     ordered
-}
-
-/// The texts of the fields, in the order of [`Field::ALL`].
-pub fn fields(
-    analysis: &Analysis,
-    salience: &[f64],
-    candidates: &[FieldCandidate],
-    git: &GitFacts,
-    weights: &Weights,
-) -> [String; 4] {
-    let mut said: Vec<String> = Vec::new();
-    Field::ALL.map(|field| {
-        let chosen = choose(analysis, salience, candidates, field, weights.model(field.name()), &said);
-        let texts = chosen.iter().filter_map(|number| candidates.get(*number));
-        let texts: Vec<String> = texts.map(|candidate| wording::plain(&candidate.text)).collect();
-        said.extend(texts.iter().cloned());
-        let fact = match field {
-            Field::Completed => git.done(),
-            Field::NextSteps => git.open(),
-            Field::Request | Field::Learned => None,
-        };
-        joined(texts.into_iter().chain(fact))
-    })
 }
 
 /// The title of the session, by its plan, its commits, its best observation or its request.
@@ -436,7 +439,8 @@ mod tests {
         let mut analysis = Analysis::of(batches);
         let candidates = candidates(&mut analysis);
         let salience = vec![1.0; analysis.units.len()];
-        fields(&analysis, &salience, &candidates, &GitFacts::default(), &weights)
+        SummaryMaterial { analysis: &analysis, salience: &salience, candidates: &candidates }
+            .fields(&GitFacts::default(), &weights)
     }
 
     #[test]

@@ -68,20 +68,20 @@ impl Index {
         let mut features = Features::default();
         let f = &mut features;
         for (kind, name) in KINDS {
-            f.flag(name, source.kind == kind);
+            f.add(name, source.kind == kind);
         }
         form(f, unit, terms);
         place(f, analysis, source, number);
         let lower = cues::plain(&unit.text);
         for (name, cue) in cues::TEXT.iter() {
-            f.flag(name, cue.are_in(&lower));
+            f.add(name, cue.are_in(&lower));
         }
         self.recurrence(f, analysis, source_number, terms);
         f.add("edits of batch", ln(batch.edits + 1));
         f.add("failures of batch", ln(batch.failures + 1));
         f.add("steps of batch", ln(batch.steps + 1));
         f.add("length of prompt", ln(batch.prompt_chars + 1));
-        f.flag("prompt asks", batch.asks);
+        f.add("prompt asks", batch.asks);
         Some(features)
     }
 
@@ -156,16 +156,16 @@ fn form(f: &mut Features, unit: &Unit, terms: &Terms) {
     f.count("words", terms.words, 120);
     f.add("share of stop words", terms.stop_words as f64 / terms.words.max(1) as f64);
     f.count("code spans", text.matches('`').count() / 2, 8);
-    f.flag("is item", unit.form == Form::Item);
-    f.flag("is row", unit.form == Form::Row);
-    f.flag("is code", unit.form == Form::Code);
+    f.add("is item", unit.form == Form::Item);
+    f.add("is row", unit.form == Form::Row);
+    f.add("is code", unit.form == Form::Code);
     f.count("depth", unit.depth, 3);
-    f.flag("is bold", unit.is_bold);
-    f.flag("is subject", unit.is_subject);
-    f.flag("is led", unit.is_led);
-    f.flag("ends with colon", text.ends_with(':'));
-    f.flag("ends with question mark", text.trim_end_matches(['"', '\'']).ends_with('?'));
-    f.flag("ends with exclamation mark", text.ends_with('!'));
+    f.add("is bold", unit.is_bold);
+    f.add("is subject", unit.is_subject);
+    f.add("is led", unit.is_led);
+    f.add("ends with colon", text.ends_with(':'));
+    f.add("ends with question mark", text.trim_end_matches(['"', '\'']).ends_with('?'));
+    f.add("ends with exclamation mark", text.ends_with('!'));
     f.count(
         "dashes",
         text.matches('—').count() + text.matches(" – ").count() + text.matches(" - ").count(),
@@ -173,12 +173,12 @@ fn form(f: &mut Features, unit: &Unit, terms: &Terms) {
     );
     f.count("parentheses", text.matches('(').count(), 3);
     f.count("arrows", text.matches('→').count() + text.matches("->").count(), 2);
-    f.flag("has colon", text.contains(": "));
+    f.add("has colon", text.contains(": "));
     f.count("quotes", text.matches('"').count(), 6);
     f.count("paths", terms.paths, 3);
     f.count("calls", text.matches("()").count(), 3);
-    f.flag("has hash", has_hash(text));
-    f.flag("is file", is_file_line(text));
+    f.add("has hash", has_hash(text));
+    f.add("is file", is_file_line(text));
 }
 
 /// Its place in its source and in its section.
@@ -192,10 +192,10 @@ fn place(f: &mut Features, analysis: &Analysis, source: &Source, number: usize) 
     f.add("place of section", unit.section as f64 / source.sections.saturating_sub(1).max(1) as f64);
     f.count("sections", source.sections, 15);
     f.add("length of source", ln(source.chars + 1));
-    f.flag("is long source", source.chars > 3_000);
-    f.flag("is end of subagent", source.kind == SourceKind::Subagent && at * 10 > units * 7);
+    f.add("is long source", source.chars > 3_000);
+    f.add("is end of subagent", source.kind == SourceKind::Subagent && at * 10 > units * 7);
     f.count("headings", unit.headings.len(), 6);
-    f.flag("is first", unit.is_first);
+    f.add("is first", unit.is_first);
     let section = |other: usize| {
         source.units.contains(&other) && analysis.units.get(other).is_some_and(|u| u.section == unit.section)
     };

@@ -169,7 +169,7 @@ pub fn features(analysis: &Analysis, salience: &[f64], window: &Window) -> Optio
     let content = &window.content;
     let mut features = Features::default();
     let f = &mut features;
-    f.add("sum", scores.iter().sum());
+    f.add("sum", scores.iter().sum::<f64>());
     f.add("best", best(1));
     f.add("mean", scores.iter().sum::<f64>() / scores.len() as f64);
     f.add("least", ranked.last().copied().unwrap_or(0.0));
@@ -181,27 +181,27 @@ pub fn features(analysis: &Analysis, salience: &[f64], window: &Window) -> Optio
     f.add("root of length", chars.sqrt());
     f.add("before", score(before));
     f.add("behind", score(behind));
-    f.flag("starts paragraph", first.is_first);
+    f.add("starts paragraph", first.is_first);
     let next = (window.last + 1 < source.units.end).then(|| analysis.units.get(window.last + 1)).flatten();
-    f.flag("ends paragraph", next.is_none_or(|next| next.is_first));
-    f.flag("starts section", before.is_none());
-    f.flag("ends section", behind.is_none());
+    f.add("ends paragraph", next.is_none_or(|next| next.is_first));
+    f.add("starts section", before.is_none());
+    f.add("ends section", behind.is_none());
     f.add("content", (content.len() as f64).ln_1p());
     f.add("names", (names.len() as f64).ln_1p());
     f.add("names by length", names.len() as f64 / chars);
     let paragraphs = |unit: &super::units::Unit| unit.paragraph;
     f.add("paragraphs", (paragraphs(last) - paragraphs(first) + 1) as f64);
-    f.flag("colon at start", first.text.ends_with(':'));
-    f.flag("colon at end", last.text.ends_with(':'));
-    f.flag("has heading", window.heading_chars > 0);
+    f.add("colon at start", first.text.ends_with(':'));
+    f.add("colon at end", last.text.ends_with(':'));
+    f.add("has heading", window.heading_chars > 0);
     f.add("share in prompts", analysis.share_in(content, Places::PROMPT));
     f.add("share in commits", analysis.share_in(content, Places::COMMIT));
     let rare = content.iter().filter(|term| analysis.frequency(**term) == 1).count();
     f.add("share of rare terms", rare as f64 / content.len().max(1) as f64);
     f.add("sections crossed", (last.section - first.section) as f64);
-    f.flag("is whole", window.first == source.units.start && window.last + 1 == source.units.end);
+    f.add("is whole", window.first == source.units.start && window.last + 1 == source.units.end);
     for (kind, name) in KINDS {
-        f.flag(name, source.kind == kind);
+        f.add(name, source.kind == kind);
     }
     Some(features)
 }

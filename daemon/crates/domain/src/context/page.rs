@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 
 use super::{
-    Block, BlockItem, BlockLimits, Declaration, Extent, InjectionMoment, Note, PassageNote, SummaryNote, age,
-    mixed,
+    Block, BlockItem, BlockLimits, Declaration, InjectedExtent, InjectionMoment, Note, PassageNote,
+    SummaryNote, age, mixed,
 };
 use crate::checkout::Elsewhere;
 use crate::continuity::{Continuity, Reader};
@@ -157,7 +157,7 @@ impl Page {
         self.items.push(BlockItem {
             kind: "summary",
             id: summary.id,
-            extent: Extent::Whole,
+            extent: InjectedExtent::Whole,
             title: summary.title.clone(),
             reason: reason.to_owned(),
         });
@@ -189,7 +189,7 @@ impl Page {
         }
         let reason = format!("the last session of {author}, on another machine");
         let (id, title) = (summary.id, summary.title.clone());
-        self.items.push(BlockItem { kind: "summary", id, extent: Extent::Whole, title, reason });
+        self.items.push(BlockItem { kind: "summary", id, extent: InjectedExtent::Whole, title, reason });
         self.told.push(Words::of(&summary.title));
         for (label, text) in [("Done", &summary.completed), ("Open", &summary.next_steps)] {
             self.sentences(label, text, within);
@@ -216,7 +216,7 @@ impl Page {
         self.items.push(BlockItem {
             kind: "summary",
             id,
-            extent: Extent::Whole,
+            extent: InjectedExtent::Whole,
             title,
             reason: "this session's own state".to_owned(),
         });
@@ -230,7 +230,7 @@ impl Page {
         if self.text.len() > before {
             let (id, title) = (state.session, "where the session stands".to_owned());
             let reason = "its goal, plan, files and open ends".to_owned();
-            self.items.push(BlockItem { kind: "session", id, extent: Extent::Whole, title, reason });
+            self.items.push(BlockItem { kind: "session", id, extent: InjectedExtent::Whole, title, reason });
         }
     }
 
@@ -274,9 +274,9 @@ impl Page {
             let (title, detail) = (index_line(note, now), detail_line(note));
             let begun = heading.unwrap_or_default();
             let extent = if self.add_within(&format!("{begun}{title}{detail}"), budget) == Added::Yes {
-                Extent::Whole
+                InjectedExtent::Whole
             } else if self.add_within(&format!("{begun}{title}"), budget) == Added::Yes {
-                Extent::Title
+                InjectedExtent::Title
             } else {
                 left.push(*note);
                 continue;
@@ -337,9 +337,9 @@ impl Page {
             let extent = if longer.spent() <= self.budget && longer.utf16_units() <= self.most_units {
                 measure = longer;
                 line.push_str(&detail);
-                Extent::Whole
+                InjectedExtent::Whole
             } else {
-                Extent::Title
+                InjectedExtent::Title
             };
             if self.add(&line) == Added::No {
                 break;
@@ -353,7 +353,11 @@ impl Page {
     pub(super) fn entry(&mut self, note: &Note, now: Timestamp, reason: &str, detail: Detail) {
         let mut piece = index_line(note, now);
         let rest = detail_line(note);
-        let extent = if detail == Detail::Whole || rest.is_empty() { Extent::Whole } else { Extent::Title };
+        let extent = if detail == Detail::Whole || rest.is_empty() {
+            InjectedExtent::Whole
+        } else {
+            InjectedExtent::Title
+        };
         if detail == Detail::Whole {
             piece.push_str(&rest);
         }
@@ -375,7 +379,7 @@ impl Page {
             self.entry(&Note { title, ..title_only.clone() }, now, reason, Detail::Title);
             if let Some(item) = self.items.get_mut(before) {
                 item.title.clone_from(&note.title);
-                item.extent = Extent::Title;
+                item.extent = InjectedExtent::Title;
             }
         }
     }
@@ -428,8 +432,8 @@ impl PassageNote {
         let kind = self.key.document.kind;
         // An observation is one statement as a whole.
         let extent = match kind {
-            DocumentKind::Observation => Extent::Whole,
-            _ => Extent::Passage(self.key.part),
+            DocumentKind::Observation => InjectedExtent::Whole,
+            _ => InjectedExtent::Passage(self.key.part),
         };
         let named = if self.heading.is_empty() { &self.text } else { &self.heading };
         let title = plain(named).chars().take(LONGEST_TITLE).collect();
@@ -456,7 +460,7 @@ pub(super) fn statement_line(statement: &PassageNote, now: Timestamp) -> String 
 }
 
 impl Note {
-    pub(super) fn item(&self, extent: Extent, mut reason: String) -> BlockItem {
+    pub(super) fn item(&self, extent: InjectedExtent, mut reason: String) -> BlockItem {
         if let Some(elsewhere) = &self.elsewhere {
             let _ = write!(reason, "; {elsewhere}");
         }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::ids::ObservationId;
 use crate::lineage::{Audience, Author, Claim, Settlement};
-use crate::material::{Action, CallOutcome, Change as Replaced, Step};
+use crate::material::{Action, CallOutcome, EditHunk, Step};
 
 /// The history of one check, a batch per word: `session:steps` or `session:steps@opened-closed`. A step is `f` (it
 /// fails), `p` (it passes) or a capital letter (that file is changed). A batch lasts from ten times its number to five
@@ -76,7 +76,7 @@ fn step(batch: u8, at: u8, kind: char) -> Step {
         'f' => (CallOutcome::Failed { error: "Exit code 101".to_owned() }, ran),
         'p' => (CallOutcome::Done, ran),
         file => {
-            let changes = vec![Replaced { before: String::new(), after: "x".to_owned() }];
+            let changes = vec![EditHunk { before: String::new(), after: "x".to_owned() }];
             (CallOutcome::Done, Action::Edit { path: format!("/shop/{file}"), changes })
         }
     };

@@ -113,12 +113,12 @@ impl<'a> Field<'a> {
         add("length", (1.0 + one.length as f32).ln());
         add("words asked", (1.0 + self.subjects as f32).ln());
         let kind = one.key.document.kind;
-        features.flag("is observation", kind == DocumentKind::Observation);
-        features.flag("is summary", kind == DocumentKind::Summary);
-        features.flag("is plan", kind == DocumentKind::Plan);
-        features.flag("is prompt", kind == DocumentKind::Prompt);
-        features.flag("is activity", kind == DocumentKind::Activity);
-        features.flag("is change", one.observation_type == Some(ObservationType::Change));
+        features.add("is observation", kind == DocumentKind::Observation);
+        features.add("is summary", kind == DocumentKind::Summary);
+        features.add("is plan", kind == DocumentKind::Plan);
+        features.add("is prompt", kind == DocumentKind::Prompt);
+        features.add("is activity", kind == DocumentKind::Activity);
+        features.add("is change", one.observation_type == Some(ObservationType::Change));
         features.add(
             "importance",
             if kind == DocumentKind::Observation { f64::from(one.importance.get()) - 5.0 } else { 0.0 },

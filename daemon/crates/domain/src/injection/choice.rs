@@ -119,13 +119,13 @@ pub fn tokens_of_each(situation: &Situation<'_>) -> u32 {
 
 /// The statements chosen so far.
 #[derive(Clone, Debug)]
-pub struct Choice<T> {
+pub struct StatementChoice<T> {
     known: Vec<Words>,
     most: usize,
     chosen: Vec<(Words, Timestamp, T)>,
 }
 
-impl<T> Choice<T> {
+impl<T> StatementChoice<T> {
     /// Starts a choice. `known` is what the reader has already read; `most` is the maximum number of statements.
     pub fn beside(known: Vec<Words>, most: usize) -> Self {
         Self { known, most, chosen: Vec::new() }
@@ -189,7 +189,7 @@ mod tests {
 
     #[track_caller]
     fn check(known: &[&str], statements: &[(&str, i64)], expected: &[&str]) {
-        let mut choice = Choice::beside(known.iter().map(|text| Words::of(text)).collect(), 9);
+        let mut choice = StatementChoice::beside(known.iter().map(|text| Words::of(text)).collect(), 9);
         for (text, at) in statements {
             choice.add(Words::of(text), Timestamp(*at), *text);
         }
@@ -228,7 +228,7 @@ mod tests {
             assert!(most(&question) > most(&one_line));
             assert!(tokens_of_each(&question) > tokens_of_each(&one_line));
         }
-        let mut choice = Choice::beside(Vec::new(), most(&later));
+        let mut choice = StatementChoice::beside(Vec::new(), most(&later));
         for (text, at) in [("We use SQLite.", 1), ("We use Postgres.", 2)] {
             assert!(!choice.is_full());
             choice.add(Words::of(text), Timestamp(at), text);

@@ -147,31 +147,31 @@ pub fn features(situation: &Situation<'_>) -> Features {
     let length = words.len() + prompt.chars().filter(|c| is_unspaced(*c)).count() / 2;
     let is_short = length <= 6;
     let mut features = Features::default();
-    features.flag("first of its session", is_first);
-    features.flag("second of its session", situation.prompts_before == 1);
+    features.add("first of its session", is_first);
+    features.add("second of its session", situation.prompts_before == 1);
     features.add("place", f64::from(1 + situation.prompts_before.min(30)).ln());
     features.add("words", (1.0 + length as f64).ln());
-    features.flag("short and later", is_short && !is_first);
-    features.flag("very short", length <= 3);
-    features.flag("long", length > 60);
-    features.flag("asks", has_question_mark(prompt));
-    features.flag("begins as a question", ASKING.contains(&first));
-    features.flag("is a command of the agent", prompt.starts_with('/'));
+    features.add("short and later", is_short && !is_first);
+    features.add("very short", length <= 3);
+    features.add("long", length > 60);
+    features.add("asks", has_question_mark(prompt));
+    features.add("begins as a question", ASKING.contains(&first));
+    features.add("is a command of the agent", prompt.starts_with('/'));
     features.count("names", names.len(), 6);
     features.count("names that the answer lacks", if is_first { 0 } else { new_names }, 6);
     features.add("share known from the answer", known as f64 / long.len().max(1) as f64);
-    features.flag("answer asked", situation.answer_before.trim_end().ends_with('?'));
-    features.flag("answer asked near its end", tail(situation.answer_before).contains('?'));
+    features.add("answer asked", situation.answer_before.trim_end().ends_with('?'));
+    features.add("answer asked near its end", tail(situation.answer_before).contains('?'));
     features.count("lines", lines.len(), 20);
-    features.flag(
+    features.add(
         "has code",
         prompt.contains("```") || lines.iter().any(|line| line.starts_with(['+', '-', '@', '$', '>'])),
     );
-    features.flag("has a link", prompt.contains("://"));
+    features.add("has a link", prompt.contains("://"));
     features.add("outward", share(OUTWARD));
     features.add("inward", share(INWARD));
     features.add("assent", share(ASSENT));
-    features.flag("begins with assent", ASSENT.contains(&first));
+    features.add("begins with assent", ASSENT.contains(&first));
     features.add("routine", share(ROUTINE));
     features.count("long words", long.len(), 30);
     features

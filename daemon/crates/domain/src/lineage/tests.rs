@@ -1,6 +1,6 @@
 use super::*;
 use crate::ids::EventId;
-use crate::material::{Action, CallOutcome, Change, Step};
+use crate::material::{Action, CallOutcome, EditHunk, Step};
 use crate::observation::{Importance, ObservationType};
 
 fn claim(id: i64) -> Claim {
@@ -116,7 +116,7 @@ fn step(number: u8, outcome: CallOutcome, action: Action) -> Step {
 }
 
 fn edited(number: u8, path: &str) -> Step {
-    let changes = vec![Change { before: String::new(), after: "x".to_owned() }];
+    let changes = vec![EditHunk { before: String::new(), after: "x".to_owned() }];
     step(number, CallOutcome::Done, Action::Edit { path: format!("/shop/{path}"), changes })
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::PastSession;
 use crate::ids::{EventId, SessionId, Timestamp};
-use crate::material::{Action, BatchMaterial, CallOutcome, Change, SessionMaterial, SourcedText, Step};
+use crate::material::{Action, BatchMaterial, CallOutcome, EditHunk, SessionMaterial, SourcedText, Step};
 
 /// Calls happen in the order in which they are made.
 fn step(tool: &str, outcome: CallOutcome, action: Action) -> Step {
@@ -26,7 +26,7 @@ pub(crate) fn failed(line: &str, error: &str) -> Step {
 }
 
 pub(crate) fn changed(path: &str, before: &str, after: &str) -> Step {
-    let changes = vec![Change { before: before.to_owned(), after: after.to_owned() }];
+    let changes = vec![EditHunk { before: before.to_owned(), after: after.to_owned() }];
     step("Edit", CallOutcome::Done, Action::Edit { path: path.to_owned(), changes })
 }
 

@@ -94,6 +94,20 @@ pub enum Cause {
     Machine,
 }
 
+/// A change with its cause.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CausedChange<'a> {
+    pub cause: Cause,
+    pub change: &'a ItemChange,
+}
+
+impl<'a> From<&'a ItemChange> for CausedChange<'a> {
+    /// A change that no person made.
+    fn from(change: &'a ItemChange) -> Self {
+        Self { cause: Cause::Machine, change }
+    }
+}
+
 /// The content of an entry.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RecordContent {
@@ -107,13 +121,9 @@ pub enum RecordContent {
 }
 
 impl Record {
-    /// Creates the entry for a change that no person made. `salt` is random.
-    pub fn of(seq: u64, item: &str, at: i64, change: &ItemChange, salt: &str) -> Self {
-        Self::caused(Cause::Machine, seq, item, at, change, salt)
-    }
-
-    /// Creates the entry for a change.
-    pub fn caused(cause: Cause, seq: u64, item: &str, at: i64, change: &ItemChange, salt: &str) -> Self {
+    /// Creates the entry for a change. `salt` is random.
+    pub fn of<'a>(seq: u64, item: &str, at: i64, change: impl Into<CausedChange<'a>>, salt: &str) -> Self {
+        let CausedChange { cause, change } = change.into();
         let (kind, body) = match change {
             ItemChange::Set(fields) => {
                 let mut body = json!({"salt": salt, "fields": fields});
@@ -220,7 +230,8 @@ mod tests {
             ] {
                 let record = Record::of(1, &item, 7, &change, "chance");
                 assert_eq!(record.content(), RecordContent::Change(change.clone()));
-                let by_person = Record::caused(Cause::Person, 1, &item, 7, &change, "chance");
+                let by_person =
+                    Record::of(1, &item, 7, CausedChange { cause: Cause::Person, change: &change }, "chance");
                 assert_eq!(by_person.content(), record.content());
                 let is_set = matches!(change, ItemChange::Set(_));
                 let causes = (record.cause(), by_person.cause() == Cause::Person);

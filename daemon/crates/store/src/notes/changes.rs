@@ -12,11 +12,11 @@ use crate::sessions::lineage;
 use crate::sharing::{JudgedBefore, judged, judged_as, unjudge};
 use crate::{Reader, StoreError};
 use recall_domain::ids::{ObservationId, Timestamp};
-use recall_domain::review::Verdict;
+use recall_domain::review::ReviewVerdict;
 
 /// A manual change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct NoteChange {
     pub of: Changed,
     /// `edit`, `pin`, `unpin`, `resolve`, `reopen`, `keep` or `reject`.
     pub what: String,
@@ -34,19 +34,19 @@ pub enum Changed {
     Quarantined(i64),
 }
 
-impl From<HandChange> for Change {
+impl From<HandChange> for NoteChange {
     fn from(change: HandChange) -> Self {
         let HandChange { observation, what, title, at, by, .. } = change;
         Self { of: Changed::Observation(observation), what, title, at, by }
     }
 }
 
-impl From<JudgedBefore> for Change {
+impl From<JudgedBefore> for NoteChange {
     fn from(judged: JudgedBefore) -> Self {
         let JudgedBefore { id, verdict, title, at } = judged;
         let what = match verdict {
-            Verdict::Kept => "keep",
-            Verdict::Rejected => "reject",
+            ReviewVerdict::Kept => "keep",
+            ReviewVerdict::Rejected => "reject",
         };
         Self { of: Changed::Quarantined(id), what: what.to_owned(), title, at, by: None }
     }
@@ -64,18 +64,18 @@ pub enum UndoChange {
 /// The result of an undo.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Undone {
-    Change(Change),
+    Change(NoteChange),
     /// There was nothing to revert.
     Nothing,
     /// Another machine has changed the same since. Nothing was reverted.
     Covered {
-        by: Change,
+        by: NoteChange,
     },
 }
 
 impl Undone {
     /// Returns the reverted change.
-    pub fn change(self) -> Option<Change> {
+    pub fn change(self) -> Option<NoteChange> {
         match self {
             Self::Change(change) => Some(change),
             Self::Nothing | Self::Covered { .. } => None,
@@ -97,11 +97,11 @@ pub struct ForgottenElsewhere from "forgotten_elsewhere" {
 
 impl Reader<'_> {
     /// Returns the newest changes that can be reverted, newest first.
-    pub fn hand_changes(self, most: u32) -> Result<Vec<Change>, StoreError> {
+    pub fn hand_changes(self, most: u32) -> Result<Vec<NoteChange>, StoreError> {
         let db = self.0;
-        let mut verdicts = judged(db, most)?.into_iter().map(Change::from).peekable();
+        let mut verdicts = judged(db, most)?.into_iter().map(NoteChange::from).peekable();
         let mut changes = Vec::new();
-        for change in of_observations(db, most)?.into_iter().map(Change::from) {
+        for change in of_observations(db, most)?.into_iter().map(NoteChange::from) {
             while let Some(later) = verdicts.next_if(|verdict| verdict.at >= change.at) {
                 changes.push(later);
             }
@@ -113,8 +113,8 @@ impl Reader<'_> {
     }
 
     /// Returns the newest change of an observation, if another machine made it.
-    pub fn changed_elsewhere(self, id: ObservationId) -> Result<Option<Change>, StoreError> {
-        Ok(newest_of(self.0, id)?.map(Change::from).filter(|change| change.by.is_some()))
+    pub fn changed_elsewhere(self, id: ObservationId) -> Result<Option<NoteChange>, StoreError> {
+        Ok(newest_of(self.0, id)?.map(NoteChange::from).filter(|change| change.by.is_some()))
     }
 
     /// Returns who has forgotten things on other machines that were here, the latest first. These have no undo.
@@ -169,5 +169,5 @@ fn revert(db: &WriteContext<'_>, change: HandChange) -> Result<Undone, StoreErro
     }
     db.run("UPDATE hand_changes SET undone = 1 WHERE id = ?1", [change.number])?;
     let title = db.one("SELECT title FROM observations WHERE id = ?1", params![id])?;
-    Ok(Undone::Change(Change { title, ..change.into() }))
+    Ok(Undone::Change(NoteChange { title, ..change.into() }))
 }

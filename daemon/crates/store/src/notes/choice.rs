@@ -23,7 +23,7 @@ use crate::operation::WriteContext;
 use crate::{Reader, StoreError};
 use recall_domain::ids::{BatchId, ObservationId, SessionRow, Timestamp};
 use recall_domain::lifecycle::LifecycleKind;
-use recall_domain::material::Extent;
+use recall_domain::material::SessionExtent;
 use recall_domain::observation::ObservationDraft;
 use recall_domain::thread::{MOST_OF_IT, ThreadWords};
 
@@ -32,7 +32,7 @@ use recall_domain::thread::{MOST_OF_IT, ThreadWords};
 pub struct DueChoice {
     /// The number of the session's first batches in the selection.
     pub among: usize,
-    pub extent: Extent,
+    pub extent: SessionExtent,
     pub batches: Vec<DueBatch>,
 }
 
@@ -50,7 +50,7 @@ pub struct DueBatch {
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionChoice {
     pub among: usize,
-    pub extent: Extent,
+    pub extent: SessionExtent,
     /// In batch order.
     pub batches: Vec<ChosenBatch>,
 }
@@ -67,10 +67,10 @@ pub struct ChosenBatch {
 const WHOLE: u32 = row::MOST;
 
 /// The size of a selection as stored.
-fn stored(among: usize, extent: Extent) -> u32 {
+fn stored(among: usize, extent: SessionExtent) -> u32 {
     match extent {
-        Extent::Whole => WHOLE,
-        Extent::SoFar => u32::try_from(among).unwrap_or(WHOLE),
+        SessionExtent::Whole => WHOLE,
+        SessionExtent::SoFar => u32::try_from(among).unwrap_or(WHOLE),
     }
 }
 
@@ -94,7 +94,7 @@ impl Reader<'_> {
         )?;
         let among = reach(rows.len(), lives);
         let has_ended = lives == Lives::NoLonger || self.has_ended_once(session)?;
-        let extent = if has_ended { Extent::Whole } else { Extent::SoFar };
+        let extent = if has_ended { SessionExtent::Whole } else { SessionExtent::SoFar };
         let built_in =
             rows.into_iter().take(among).enumerate().filter_map(|(index, (batch, made_at, chosen))| {
                 Some((DueBatch { batch, index, made_at }, chosen?))

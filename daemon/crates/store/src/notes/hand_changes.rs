@@ -10,7 +10,7 @@ use crate::database::row::{Sql, record};
 use crate::operation::{WriteContext, log_mark};
 use crate::sessions::lineage;
 use recall_domain::ids::{ObservationId, Timestamp};
-use recall_domain::review::Verdict;
+use recall_domain::review::ReviewVerdict;
 
 record! {
 /// A manual change of an observation.
@@ -141,7 +141,7 @@ pub(crate) fn restore(db: &WriteContext<'_>, id: ObservationId, state: &Value) -
         return Ok(());
     }
     db.run("UPDATE observations SET reviewed_at = ?2 WHERE id = ?1", params![id, state["at"].as_i64()])?;
-    let verdict = if state["rejected"] == true { Verdict::Rejected } else { Verdict::Kept };
+    let verdict = if state["rejected"] == true { ReviewVerdict::Rejected } else { ReviewVerdict::Kept };
     lineage::judge(db, id, verdict)?;
     log_mark(db, id.into());
     Ok(())

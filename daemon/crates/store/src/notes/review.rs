@@ -12,7 +12,7 @@ use crate::operation::{Operation, WriteContext};
 use crate::sessions::lineage;
 use crate::{Reader, StoreError};
 use recall_domain::ids::{ObservationId, ProjectRow, Timestamp};
-use recall_domain::review::Verdict;
+use recall_domain::review::ReviewVerdict;
 
 /// Whether an observation waits for a review: it holds, a machine made it, and no person has looked at it.
 const WAITS: &str = "status = 'active' AND reviewed_at IS NULL AND pinned_at IS NULL AND origin <> 'user'";
@@ -21,7 +21,7 @@ const WAITS: &str = "status = 'active' AND reviewed_at IS NULL AND pinned_at IS 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReviewObservations {
     pub ids: Vec<ObservationId>,
-    pub verdict: Verdict,
+    pub verdict: ReviewVerdict,
     pub at: Timestamp,
 }
 
@@ -41,22 +41,22 @@ impl Operation for ReviewObservations {
         let Self { ids, verdict, at } = self;
         for id in ids {
             let before = Reviewed::of(db, id)?;
-            let is_said = before.at.is_some() && before.is_rejected == (verdict == Verdict::Rejected);
+            let is_said = before.at.is_some() && before.is_rejected == (verdict == ReviewVerdict::Rejected);
             if is_said {
                 continue;
             }
             let ended = lineage::enders(db, id)?;
             let what = match verdict {
-                Verdict::Kept => "keep",
-                Verdict::Rejected => "reject",
+                ReviewVerdict::Kept => "keep",
+                ReviewVerdict::Rejected => "reject",
             };
             remember(db, id, what, json!({"status": before.status, "ended": ended}), at)?;
             mark(db, id, at)?;
             match verdict {
-                Verdict::Kept if before.is_rejected => lineage::uphold(db, id)?,
-                Verdict::Kept => {}
-                Verdict::Rejected => {
-                    lineage::judge(db, id, Verdict::Rejected)?;
+                ReviewVerdict::Kept if before.is_rejected => lineage::uphold(db, id)?,
+                ReviewVerdict::Kept => {}
+                ReviewVerdict::Rejected => {
+                    lineage::judge(db, id, ReviewVerdict::Rejected)?;
                     lineage::resolve_by_hand(db, id)?;
                 }
             }

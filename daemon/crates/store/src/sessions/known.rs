@@ -5,7 +5,7 @@ use rusqlite::{Connection, Row};
 use crate::database::bind::params;
 use crate::database::row::{FromRow, Sql, record};
 use crate::{ProjectInfo, Reader, StoreError};
-use recall_domain::context::Extent;
+use recall_domain::context::InjectedExtent;
 use recall_domain::event::SubagentTask;
 use recall_domain::file_memory::InjectedSet;
 use recall_domain::guard::Rule;
@@ -315,7 +315,8 @@ fn injected(db: &Connection, session: SessionRow) -> Result<InjectedSet, StoreEr
         params![session],
     )?;
     let items = items.iter().filter_map(|(kind, row, extent)| {
-        let extent: Option<Extent> = extent.as_deref().and_then(|extent| serde_json::from_str(extent).ok());
+        let extent: Option<InjectedExtent> =
+            extent.as_deref().and_then(|extent| serde_json::from_str(extent).ok());
         Some((kind.as_deref()?, (*row)?, extent.unwrap_or_default()))
     });
     let given = InjectedSet::of_items(items, None);

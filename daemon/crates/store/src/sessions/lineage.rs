@@ -25,7 +25,7 @@ use recall_domain::document::Status;
 use recall_domain::fixes::{BatchSpan, FailingCheck, FileChange, Trail};
 use recall_domain::ids::{BatchId, EventId, ObservationId, ProjectRow, SessionId, SessionRow, Timestamp};
 use recall_domain::lineage::{Audience, Author, Claim, Settled, Settlement, successor};
-use recall_domain::review::Verdict;
+use recall_domain::review::ReviewVerdict;
 
 /// The lineage kinds for a newer observation of the same subject and for a user's decision.
 const SAME_SUBJECT: &str = "subject";
@@ -272,11 +272,15 @@ pub(crate) fn resolve_by_hand(db: &WriteContext<'_>, id: ObservationId) -> Resul
 
 /// Records whether an observation is rejected. A rejected one supersedes nothing, so what it superseded is decided
 /// again.
-pub(crate) fn judge(db: &WriteContext<'_>, id: ObservationId, verdict: Verdict) -> Result<(), StoreError> {
+pub(crate) fn judge(
+    db: &WriteContext<'_>,
+    id: ObservationId,
+    verdict: ReviewVerdict,
+) -> Result<(), StoreError> {
     let changed = db.update(
         "UPDATE observations SET rejected_at = iif(?2, ifnull(reviewed_at, created_at), NULL)
          WHERE id = ?1 AND (rejected_at IS NOT NULL) <> ?2",
-        params![id, verdict == Verdict::Rejected],
+        params![id, verdict == ReviewVerdict::Rejected],
     )?;
     if changed == 0 {
         return Ok(());
@@ -342,7 +346,7 @@ pub(crate) fn uphold(db: &WriteContext<'_>, id: ObservationId) -> Result<(), Sto
 
 /// Reopens an observation that a person or work had resolved. Newer observations may still replace it.
 pub(crate) fn uphold_against_work(db: &WriteContext<'_>, id: ObservationId) -> Result<(), StoreError> {
-    judge(db, id, Verdict::Kept)?;
+    judge(db, id, ReviewVerdict::Kept)?;
     db.run("DELETE FROM lineage WHERE older = ?1 AND reason = ?2", params![id, BY_HAND])?;
     db.run("UPDATE lineage SET undone = 1 WHERE older = ?1 AND newer IS NULL", params![id])?;
     db.run(

@@ -10,8 +10,9 @@ use crate::database::bind::params;
 use crate::database::row::{Sql, record};
 use crate::operation::{Operation, RemovedCopies, WriteContext};
 use crate::sharing::elsewhere::Sender;
+use crate::sharing::projection::Projection;
 use crate::sharing::relations::Relations;
-use crate::sharing::{Known, Share, empty_bodies, keep, known, projection, share};
+use crate::sharing::{Known, Share, empty_bodies, keep, known, share};
 use recall_domain::ids::{SessionKey, ShareId, Timestamp};
 use recall_domain::sync::fields::{MOST_FIELDS, are_valid};
 use recall_domain::sync::item::{ItemChange, SharedItem};
@@ -221,9 +222,10 @@ impl<'a> Pass<'a> {
     fn end(self) -> Result<Vec<SessionKey>, StoreError> {
         let (mut touched, mut relations) = (Vec::new(), Relations::default());
         for (item, (mut known, sender)) in self.items {
-            let (db, share, sender) = (self.db, self.share, sender.as_ref());
+            let (db, sender) = (self.db, sender.as_ref());
+            let projection = Projection { db, share: self.share, sender, now: self.now };
             relations.add(db, &item, known.row)?;
-            touched.extend(projection::project(db, share, &item, &mut known, sender, self.now)?);
+            touched.extend(projection.project(&item, &mut known)?);
             relations.add(db, &item, known.row)?;
             keep(self.db, self.share.id, &item, &known)?;
         }

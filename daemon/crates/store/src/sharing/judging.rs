@@ -8,13 +8,14 @@ use crate::notes::editing::written;
 use crate::notes::hand_changes::{mark, remember};
 use crate::operation::{Operation, RemovedCopies, WriteContext};
 use crate::sharing::home::{Home, home, key_of, text};
+use crate::sharing::projection::Projection;
 use crate::sharing::relations::Relations;
 use crate::sharing::shared_row::SharedRow;
-use crate::sharing::{Known, Share, Wanted, keep, known, log, projection, quarantine, share};
+use crate::sharing::{Known, Share, Wanted, keep, known, log, quarantine, share};
 use crate::{Reader, StoreError};
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{ObservationId, ProjectRow, ShareId, Timestamp};
-use recall_domain::review::Verdict;
+use recall_domain::review::ReviewVerdict;
 use recall_domain::sync::item::SharedItem;
 use recall_domain::sync::kind::ItemKind;
 
@@ -83,7 +84,7 @@ impl Reader<'_> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JudgeQuarantined {
     pub id: i64,
-    pub verdict: Verdict,
+    pub verdict: ReviewVerdict,
     pub at: Timestamp,
 }
 
@@ -108,15 +109,15 @@ impl Operation for JudgeQuarantined {
         let Some(Columns { share: of, item, .. }) = found else { return Ok(None) };
         let (Some(share), Some(mut known)) = (share(db, of)?, known(db, of, &item)?) else { return Ok(None) };
         let verdict = match self.verdict {
-            Verdict::Kept => "kept",
-            Verdict::Rejected => "rejected",
+            ReviewVerdict::Kept => "kept",
+            ReviewVerdict::Rejected => "rejected",
         };
         db.run("UPDATE quarantine SET verdict = ?2, at = ?3 WHERE id = ?1", params![id, verdict, self.at])?;
         let mut relations = Relations::default();
         relations.add(db, &item, known.row)?;
         match self.verdict {
-            Verdict::Kept => self.take_in(db, &share, &item, &mut known)?,
-            Verdict::Rejected => refuse(db, &share, &item, &mut known)?,
+            ReviewVerdict::Kept => self.take_in(db, &share, &item, &mut known)?,
+            ReviewVerdict::Rejected => refuse(db, &share, &item, &mut known)?,
         }
         relations.add(db, &item, known.row)?;
         relations.decide(db, &share)?;
@@ -139,7 +140,7 @@ impl JudgeQuarantined {
             remember(db, own, "edit", written(db, own)?, self.at)?;
         }
         known.wanted = Wanted::Yes;
-        projection::project(db, share, item, known, None, self.at)?;
+        Projection { db, share, sender: None, now: self.at }.project(item, known)?;
         keep(db, share.id, item, known)?;
         if own.is_some() {
             // The note says it itself now.
@@ -187,7 +188,7 @@ struct Verdicts from "quarantine q JOIN sync_items i ON i.share = q.share AND i.
 /// A verdict that can be taken back.
 pub(crate) struct JudgedBefore {
     pub(crate) id: i64,
-    pub(crate) verdict: Verdict,
+    pub(crate) verdict: ReviewVerdict,
     pub(crate) title: String,
     pub(crate) at: Timestamp,
 }
@@ -196,7 +197,7 @@ impl Verdicts {
     fn read(self) -> Result<JudgedBefore, StoreError> {
         let Self { id, verdict, state, at } = self;
         let item: SharedItem = serde_json::from_str(&state)?;
-        let verdict = if verdict == "kept" { Verdict::Kept } else { Verdict::Rejected };
+        let verdict = if verdict == "kept" { ReviewVerdict::Kept } else { ReviewVerdict::Rejected };
         Ok(JudgedBefore { id, verdict, title: text(&item, "title").to_owned(), at })
     }
 }
@@ -225,7 +226,7 @@ pub(crate) fn unjudge(db: &WriteContext<'_>, id: i64) -> Result<(), StoreError> 
     known.wanted = Wanted::Yes;
     let mut relations = Relations::default();
     relations.add(db, &item, known.row)?;
-    projection::project(db, &share, &item, &mut known, None, at)?;
+    Projection { db, share: &share, sender: None, now: at }.project(&item, &mut known)?;
     relations.add(db, &item, known.row)?;
     relations.decide(db, &share)?;
     keep(db, share.id, &item, &known)

@@ -22,7 +22,7 @@ use recall_domain::ids::{ObservationId, ShareId, Timestamp};
 use recall_domain::sync::Stamp;
 use recall_domain::sync::item::{ItemChange, ItemRemoval};
 use recall_domain::sync::kind::ItemKind;
-use recall_domain::sync::record::{Cause, LogChain, Record};
+use recall_domain::sync::record::{Cause, CausedChange, LogChain, Record};
 
 /// Logs the changes of the touched rows.
 pub(crate) fn append(
@@ -181,7 +181,7 @@ fn log_change(
         _ => Cause::Machine,
     };
     let salt = Uuid::new_v4().simple().to_string();
-    let record = Record::caused(cause, seq + 1, item, at, &change, &salt);
+    let record = Record::of(seq + 1, item, at, CausedChange { cause, change: &change }, &salt);
     let hash = LogChain { space: &share.space, device: &share.device }.hash(&before, &record);
     let Record { seq, kind, item, at, body, body_hash } = record;
     db.run(

@@ -18,64 +18,111 @@ use crate::sharing::home::{Adopted, Home, home, key_of, table, text};
 use crate::sharing::{Known, Share, Wanted, of_sessions, quarantine, said};
 use recall_domain::ids::{ObservationId, SessionKey, Timestamp};
 use recall_domain::observation::SHARED;
-use recall_domain::review::Verdict;
+use recall_domain::review::ReviewVerdict;
 use recall_domain::sync::fields::{is_complete, is_personal};
 use recall_domain::sync::item::{ItemRemoval, SharedItem};
 use recall_domain::sync::kind::ItemKind;
 
-/// Updates an item's row to match its state, which a machine's changes may have led to. Returns the sessions that lost
-/// something.
-pub(super) fn project(
-    db: &WriteContext<'_>,
-    share: &Share,
-    item: &str,
-    known: &mut Known,
-    sender: Option<&Sender>,
-    now: Timestamp,
-) -> Result<Vec<SessionKey>, StoreError> {
-    let kind = ItemKind::of(item);
-    if known.row.is_none() && known.wanted == Wanted::Yes && adopt(db, share, item, known)? == Adopted::AsItIs
-    {
-        return Ok(Vec::new());
-    }
-    // After a withdrawal, a machine that had not read it may have set some fields.
-    let is_taken_back = known.item.was_withdrawn() && !is_complete(item, &known.item);
-    let removed = known.item.removed().or(is_taken_back.then_some(ItemRemoval::Withdrawn));
-    let may_begin = known.row.is_none() && known.wanted == Wanted::Yes && is_complete(item, &known.item);
-    if removed.is_some() {
-        quarantine::end(db, share, item)?;
-    } else if may_begin && is_unwanted(db, share, item, &known.item)? {
-        known.wanted = Wanted::No;
-    } else if quarantine::is_apart(db, share, item, known, now)? {
-        return Ok(Vec::new());
-    }
-    match (removed, known.row) {
-        (Some(removal), row) => {
-            known.row = None;
-            if let (ItemRemoval::Forgotten, Some(key), Some(sender)) =
-                (removal, row.map(|row| key_of(item, row)), sender)
-                && home(db, key)?.is_some()
-            {
-                sender.record_deletion(db, share, key.kind, now)?;
-            }
-            remove(db, item, row, removal, now)
+/// A change of rows to match the merged states of a share's items.
+#[derive(Clone, Copy)]
+pub(super) struct Projection<'a> {
+    pub(super) db: &'a WriteContext<'a>,
+    pub(super) share: &'a Share,
+    /// The machine whose changes led to the states.
+    pub(super) sender: Option<&'a Sender>,
+    pub(super) now: Timestamp,
+}
+
+impl Projection<'_> {
+    /// Updates an item's row to match its state, which a machine's changes may have led to. Returns the sessions that lost
+    /// something.
+    pub(super) fn project(&self, item: &str, known: &mut Known) -> Result<Vec<SessionKey>, StoreError> {
+        let Self { db, share, sender, now } = *self;
+        let kind = ItemKind::of(item);
+        if known.row.is_none()
+            && known.wanted == Wanted::Yes
+            && adopt(db, share, item, known)? == Adopted::AsItIs
+        {
+            return Ok(Vec::new());
         }
-        (None, Some(row)) => {
-            match kind {
-                ItemKind::Observation => update(db, share, row, &known.item, sender, now)?,
-                ItemKind::Summary | ItemKind::Plan => of_sessions::update(db, share, kind, row, &known.item)?,
-                ItemKind::Prompt | ItemKind::Answer => said::update(db, key_of(item, row), &known.item)?,
-            }
-            Ok(Vec::new())
+        // After a withdrawal, a machine that had not read it may have set some fields.
+        let is_taken_back = known.item.was_withdrawn() && !is_complete(item, &known.item);
+        let removed = known.item.removed().or(is_taken_back.then_some(ItemRemoval::Withdrawn));
+        let may_begin = known.row.is_none() && known.wanted == Wanted::Yes && is_complete(item, &known.item);
+        if removed.is_some() {
+            quarantine::end(db, share, item)?;
+        } else if may_begin && is_unwanted(db, share, item, &known.item)? {
+            known.wanted = Wanted::No;
+        } else if quarantine::is_apart(db, share, item, known, now)? {
+            return Ok(Vec::new());
         }
-        (None, None) if known.wanted == Wanted::No || !is_complete(item, &known.item) => Ok(Vec::new()),
-        (None, None) => {
-            known.row = Some(match kind {
-                ItemKind::Observation => insert(db, share, item, &known.item)?,
-                ItemKind::Summary | ItemKind::Plan => of_sessions::insert(db, share, item, &known.item)?,
-                ItemKind::Prompt | ItemKind::Answer => said::insert(db, share, item, &known.item)?,
-            });
-            Ok(Vec::new())
+        match (removed, known.row) {
+            (Some(removal), row) => {
+                known.row = None;
+                if let (ItemRemoval::Forgotten, Some(key), Some(sender)) =
+                    (removal, row.map(|row| key_of(item, row)), sender)
+                    && home(db, key)?.is_some()
+                {
+                    sender.record_deletion(db, share, key.kind, now)?;
+                }
+                remove(db, item, row, removal, now)
+            }
+            (None, Some(row)) => {
+                match kind {
+                    ItemKind::Observation => self.update(row, &known.item)?,
+                    ItemKind::Summary | ItemKind::Plan => {
+                        of_sessions::update(db, share, kind, row, &known.item)?
+                    }
+                    ItemKind::Prompt | ItemKind::Answer => said::update(db, key_of(item, row), &known.item)?,
+                }
+                Ok(Vec::new())
+            }
+            (None, None) if known.wanted == Wanted::No || !is_complete(item, &known.item) => Ok(Vec::new()),
+            (None, None) => {
+                known.row = Some(match kind {
+                    ItemKind::Observation => insert(db, share, item, &known.item)?,
+                    ItemKind::Summary | ItemKind::Plan => of_sessions::insert(db, share, item, &known.item)?,
+                    ItemKind::Prompt | ItemKind::Answer => said::insert(db, share, item, &known.item)?,
+                });
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    fn update(&self, row: i64, state: &SharedItem) -> Result<(), StoreError> {
+        let Self { db, share, sender, now } = *self;
+        let Some(home) = home(db, ObservationId(row).into())? else { return Ok(()) };
+        let before = Before::of(db, ObservationId(row), state, sender)?;
+        // The row may have fields that the state lacks, because nobody has set them yet.
+        let is_said: bool = db.one(
+            "SELECT type = ifnull(?2, type) AND title = ifnull(?3, title) AND subtitle IS iif(?5, ?4, subtitle)
+                AND narrative = ifnull(?6, narrative) AND facts = ifnull(?7, facts) AND concepts = ifnull(?8, concepts)
+                AND files_read = ifnull(?9, files_read) AND files_modified = ifnull(?10, files_modified)
+                AND importance = ifnull(?11, importance) FROM observations WHERE id = ?1",
+            written(row, state),
+        )?;
+        if !is_said {
+            write(db, row, state)?;
+            if !share.is_personal {
+                // Another person has changed a note that was shown here.
+                db.run(
+                    "UPDATE observations SET reviewed_at = NULL WHERE id = ?1 AND rejected_at IS NULL",
+                    [row],
+                )?;
+            }
+        }
+        if home == Home::Elsewhere {
+            // Two machines that imported the same note both name an author, and all others keep the same one.
+            db.run(
+                "UPDATE observations SET author = ?2, device = ?3 WHERE id = ?1 AND (author, device) IS NOT (?2, ?3)",
+                params![row, text(state, "author"), text(state, "device")],
+            )?;
+        }
+        relate(db, row, state, home)?;
+        follow_marks(db, share, row, state, now)?;
+        match (before, sender) {
+            (Some(before), Some(sender)) => before.record(db, share, sender, now),
+            _ => Ok(()),
         }
     }
 }
@@ -180,49 +227,6 @@ fn insert(db: &WriteContext<'_>, share: &Share, item: &str, state: &SharedItem) 
     Ok(row)
 }
 
-fn update(
-    db: &WriteContext<'_>,
-    share: &Share,
-    row: i64,
-    state: &SharedItem,
-    sender: Option<&Sender>,
-    now: Timestamp,
-) -> Result<(), StoreError> {
-    let Some(home) = home(db, ObservationId(row).into())? else { return Ok(()) };
-    let before = Before::of(db, ObservationId(row), state, sender)?;
-    // The row may have fields that the state lacks, because nobody has set them yet.
-    let is_said: bool = db.one(
-        "SELECT type = ifnull(?2, type) AND title = ifnull(?3, title) AND subtitle IS iif(?5, ?4, subtitle)
-            AND narrative = ifnull(?6, narrative) AND facts = ifnull(?7, facts) AND concepts = ifnull(?8, concepts)
-            AND files_read = ifnull(?9, files_read) AND files_modified = ifnull(?10, files_modified)
-            AND importance = ifnull(?11, importance) FROM observations WHERE id = ?1",
-        written(row, state),
-    )?;
-    if !is_said {
-        write(db, row, state)?;
-        if !share.is_personal {
-            // Another person has changed a note that was shown here.
-            db.run(
-                "UPDATE observations SET reviewed_at = NULL WHERE id = ?1 AND rejected_at IS NULL",
-                [row],
-            )?;
-        }
-    }
-    if home == Home::Elsewhere {
-        // Two machines that imported the same note both name an author, and all others keep the same one.
-        db.run(
-            "UPDATE observations SET author = ?2, device = ?3 WHERE id = ?1 AND (author, device) IS NOT (?2, ?3)",
-            params![row, text(state, "author"), text(state, "device")],
-        )?;
-    }
-    relate(db, row, state, home)?;
-    follow_marks(db, share, row, state, now)?;
-    match (before, sender) {
-        (Some(before), Some(sender)) => before.record(db, share, sender, now),
-        _ => Ok(()),
-    }
-}
-
 /// The row, and the fields that its state contains.
 fn written(row: i64, state: &SharedItem) -> impl rusqlite::Params + use<'_> {
     let text = |name: &str| state.get(name).as_str();
@@ -314,7 +318,7 @@ fn follow_marks(
         _ => {}
     }
     if !marks.is_rejected && state.get("rejected") == true && state.get("resolved") == true {
-        lineage::judge(db, id, Verdict::Rejected)?;
+        lineage::judge(db, id, ReviewVerdict::Rejected)?;
     }
     let is_reviewed = state.get("reviewed") == true;
     if share.is_personal && state.has("reviewed") && is_reviewed != marks.is_reviewed {

@@ -9,15 +9,15 @@ use crate::notes::results::keep_summary;
 use crate::operation::{WriteContext, log as log_document};
 use crate::sharing::*;
 use crate::{
-    Change, Changed, Changes, Durability, EditObservation, EditedText, Forget, MarkObservations, Operation,
-    Pin, PinObservations, Reader, RemarkAuthor, Remembered, ReviewObservations, Selection, UndoChange,
-    Undone, Unreadable, Validity, execute, open_writer,
+    Changed, Changes, Durability, EditObservation, EditedText, Forget, MarkObservations, NoteChange,
+    Operation, Pin, PinObservations, Reader, RemarkAuthor, Remembered, ReviewObservations, Selection,
+    UndoChange, Undone, Unreadable, Validity, execute, open_writer,
 };
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{ObservationId, ProjectKey, SessionId, SessionKey, SessionRow, Timestamp};
 use recall_domain::observation::{Importance, ObservationDraft, ObservationType, SummaryDraft};
 use recall_domain::order::Order;
-use recall_domain::review::{Tellable, Verdict};
+use recall_domain::review::{ReviewVerdict, Tellable};
 use recall_domain::sync::DeviceId;
 use recall_domain::sync::kind::summary_of;
 use recall_domain::sync::record::{BEGINNING, LogChain, space_of};
@@ -418,7 +418,7 @@ fn edits_resolves_and_deletions_go_both_ways() {
 fn changes_of_others_are_listed_with_their_author_and_undone_for_everybody() {
     let changes = |machine: &Machine| -> Vec<String> {
         let changes = Reader(&machine.db).hand_changes(9).unwrap();
-        let told = |change: Change| {
+        let told = |change: NoteChange| {
             format!("{} by {}", change.what, change.by.map_or("us".to_owned(), |(author, _)| author))
         };
         changes.into_iter().map(told).collect()
@@ -458,7 +458,7 @@ fn a_rejection_by_others_is_undone_and_what_they_forgot_is_told_without_a_word_o
     let (a, b) = (Machine::sharing('a', TEAM), Machine::sharing('b', TEAM));
     let id = a.remember(ObservationType::Decision, "Round once");
     a.exchange(&b);
-    b.write(ReviewObservations { ids: vec![b.only()], verdict: Verdict::Rejected, at: Timestamp(9) });
+    b.write(ReviewObservations { ids: vec![b.only()], verdict: ReviewVerdict::Rejected, at: Timestamp(9) });
     a.exchange(&b);
     assert_eq!(a.notes(), ["Round once resolved"]);
     let undone = a.write(UndoChange::NewestOf(Changed::Observation(id))).change().unwrap();

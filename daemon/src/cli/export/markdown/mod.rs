@@ -60,9 +60,9 @@ pub(super) fn watch(path: &Path, filter: &Filter, out: &mut dyn Write) -> anyhow
     let mut took = begun.elapsed();
     loop {
         let is_told = match changes.recv_timeout(LOOK) {
-            Ok(Change::Told) => true,
+            Ok(EventSignal::Told) => true,
             Err(RecvTimeoutError::Timeout) => false,
-            Ok(Change::Over(end)) => return end,
+            Ok(EventSignal::Over(end)) => return end,
             Err(RecvTimeoutError::Disconnected) => return Ok(()),
         };
         if is_told {
@@ -82,32 +82,34 @@ pub(super) fn watch(path: &Path, filter: &Filter, out: &mut dyn Write) -> anyhow
 }
 
 /// The effect of the daemon's events.
-enum Change {
+enum EventSignal {
     Told,
     /// No more events will come.
     Over(anyhow::Result<()>),
 }
 
 /// Reads events on a thread, because waiting for one has no deadline.
-fn changes_of(mut answers: Answers) -> Receiver<Change> {
+fn changes_of(mut answers: Answers) -> Receiver<EventSignal> {
     let (told, changes) = mpsc::channel();
     std::thread::spawn(move || {
         loop {
             let change = match answers.wait() {
-                Ok(Reply::Json(_)) => Change::Told,
-                Ok(Reply::ShuttingDown) => Change::Over(Ok(())),
+                Ok(Reply::Json(_)) => EventSignal::Told,
+                Ok(Reply::ShuttingDown) => EventSignal::Over(Ok(())),
                 Ok(Reply::Failed { kind, what, hint }) => {
-                    Change::Over(Err(Failure::refused(kind, what).hint(hint).into()))
+                    EventSignal::Over(Err(Failure::refused(kind, what).hint(hint).into()))
                 }
-                Ok(other) => Change::Over(Err(Failure::failed(format!("Cannot follow events: {other:?}"))
-                    .hint("Stop another program that follows them.")
-                    .into())),
+                Ok(other) => {
+                    EventSignal::Over(Err(Failure::failed(format!("Cannot follow events: {other:?}"))
+                        .hint("Stop another program that follows them.")
+                        .into()))
+                }
                 Err(error) => {
                     let lost = Failure::unreachable(format!("Lost the connection to the daemon: {error}"));
-                    Change::Over(Err(lost.hint("Run the same command again once it runs.").into()))
+                    EventSignal::Over(Err(lost.hint("Run the same command again once it runs.").into()))
                 }
             };
-            let is_over = matches!(change, Change::Over(_));
+            let is_over = matches!(change, EventSignal::Over(_));
             if told.send(change).is_err() || is_over {
                 return;
             }
@@ -117,7 +119,7 @@ fn changes_of(mut answers: Answers) -> Receiver<Change> {
 }
 
 /// Waits until no change has come for a while, longer if reading the memory takes long.
-fn settle(changes: &Receiver<Change>, took: Duration) -> anyhow::Result<()> {
+fn settle(changes: &Receiver<EventSignal>, took: Duration) -> anyhow::Result<()> {
     let begun = Instant::now();
     let (until, latest) = (begun + took * LEISURE, begun + LATEST.max(took * LEISURE));
     loop {
@@ -127,8 +129,8 @@ fn settle(changes: &Receiver<Change>, took: Duration) -> anyhow::Result<()> {
             return Ok(());
         }
         match changes.recv_timeout(left) {
-            Ok(Change::Told) => {}
-            Ok(Change::Over(end)) => return end,
+            Ok(EventSignal::Told) => {}
+            Ok(EventSignal::Over(end)) => return end,
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return Ok(()),
         }
     }

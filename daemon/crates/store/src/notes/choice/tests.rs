@@ -200,11 +200,11 @@ fn what_was_chosen_while_a_session_lived_is_chosen_anew_at_its_end() {
     make(&db, 2, BUILT_IN, &TITLES[1..2], 51);
     let living = || Reader(&db).due_choice(SESSION, Lives::On).unwrap();
     let so_far = living().expect("a choice is due");
-    assert_eq!((so_far.among, so_far.extent), (2, Extent::SoFar));
+    assert_eq!((so_far.among, so_far.extent), (2, SessionExtent::SoFar));
     choose(&db, so_far, &[&TITLES[..1], &[]]);
     assert_eq!(living(), None);
     let whole = due(&db);
-    assert_eq!((whole.among, whole.extent), (2, Extent::Whole));
+    assert_eq!((whole.among, whole.extent), (2, SessionExtent::Whole));
     choose(&db, whole, &[&TITLES[..1], &TITLES[1..2]]);
     assert_eq!(Reader(&db).due_choice(SESSION, Lives::NoLonger).unwrap(), None);
     assert_eq!(stored(&db).len(), 2);

@@ -21,7 +21,7 @@ fn numbered(db: &Connection, title: &str) -> ObservationId {
     ObservationId(db.query_row(sql, [title], |row| row.get(0)).unwrap())
 }
 
-fn judge(db: &Connection, title: &str, verdict: Verdict) {
+fn judge(db: &Connection, title: &str, verdict: ReviewVerdict) {
     let ids = vec![numbered(db, title)];
     execute(db, ReviewObservations { ids, verdict, at: Timestamp(100) }, &mut Changes::default()).unwrap();
 }
@@ -59,9 +59,9 @@ fn what_a_machine_made_waits_until_a_person_has_looked_at_it() {
     say(&db, 1, &[EXPORTS]);
     say(&db, 2, &[PER_CUSTOMER]);
     assert_eq!(waiting(&db), [PER_CUSTOMER, EXPORTS]);
-    judge(&db, EXPORTS, Verdict::Kept);
+    judge(&db, EXPORTS, ReviewVerdict::Kept);
     assert_eq!(waiting(&db), [PER_CUSTOMER]);
-    judge(&db, PER_CUSTOMER, Verdict::Rejected);
+    judge(&db, PER_CUSTOMER, ReviewVerdict::Rejected);
     assert_eq!(waiting(&db), [""; 0]);
     let rejected = Reader(&db).observation(numbered(&db, PER_CUSTOMER)).unwrap().unwrap();
     assert_eq!(
@@ -70,7 +70,7 @@ fn what_a_machine_made_waits_until_a_person_has_looked_at_it() {
     );
     assert_eq!(Reader(&db).lineage(rejected.id).unwrap()[0].relation, Relation::Rejected);
     // Said twice it is one change.
-    judge(&db, PER_CUSTOMER, Verdict::Rejected);
+    judge(&db, PER_CUSTOMER, ReviewVerdict::Rejected);
     assert_eq!((undo(&db), undo(&db), undo(&db)), ("reject".to_owned(), "keep".to_owned(), String::new()));
     assert_eq!(waiting(&db), [PER_CUSTOMER, EXPORTS]);
     assert_eq!(status(&db, PER_CUSTOMER), Status::Active);
@@ -111,8 +111,8 @@ fn what_was_rejected_holds_again_when_it_is_kept_or_reopened() {
     let db = database(home.path());
     say(&db, 1, &[EXPORTS]);
     let is_rejected = || Reader(&db).observation(numbered(&db, EXPORTS)).unwrap().unwrap().is_rejected;
-    judge(&db, EXPORTS, Verdict::Rejected);
-    judge(&db, EXPORTS, Verdict::Kept);
+    judge(&db, EXPORTS, ReviewVerdict::Rejected);
+    judge(&db, EXPORTS, ReviewVerdict::Kept);
     assert_eq!((status(&db, EXPORTS), is_rejected()), (Status::Active, false));
     assert_eq!(undo(&db), "keep");
     assert_eq!((status(&db, EXPORTS), is_rejected()), (Status::Resolved, true));
@@ -133,14 +133,14 @@ fn what_was_rejected_replaces_nothing() {
     say(&db, 1, &[PER_CUSTOMER, old]);
     say(&db, 2, &[PER_SHOP, new]);
     assert_eq!((status(&db, PER_CUSTOMER), status(&db, old)), (Status::Superseded, Status::Superseded));
-    judge(&db, PER_SHOP, Verdict::Rejected);
-    judge(&db, new, Verdict::Rejected);
+    judge(&db, PER_SHOP, ReviewVerdict::Rejected);
+    judge(&db, new, ReviewVerdict::Rejected);
     assert_eq!((status(&db, PER_CUSTOMER), status(&db, old)), (Status::Active, Status::Active));
     // Also when everything is looked at anew.
     say(&db, 1, &[PER_CUSTOMER, old]);
     assert_eq!((status(&db, PER_CUSTOMER), status(&db, old)), (Status::Active, Status::Active));
-    judge(&db, PER_SHOP, Verdict::Kept);
-    judge(&db, new, Verdict::Kept);
+    judge(&db, PER_SHOP, ReviewVerdict::Kept);
+    judge(&db, new, ReviewVerdict::Kept);
     assert_eq!((status(&db, PER_CUSTOMER), status(&db, old)), (Status::Superseded, Status::Superseded));
 }
 
@@ -149,8 +149,8 @@ fn a_later_compression_neither_changes_what_was_kept_nor_brings_back_what_was_re
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path());
     say(&db, 1, &[EXPORTS, PER_CUSTOMER]);
-    judge(&db, EXPORTS, Verdict::Kept);
-    judge(&db, PER_CUSTOMER, Verdict::Rejected);
+    judge(&db, EXPORTS, ReviewVerdict::Kept);
+    judge(&db, PER_CUSTOMER, ReviewVerdict::Rejected);
     let reworded = "The nightly export of orders skips an empty basket, instead of failing.";
     say(&db, 1, &[reworded, PER_CUSTOMER]);
     assert_eq!((status(&db, EXPORTS), status(&db, PER_CUSTOMER)), (Status::Active, Status::Resolved));

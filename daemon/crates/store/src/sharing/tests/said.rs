@@ -130,7 +130,7 @@ fn nobody_changes_what_was_said_and_instructions_in_it_wait_for_a_person() {
     assert_eq!(waiting.len(), 1);
     let keep = JudgeQuarantined {
         id: waiting[0].id,
-        verdict: recall_domain::review::Verdict::Kept,
+        verdict: recall_domain::review::ReviewVerdict::Kept,
         at: Timestamp(9),
     };
     let judged = b.write(keep).unwrap();

@@ -225,12 +225,6 @@ fn a_large_backlog_is_sent_in_pieces_and_takes_no_memory() {
 }
 
 #[test]
-#[ignore = "some minutes"]
-fn a_backlog_of_a_gibibyte_is_sent_in_pieces_and_takes_no_memory() {
-    share_a_backlog_of(1 << 30);
-}
-
-#[test]
 fn a_remote_without_room_and_a_machine_without_room_lose_nothing() {
     let shared = Shared::new();
     let Some(disk) = SmallDisk::mount(&shared.path(), 256) else {

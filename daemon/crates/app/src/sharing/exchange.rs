@@ -33,8 +33,8 @@ use recall_system::faults::{self, Point};
 const AT_ONCE: u32 = 100;
 /// How many entries of one machine's log are merged in one commit, for the same reason.
 const MERGED_AT_ONCE: usize = 100;
-/// How many arrived notes and subjects are compared with a project's latest notes in one commit. Reading those takes
-/// as long as comparing hundreds.
+/// How many arrived notes and subjects are compared in one commit. More than are merged, because each time a project's
+/// latest notes are read, and few, so that events do not wait long.
 const COMPARED_AT_ONCE: u32 = 500;
 /// How many entries of one machine's log are read in a round. The rest waits for the next rounds.
 const MOST_READ: usize = 10_000;

@@ -188,6 +188,32 @@ mod tests {
     }
 
     #[test]
+    fn summaries_are_indexed_and_embedded_again_when_other_parts_of_them_are_injected() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("recall.db");
+        let mut connection = Connection::open(&path).unwrap();
+        migrate_by(&STEPS[..10], &mut connection, &path, home.path()).unwrap();
+        connection
+            .execute_batch(
+                "INSERT INTO projects VALUES (1, 'path:/shop', 'shop', 0);
+                 INSERT INTO sessions (id, agent, session_id, project, status, life, started_at, last_event_at)
+                 VALUES (3, 'x', 's', 1, 'completed', 1, 0, 0);
+                 INSERT INTO session_summaries (id, session, project, title, request, investigated, learned, completed,
+                    next_steps, notes, origin, created_at)
+                 VALUES (4, 3, 1, 't', '', '', 'l', 'c', '', '', 'extractive', 7);
+                 INSERT INTO vectors (id, kind, row, project, model, dimensions, packed)
+                 VALUES (8, 'summary', 4, 1, x'00', 1, x'00'), (9, 'observation', 4, 1, x'00', 1, x'00');
+                 DELETE FROM index_log",
+            )
+            .unwrap();
+        migrate(&mut connection, &path, home.path()).unwrap();
+        let of = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, String>(0)).unwrap();
+        assert_eq!(of("SELECT group_concat(kind || ' ' || row) FROM index_log"), "summary 4");
+        assert_eq!(of("SELECT group_concat(id) FROM vectors"), "9");
+        assert_eq!(of("SELECT group_concat(project || ' ' || id) FROM gone_vectors"), "1 8");
+    }
+
+    #[test]
     fn summaries_and_plans_keep_their_numbers_and_their_prompts_when_their_tables_are_made_anew() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("recall.db");

@@ -25,7 +25,7 @@ use recall_domain::observation::{ObservationDraft, SummaryDraft};
 use recall_protocol::paths::Paths;
 use recall_protocol::spool::Spool;
 use recall_protocol::wire::Reply;
-use recall_store::JobRow;
+use recall_store::{JobRow, JobStatus};
 use recall_system::holding::Holding;
 use recall_tests::Stage;
 use serde_json::json;
@@ -103,7 +103,7 @@ impl Tree {
 
     fn job(&self, kind: &str, session: &str) -> JobRow {
         let jobs = self.jobs();
-        let found = jobs.iter().find(|job| job.kind == kind && job.session.as_str() == session);
+        let found = jobs.iter().find(|job| job.kind.as_str() == kind && job.session.as_str() == session);
         found.unwrap_or_else(|| panic!("no {kind} job of {session}: {jobs:?}")).clone()
     }
 
@@ -141,7 +141,7 @@ impl Tree {
 }
 
 fn all_done(jobs: &[JobRow]) -> bool {
-    !jobs.is_empty() && jobs.iter().all(|job| job.status == "done")
+    !jobs.is_empty() && jobs.iter().all(|job| job.status == JobStatus::Done)
 }
 
 /// Works like the built-in one, but for what `before` does first with each prompt.
@@ -209,19 +209,29 @@ async fn a_batch_that_always_crashes_is_given_up() {
     let tree = Tree::grow(compressor, |config| config.compression.max_attempts = 2).await;
     tree.turn("one", "poison").await;
     tree.turn("two", "sturdy").await;
-    tree.until(|jobs| jobs.iter().all(|job| job.status == "done" || job.status == "dead")).await;
+    tree.until(|jobs| jobs.iter().all(|job| matches!(job.status, JobStatus::Done | JobStatus::Dead))).await;
 
     let dead = tree.job("batch", "one");
-    assert_eq!((dead.status.as_str(), dead.attempts), ("dead", 2));
+    assert_eq!((dead.status, dead.attempts), (JobStatus::Dead, 2));
     assert!(dead.error.is_some_and(|error| error.contains("panicked")));
-    assert_eq!(tree.jobs().iter().filter(|job| job.status == "dead").count(), 1, "{:?}", tree.jobs());
+    assert_eq!(
+        tree.jobs().iter().filter(|job| job.status == JobStatus::Dead).count(),
+        1,
+        "{:?}",
+        tree.jobs()
+    );
     assert!(tree.observations("one") > 0, "the built-in one stands in");
     assert!(tree.observations("two") > 0);
     // Neither the circuit nor the session minds.
     let answer = "The index needs a refresh after each import, because searches missed the new articles.";
     tree.turn_answered("one", "sturdy again", answer).await;
-    tree.until(|jobs| jobs.iter().all(|job| job.status == "done" || job.status == "dead")).await;
-    assert_eq!(tree.jobs().iter().filter(|job| job.status == "dead").count(), 1, "{:?}", tree.jobs());
+    tree.until(|jobs| jobs.iter().all(|job| matches!(job.status, JobStatus::Done | JobStatus::Dead))).await;
+    assert_eq!(
+        tree.jobs().iter().filter(|job| job.status == JobStatus::Dead).count(),
+        1,
+        "{:?}",
+        tree.jobs()
+    );
     assert!(tree.observations("one") > 0, "{:?}", tree.jobs());
     tree.fell().await;
 }
@@ -298,10 +308,10 @@ async fn a_batch_that_always_hangs_is_given_up() {
     .await;
     tree.turn("one", "endless").await;
     tree.turn("two", "sturdy").await;
-    tree.until(|jobs| jobs.iter().all(|job| job.status == "done" || job.status == "dead")).await;
+    tree.until(|jobs| jobs.iter().all(|job| matches!(job.status, JobStatus::Done | JobStatus::Dead))).await;
 
     let dead = tree.job("batch", "one");
-    assert_eq!((dead.status.as_str(), dead.attempts), ("dead", 2), "{dead:?}");
+    assert_eq!((dead.status, dead.attempts), (JobStatus::Dead, 2), "{dead:?}");
     assert_eq!(calls.load(Ordering::SeqCst), 2);
     assert!(tree.observations("one") > 0, "the built-in one stands in");
     assert_eq!(tree.job("batch", "two").attempts, 1);

@@ -17,7 +17,7 @@ use recall_domain::budget::Prices;
 use recall_domain::ids::Timestamp;
 use recall_providers::chat::{ChatProvider, ChatReply, ChatRequest};
 use recall_providers::{Backend, BackendKind, KeySource, Paid, ProviderError, Tokens};
-use recall_store::Jobs;
+use recall_store::{JobKind, Jobs};
 
 const GOOD: &str =
     r#"{"observations": [{"type": "gotcha", "title": "Round once", "narrative": "Per line loses cents."}]}"#;
@@ -97,8 +97,8 @@ impl Tree {
     /// The status of a session's batch job, and the origin of its last result.
     fn job(&self, session: &str) -> (String, String) {
         let jobs = self.services.readers.read(|db| db.jobs(Jobs::All, None, 1_000)).unwrap();
-        let job = jobs.into_iter().find(|job| job.kind == "batch" && job.session.as_str() == session);
-        job.map(|job| (job.status, job.origin.unwrap_or_default())).unwrap_or_default()
+        let job = jobs.into_iter().find(|job| job.kind == JobKind::Batch && job.session.as_str() == session);
+        job.map(|job| (job.status.as_str().to_owned(), job.origin.unwrap_or_default())).unwrap_or_default()
     }
 
     async fn until_job(&mut self, session: &str, status: &str) -> String {

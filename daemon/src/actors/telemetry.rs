@@ -19,7 +19,7 @@ use recall_domain::ids::{JobId, SessionKey, Timestamp};
 use recall_domain::lifecycle::{LifecycleEvent, LifecycleKind};
 use recall_domain::material::BatchSource;
 use recall_domain::session::LooseCall;
-use recall_store::{ExpiredLife, JobTimes, Readers, StoreError};
+use recall_store::{ExpiredLife, JobStatus, JobTimes, Readers, StoreError};
 use recall_telemetry::{Collector, Metric, NotSent, Sent, Span, spans};
 
 /// How long to collect spans before sending.
@@ -238,7 +238,9 @@ fn spans_of(readers: &Readers, ended: &Ended) -> Result<Vec<Span>, StoreError> {
         Ended::Job(job) => {
             // A job that was queued again while it ran is not finished.
             let is_over = |job: &JobTimes| {
-                job.ended.is_some() && matches!(&*job.status, "done" | "dead") && !job.is_early
+                job.ended.is_some()
+                    && matches!(job.status, JobStatus::Done | JobStatus::Dead)
+                    && !job.is_early
             };
             let found = db.job_times(*job)?.filter(|(job, _)| is_over(job));
             Ok(found.map(|(job, session)| spans::job_span(&session, &job)).into_iter().collect())

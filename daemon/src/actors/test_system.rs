@@ -146,7 +146,7 @@ impl Tree {
         let states = self.services.readers.read(|db| {
             let session = db.find_sessions("s")?.remove(0);
             Ok::<_, recall_store::StoreError>(
-                db.batches(session.row)?.into_iter().map(|batch| batch.status).collect(),
+                db.batches(session.row)?.into_iter().map(|batch| batch.status.as_str().to_owned()).collect(),
             )
         });
         states.unwrap()

@@ -4,6 +4,7 @@ use recall_agents::Agents;
 use recall_domain::continuity::{Continuity, PlanNote, is_decision};
 use recall_domain::digest::relative;
 use recall_domain::material::Action;
+use recall_domain::plan::PlanKind;
 use recall_domain::task_list::open_tasks;
 use recall_store::{Reader, SessionInfo, StoreError};
 
@@ -16,7 +17,7 @@ pub fn continuity(db: Reader<'_>, agents: Agents, session: &SessionInfo) -> Resu
     state.asked = last.filter(|last| Some(last) != first.as_ref());
     state.goal = first.unwrap_or_default();
     for plan in db.plans_of_session(session.row)? {
-        if plan.kind == "tasks" {
+        if plan.kind == PlanKind::Tasks {
             state.open_tasks = open_tasks(&plan.text).map(str::to_owned).collect();
         } else if state.plan.is_none() {
             state.plan = Some(PlanNote { title: plan.title, state: plan.state, text: plan.text });

@@ -10,6 +10,7 @@ use recall_domain::handoff::{Handoff, MOST_TOKENS, Noted};
 use recall_domain::ids::{SessionRow, Timestamp};
 use recall_domain::material::{BatchMaterial, SessionMaterial};
 use recall_domain::observation::ObservationType;
+use recall_domain::plan::PlanKind;
 use recall_domain::redaction::Redactor;
 use recall_domain::task_list::open_tasks;
 use recall_domain::text::shortened_line;
@@ -103,7 +104,7 @@ fn checkout(db: Reader<'_>, session: &SessionInfo, state: &mut Handoff) -> Resul
 
 fn plans(db: Reader<'_>, session: SessionRow, state: &mut Handoff) -> Result<(), StoreError> {
     for plan in db.plans_of_session(session)? {
-        if plan.kind == "tasks" {
+        if plan.kind == PlanKind::Tasks {
             state.open_tasks = open_tasks(&plan.text).map(str::to_owned).collect();
         } else if state.plan.is_none() {
             let id = DocumentKey { kind: DocumentKind::Plan, row: plan.id.0 }.to_string();

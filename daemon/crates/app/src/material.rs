@@ -11,6 +11,7 @@ use recall_domain::material::{
     Action, BatchMaterial, BatchSource, CallOutcome, SessionMaterial, SourcedText, Step,
 };
 use recall_domain::redaction::own_calls;
+use recall_domain::session::ActivityKind;
 use recall_store::{ActivityRow, BatchRow, DueBatch, Lives, Reader, SessionInfo, StoreError, SubagentRow};
 
 /// Builds the material of a batch. Fails if the batch is gone.
@@ -98,7 +99,7 @@ fn read_batch(
         let asides = db.asides_of_batch(batch.id)?;
         let asks_recall =
             |row: &ActivityRow| own_calls::is_own(&row.tool_name, row.input.as_deref().unwrap_or_default());
-        let calls = calls.into_iter().filter(|row| row.kind == "tool");
+        let calls = calls.into_iter().filter(|row| row.kind == ActivityKind::Tool);
         let rows = calls.chain(asides).filter(|row| !asks_recall(row));
         steps.extend(rows.map(|row| step(row, spec)));
         for subagent in db.subagents_of_batch(batch.id)? {

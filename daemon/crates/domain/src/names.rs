@@ -1,6 +1,7 @@
 //! The names of an enum's variants in the database, in answers and in filters.
 
 /// Names every variant. A variant without a name does not compile.
+#[macro_export]
 macro_rules! named {
     ($type:ident { $($(#[$doc:meta])* $variant:ident = $name:literal),+ $(,)? }) => {
         impl $type {

@@ -2,6 +2,7 @@
 //!
 //! A plan is recognised by its file, which is in a plan folder, or by the user's approval.
 
+use super::names::named;
 use super::task_list::TaskChange;
 
 /// The effect of a call on a plan or on the task list.
@@ -24,6 +25,19 @@ pub enum PlanChange {
     },
     Tasks(TaskChange),
 }
+
+/// What a stored plan is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlanKind {
+    Plan,
+    /// The task list of a session.
+    Tasks,
+}
+
+named! { PlanKind {
+    Plan = "plan",
+    Tasks = "tasks",
+} }
 
 /// The state of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -40,11 +40,12 @@ pub use forgetting::{
 };
 pub use jobs::finished_jobs::{FinishJob, FinishedJob, JobResult, Next, SessionResult, StoreStandIn};
 pub use jobs::improving::{ImprovableSession, ImproveSessions, JobProgress};
+pub use jobs::job_kind::{JobKind, JobStatus};
 pub use jobs::ledger::{ReserveCost, SettleCost, SpendingRow};
 pub use jobs::overview::{CompressionTrouble, DeadJobs, JobRow, Jobs, OpenJobs, WaitingJobs};
 pub use jobs::queue::{
-    DeleteDoneJobs, Duty, ExpireLeases, FirstResult, GiveBackJobs, JobFailure, JobKind, LeaseJob, LeasedJob,
-    Lives, NextTry, ReleaseLeases, Released, RetryJobs, WakeRetries,
+    DeleteDoneJobs, Duty, ExpireLeases, FirstResult, GiveBackJobs, JobFailure, LeaseJob, LeasedJob, Lives,
+    NextTry, ReleaseLeases, Released, RetryJobs, WakeRetries,
 };
 pub use notes::by_hand::{RemarkAuthor, Remembered, Validity};
 pub use notes::changes::{Changed, ForgottenElsewhere, NoteChange, UndoChange, Undone};

@@ -17,7 +17,7 @@ use recall_domain::guard::Rule;
 use recall_domain::ids::{ActivityId, BatchId, CallId, EventId, JobId, SessionKey, Timestamp};
 use recall_domain::lifecycle::Tally;
 use recall_domain::session::{CallEnd, RunningCall, UnstoredCall};
-use recall_store::{CallTimes, JobTimes, SessionTimes, TurnTimes};
+use recall_store::{CallTimes, JobStatus, JobTimes, SessionTimes, TurnTimes};
 
 /// The attribute for the rule of the guard that refused a call.
 const GUARD: &str = "recall.guard.rule";
@@ -161,7 +161,7 @@ pub fn job_span(session: &SessionTimes, job: &JobTimes) -> Span {
     let trace = Trace::of(session);
     let parent = job.batch.map_or(Part::Life(session.life), Part::Turn);
     let mut attributes = vec![
-        text("recall.job.kind", &job.kind),
+        text("recall.job.kind", job.kind.as_str()),
         number("recall.job.id", job.id.0),
         number("recall.job.attempts", job.attempts),
     ];
@@ -169,11 +169,11 @@ pub fn job_span(session: &SessionTimes, job: &JobTimes) -> Span {
     let span = trace.span(
         Part::Job(job.id),
         Some(parent),
-        format!("compress {}", job.kind),
+        format!("compress {}", job.kind.as_str()),
         job.queued,
         job.ended.unwrap_or(job.queued),
     );
-    ended_with(Span { attributes, ..span }, (job.status == "dead").then_some("gave_up"))
+    ended_with(Span { attributes, ..span }, (job.status == JobStatus::Dead).then_some("gave_up"))
 }
 
 /// The span of a model call for a job. `job` is `None` if the call belongs to no session, as for computing vectors.

@@ -131,10 +131,14 @@ pub(super) fn json(value: &Value) -> Response<Content> {
     whole(StatusCode::OK, JSON, value.to_string())
 }
 
-pub(super) fn whole(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Response<Content> {
+pub(super) fn whole(
+    status: StatusCode,
+    media_type: &'static str,
+    body: impl Into<Bytes>,
+) -> Response<Content> {
     let mut response = Response::new(Content::Whole(Some(body.into())));
     *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
     response
 }
 

@@ -3,7 +3,7 @@
 /// A file of the viewer.
 pub(super) struct File {
     path: &'static str,
-    pub kind: &'static str,
+    pub media_type: &'static str,
     pub text: &'static str,
 }
 
@@ -13,8 +13,8 @@ const DRAWING: &str = "image/svg+xml";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 macro_rules! files {
-    ($($path:literal $kind:ident $name:literal,)+) => {
-        &[$(File { path: $path, kind: $kind, text: include_str!(concat!("../../../viewer/", $name)) },)+]
+    ($($path:literal $media_type:ident $name:literal,)+) => {
+        &[$(File { path: $path, media_type: $media_type, text: include_str!(concat!("../../../viewer/", $name)) },)+]
     };
 }
 

@@ -367,7 +367,7 @@ pub(super) async fn answer(
     gateway: &GatewayContext,
 ) -> Result<Response<Content>, Refusal> {
     let endpoint = match &target {
-        Target::Page(file) => return Ok(whole(StatusCode::OK, file.kind, file.text)),
+        Target::Page(file) => return Ok(whole(StatusCode::OK, file.media_type, file.text)),
         Target::Endpoint(endpoint) => *endpoint,
     };
     if let Endpoint::Hook(HookCall::Raw) = endpoint {

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use super::observation::{ObservationAnswer, SummaryAnswer};
 use super::{MadeOnAnswer, Moment, PublicId, Text, json_or_text};
 use recall_domain::document::{DocumentKey, DocumentKind};
+use recall_domain::session::BatchState;
 use recall_store::{
     ActivityRow, BatchRow, CompactionRow, GivenRow, InjectionRow, LifeEventRow, PlanRow, SessionInfo,
     SubagentRow,
@@ -108,7 +109,7 @@ impl BatchAnswer {
         Self {
             prompt_number: row.prompt_number,
             source: row.source.as_str().into(),
-            status: Text::from(if row.status == "closed" { "closed" } else { "open" }),
+            status: Text::from(if row.status == BatchState::Closed { "closed" } else { "open" }),
             prompt: row.prompt,
             prompt_event_id: row.prompt_event.map(|event| event.to_string()),
             response: row.response,
@@ -145,7 +146,7 @@ impl From<ActivityRow> for ActivityAnswer {
     fn from(row: ActivityRow) -> Self {
         Self {
             event_id: row.event.to_string(),
-            kind: row.kind,
+            kind: row.kind.as_str().to_owned(),
             tool_name: row.tool_name,
             tool_use_id: row.tool_use_id,
             failed: row.failed,
@@ -189,7 +190,7 @@ impl PlanAnswer {
         Self {
             made_on,
             id: PublicId(DocumentKey { kind: DocumentKind::Plan, row: row.id.0 }),
-            kind: row.kind,
+            kind: row.kind.as_str().to_owned(),
             author: row.author,
             device: row.device,
             path: row.path,

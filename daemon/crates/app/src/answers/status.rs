@@ -41,9 +41,9 @@ impl From<JobRow> for JobLine {
     fn from(row: JobRow) -> Self {
         Self {
             id: row.id.0,
-            kind: row.kind,
+            kind: row.kind.as_str().to_owned(),
             session_id: row.session.0,
-            status: row.status,
+            status: row.status.as_str().to_owned(),
             attempts: row.attempts,
             error: row.error,
             origin: row.origin,
@@ -439,7 +439,12 @@ pub struct WaitingAnswer {
 
 impl From<WaitingJobs> for WaitingAnswer {
     fn from(WaitingJobs { kind, jobs, next_try, error }: WaitingJobs) -> Self {
-        Self { kind, jobs, next_try: Some(next_try).filter(|at| at.0 > 0).map(Moment), error }
+        Self {
+            kind: kind.as_str().to_owned(),
+            jobs,
+            next_try: Some(next_try).filter(|at| at.0 > 0).map(Moment),
+            error,
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use crate::guard::Rule;
 use crate::ids::{CallId, EventId, PromptId, Timestamp};
 use crate::lifecycle::Tally;
 use crate::material::BatchSource;
+use crate::names::named;
 use crate::order::Order;
 use crate::plan::{PlanReference, PlanState};
 use crate::task_list::TaskChange;
@@ -428,6 +429,23 @@ pub struct NewActivity {
     pub refused_by: Option<Rule>,
     pub content: ActivityContent,
 }
+
+/// The kind of a stored activity or aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ActivityKind {
+    Tool,
+    Other,
+    /// Content of a private batch.
+    Private,
+    Aside,
+}
+
+named! { ActivityKind {
+    Tool = "tool",
+    Other = "other",
+    Private = "private",
+    Aside = "aside",
+} }
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum ActivityContent {

@@ -29,8 +29,8 @@ use crate::names::named;
 
 pub use early::EarlyCall;
 pub use effect::{
-    ActivityContent, CallEnd, CloseReason, Effect, LooseCall, NewActivity, NewPrompt, Period, RunningCall,
-    UnstoredCall, Work,
+    ActivityContent, ActivityKind, CallEnd, CloseReason, Effect, LooseCall, NewActivity, NewPrompt, Period,
+    RunningCall, UnstoredCall, Work,
 };
 pub use growth::{Growth, Load};
 use transition::Transition;
@@ -63,8 +63,6 @@ named! { SessionStatus {
     Completed = "completed",
 } }
 
-impl SessionStatus {}
-
 /// The state of a batch while its session lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
@@ -90,6 +88,12 @@ pub enum BatchState {
     Open,
     Closed,
 }
+
+named! { BatchState {
+    Waiting = "waiting",
+    Open = "open",
+    Closed = "closed",
+} }
 
 /// Whether a batch's answer is known.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use rusqlite::Connection;
 
 use crate::database::bind::params;
 use crate::database::row::Sql;
+use crate::jobs::job_kind::JobKind;
 use crate::jobs::queue;
-use crate::jobs::queue::JobKind;
 use crate::operation::{Operation, WriteContext};
 use crate::{Reader, StoreError};
 use recall_domain::ids::{BatchId, SessionRow, Timestamp};

@@ -16,6 +16,8 @@ use recall_domain::ids::{EventId, SessionKey, Timestamp};
 use recall_domain::material::BatchSource;
 use recall_domain::observation::{Importance, ObservationType};
 use recall_domain::order::Order;
+use recall_domain::plan::PlanKind;
+use recall_domain::session::{ActivityKind, BatchState, SessionStatus};
 
 /// A value read from one or more columns.
 pub(crate) trait FromRow: Sized {
@@ -286,7 +288,7 @@ impl FromRow for Order {
 }
 
 /// Reads enums by their stored names. An unknown name becomes the most harmless value.
-macro_rules! named {
+macro_rules! stored_names {
     ($($name:ident else $unknown:expr),+ $(,)?) => {$(
         impl FromRow for $name {
             fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
@@ -297,11 +299,17 @@ macro_rules! named {
     )+};
 }
 
-named! {
+pub(crate) use stored_names;
+
+stored_names! {
     ObservationType else ObservationType::Change,
     Status else Status::default(),
     BatchSource else BatchSource::default(),
     DocumentKind else DocumentKind::Observation,
+    SessionStatus else SessionStatus::default(),
+    BatchState else BatchState::Closed,
+    ActivityKind else ActivityKind::Other,
+    PlanKind else PlanKind::Plan,
 }
 
 impl FromRow for Importance {

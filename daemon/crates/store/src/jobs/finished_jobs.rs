@@ -3,8 +3,9 @@
 use crate::StoreError;
 use crate::database::bind::params;
 use crate::database::row::Sql;
+use crate::jobs::job_kind::JobKind;
 use crate::jobs::queue;
-use crate::jobs::queue::{JobKind, tell};
+use crate::jobs::queue::tell;
 use crate::notes::choice;
 use crate::notes::choice::SessionChoice;
 use crate::notes::results::{BatchResult, DuplicateScope, keep_summary, replace_observations};

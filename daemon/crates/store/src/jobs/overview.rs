@@ -2,6 +2,7 @@
 
 use crate::database::bind::params;
 use crate::database::row::{Sql, record};
+use crate::jobs::job_kind::{JobKind, JobStatus};
 use crate::{Reader, StoreError};
 use recall_domain::ids::{JobId, SessionId, Timestamp};
 
@@ -10,9 +11,9 @@ record! {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobRow from "jobs j JOIN sessions s ON s.id = j.session" {
     pub id: JobId = "j.id",
-    pub kind: String = "j.kind",
+    pub kind: JobKind = "j.kind",
     pub session: SessionId = "s.session_id",
-    pub status: String = "j.status",
+    pub status: JobStatus = "j.status",
     pub attempts: u32 = "j.attempts",
     pub error: Option<String> = "j.error",
     /// Who produced the last result.
@@ -42,7 +43,7 @@ record! {
 /// The jobs of one kind that wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitingJobs from "jobs j WHERE j.status IN ('pending', 'retrying') GROUP BY j.kind ORDER BY j.kind" {
-    pub kind: String = "j.kind",
+    pub kind: JobKind = "j.kind",
     pub jobs: u64 = "count(*)",
     /// When the first of them is due.
     pub next_try: Timestamp = "min(j.not_before)",

@@ -9,34 +9,13 @@ use rusqlite::{Connection, Row};
 use crate::StoreError;
 use crate::database::bind::params;
 use crate::database::row::{Cells, FromRow, Sql, record};
+use crate::jobs::job_kind::JobKind;
 use crate::jobs::ledger;
 use crate::operation::{Operation, WriteContext};
 use crate::sessions::imported::{Capture, capture_of};
 use recall_domain::ids::{BatchId, JobId, ProjectRow, SessionKey, SessionRow, Timestamp};
 use recall_domain::lifecycle::LifecycleKind;
 use recall_system::faults::{Fault, planted};
-
-/// What a job produces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum JobKind {
-    /// The observations of one batch.
-    Batch,
-    /// The summary of one session.
-    Summary,
-    /// A model's notes on one session: observations of several batches, and its summary. The built-in compressor's
-    /// results are already stored.
-    Notes,
-}
-
-impl JobKind {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Batch => "batch",
-            Self::Summary => "summary",
-            Self::Notes => "notes",
-        }
-    }
-}
 
 /// Whether a session is still live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,14 +80,6 @@ pub enum FirstResult {
     Owed,
     /// The built-in compressor's result is stored until the model's arrives.
     Given,
-}
-
-impl FromRow for JobKind {
-    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
-        let name = row.get_ref(first)?.as_str().unwrap_or_default();
-        let known = [Self::Summary, Self::Notes].into_iter().find(|kind| kind.as_str() == name);
-        Ok(known.unwrap_or(Self::Batch))
-    }
 }
 
 /// Reads whether the session is completed.

@@ -9,6 +9,7 @@ use crate::database::bind::params;
 use crate::database::row::{Sql, record};
 use crate::operation::{WriteContext, log_mark};
 use crate::sessions::lineage;
+use recall_domain::document::Status;
 use recall_domain::ids::{ObservationId, Timestamp};
 use recall_domain::review::ReviewVerdict;
 
@@ -49,7 +50,7 @@ record! {
 pub(crate) struct Reviewed from "observations" {
     pub(crate) at: Option<Timestamp> = "reviewed_at",
     pub(crate) is_rejected: bool = "rejected_at IS NOT NULL",
-    pub(crate) status: String = "status",
+    pub(crate) status: Status = "status",
 }
 }
 

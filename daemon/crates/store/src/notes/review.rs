@@ -50,7 +50,7 @@ impl Operation for ReviewObservations {
                 ReviewVerdict::Kept => "keep",
                 ReviewVerdict::Rejected => "reject",
             };
-            remember(db, id, what, json!({"status": before.status, "ended": ended}), at)?;
+            remember(db, id, what, json!({"status": before.status.as_str(), "ended": ended}), at)?;
             mark(db, id, at)?;
             match verdict {
                 ReviewVerdict::Kept if before.is_rejected => lineage::uphold(db, id)?,

@@ -8,8 +8,8 @@ use crate::StoreError;
 use crate::database::bind::params;
 use crate::database::row::{Cells, Sql};
 use crate::database::text::Packed;
+use crate::jobs::job_kind::JobKind;
 use crate::jobs::queue;
-use crate::jobs::queue::JobKind;
 use crate::notes::file_notes;
 use crate::operation::{WriteContext, log};
 use crate::sessions::compactions::Messages;
@@ -23,7 +23,8 @@ use recall_domain::ids::{ActivityId, BatchId, CallId, EventId, PromptId, Timesta
 use recall_domain::lifecycle::{ClosedBatch, LifecycleKind};
 use recall_domain::material::BatchSource;
 use recall_domain::session::{
-    ActivityContent, BatchState, CloseReason, Effect, LooseCall, NewActivity, NewPrompt, RunningCall, Seq,
+    ActivityContent, ActivityKind, BatchState, CloseReason, Effect, LooseCall, NewActivity, NewPrompt,
+    RunningCall, Seq,
 };
 
 /// Applies an effect. A new effect does not compile until it is handled here.
@@ -140,14 +141,18 @@ fn set_turn(db: &Connection, batch: BatchId, turn: Option<&PromptId>) -> Result<
     )
 }
 
+/// The stored state of a batch that is opened. Only [`close_batch`] closes it.
+fn opening_state(state: BatchState) -> BatchState {
+    match state {
+        BatchState::Waiting => BatchState::Waiting,
+        BatchState::Open | BatchState::Closed => BatchState::Open,
+    }
+}
+
 fn set_state(db: &Connection, batch: BatchId, state: BatchState) -> Result<(), StoreError> {
-    let status = match state {
-        BatchState::Waiting => "waiting",
-        BatchState::Open | BatchState::Closed => "open",
-    };
     db.run(
         "UPDATE prompt_batches SET status = ?2, close_reason = NULL, closed_at = NULL WHERE id = ?1",
-        params![batch.0, status],
+        params![batch.0, opening_state(state).as_str()],
     )
 }
 
@@ -323,10 +328,6 @@ fn insert_batch(
 ) -> Result<BatchId, StoreError> {
     let (db, session, at) = (scene.db, scene.session(), scene.at);
     let OpenedBatch { seq, number, source, state } = opened;
-    let status = match state {
-        BatchState::Waiting => "waiting",
-        BatchState::Open | BatchState::Closed => "open",
-    };
     let text = prompt.and_then(|prompt| prompt.text.as_deref());
     db.run(
         "INSERT INTO prompt_batches (session, seq, prompt_number, source, status, prompt,
@@ -338,7 +339,7 @@ fn insert_batch(
             seq.0,
             number,
             source.as_str(),
-            status,
+            opening_state(state).as_str(),
             text.map(Packed),
             prompt.map(|prompt| prompt.event.0),
             at.0,
@@ -363,7 +364,7 @@ fn insert_batch(
 
 /// The columns that depend on the kind of activity.
 struct Columns<'a> {
-    kind: &'a str,
+    kind: ActivityKind,
     tool: &'a str,
     use_id: Option<&'a str>,
     failed: bool,
@@ -377,7 +378,7 @@ struct Columns<'a> {
 impl<'a> Columns<'a> {
     fn of(content: &'a ActivityContent) -> Self {
         let nothing = Self {
-            kind: "other",
+            kind: ActivityKind::Other,
             tool: "",
             use_id: None,
             failed: false,
@@ -390,7 +391,7 @@ impl<'a> Columns<'a> {
             ActivityContent::Tool(call) => {
                 let (ToolResult::Done(response) | ToolResult::Failed(response)) = &call.result;
                 Self {
-                    kind: "tool",
+                    kind: ActivityKind::Tool,
                     tool: &call.name,
                     use_id: call.use_id.as_ref().map(CallId::as_str),
                     failed: call.is_failed(),
@@ -401,7 +402,7 @@ impl<'a> Columns<'a> {
                 }
             }
             ActivityContent::Other { name, detail } => Self { tool: name, input: Some(detail), ..nothing },
-            ActivityContent::Hidden { name } => Self { kind: "private", tool: name, ..nothing },
+            ActivityContent::Hidden { name } => Self { kind: ActivityKind::Private, tool: name, ..nothing },
         }
     }
 }
@@ -426,8 +427,8 @@ fn insert_activity(
     part_of: Option<EventId>,
 ) -> Result<(), StoreError> {
     let (db, session) = (scene.db, scene.session());
-    let changed_files =
-        Some(scene.changed_files.concat()).filter(|marks| columns.kind == "tool" && !marks.is_empty());
+    let changed_files = Some(scene.changed_files.concat())
+        .filter(|marks| columns.kind == ActivityKind::Tool && !marks.is_empty());
     db.run(
         "INSERT INTO activities (session, batch, event_id, kind, tool_name, tool_use_id, prompt_id,
              subagent, subagent_type,
@@ -438,7 +439,7 @@ fn insert_activity(
             session,
             batch,
             activity.event.0,
-            columns.kind,
+            columns.kind.as_str(),
             columns.tool,
             columns.use_id,
             activity.prompt.as_ref().map(PromptId::as_str),
@@ -456,7 +457,7 @@ fn insert_activity(
         ],
     )?;
     let row = ActivityId(db.last_insert_rowid());
-    if columns.kind == "tool" {
+    if columns.kind == ActivityKind::Tool {
         log(db, row)?;
         db.run("UPDATE sessions SET activities = activities + 1 WHERE id = ?1", params![session])?;
     }

@@ -36,7 +36,7 @@ record! {
 struct SessionColumns from "sessions s JOIN projects p ON p.id = s.project
          LEFT JOIN deliveries e ON e.event_id = s.end_event LEFT JOIN deliveries h ON h.event_id = s.home_event" {
     row: SessionRow = "s.id",
-    status: String = "s.status",
+    status: SessionStatus = "s.status",
     life: u32 = "s.life",
     last_event: Timestamp = "s.last_event_at",
     project: ProjectInfo = "p.id, p.key, p.name",
@@ -60,7 +60,7 @@ impl Reader<'_> {
             return Ok(None);
         };
         let mut session = Session {
-            status: SessionStatus::parse(&found.status).unwrap_or_default(),
+            status: found.status,
             life: found.life,
             prompts: found.prompts,
             batches: session_batches(db, found.row)?,
@@ -150,7 +150,7 @@ struct BatchColumns from "prompt_batches b
     seq: u32 = "b.seq",
     prompt: Option<PromptId> = "b.prompt_id",
     source: BatchSource = "b.source",
-    status: String = "b.status",
+    state: BatchState = "b.status",
     number: u32 = "b.prompt_number",
     response_turn: Option<PromptId> = "b.response_turn",
     opened_at: Timestamp = "b.opened_at",
@@ -189,11 +189,7 @@ impl BatchColumns {
             prompt: self.prompt,
             asked_in: self.asked_in,
             source: self.source,
-            state: match self.status.as_str() {
-                "open" => BatchState::Open,
-                "waiting" => BatchState::Waiting,
-                _ => BatchState::Closed,
-            },
+            state: self.state,
             response,
             growth: Growth { fresh: self.fresh, compressed: self.compressed },
         }

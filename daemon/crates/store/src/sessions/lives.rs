@@ -8,8 +8,8 @@ use rusqlite::Connection;
 
 use crate::database::bind::params;
 use crate::database::row::{Sql, record};
+use crate::jobs::job_kind::JobKind;
 use crate::jobs::queue;
-use crate::jobs::queue::JobKind;
 use crate::operation::{Operation, WriteContext};
 use crate::sessions::effect_context::EffectContext;
 use crate::sessions::spans;

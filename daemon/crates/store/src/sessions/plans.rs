@@ -11,7 +11,7 @@ use crate::sessions::known::order_of;
 use crate::{Reader, StoreError, sharing};
 use recall_domain::ids::{BatchId, PlanId, ProjectRow, SessionRow, Timestamp};
 use recall_domain::order::Order;
-use recall_domain::plan::{self, PlanReference, PlanState};
+use recall_domain::plan::{self, PlanKind, PlanReference, PlanState};
 use recall_domain::session::Seq;
 use recall_domain::task_list::{TaskChange, TaskList};
 
@@ -27,8 +27,7 @@ pub struct PlanRow from "plans" {
     pub device: Option<String> = "device",
     /// The project of another machine's plan.
     pub shared_project: Option<ProjectRow> = "(SELECT h.project FROM shares h WHERE h.id = plans.share)",
-    /// `plan` or `tasks`.
-    pub kind: String = "kind",
+    pub kind: PlanKind = "kind",
     /// `None` for a plan without a file.
     pub path: Option<String> = "nullif(path, '')",
     pub title: String = "title",
@@ -66,12 +65,14 @@ pub(crate) fn keep(
 ) -> Result<(), StoreError> {
     let path = path.unwrap_or_default();
     let (state, text) = match state {
-        PlanState::ApprovedEarlier if row_of(scene, "plan", path)?.is_some() => (PlanState::Approved, None),
+        PlanState::ApprovedEarlier if row_of(scene, PlanKind::Plan, path)?.is_some() => {
+            (PlanState::Approved, None)
+        }
         PlanState::ApprovedEarlier => (PlanState::Approved, text),
         PlanState::Draft | PlanState::Approved => (state, text),
     };
     if let Some(text) = text {
-        write(scene, turn.seq, "plan", path, text)?;
+        write(scene, turn.seq, PlanKind::Plan, path, text)?;
     }
     if state == PlanState::Approved && path.is_empty() && text.is_none() {
         // An approval without text approves the last written text.
@@ -79,7 +80,7 @@ pub(crate) fn keep(
         approve(scene.db, plan)?;
         return tie(scene, turn, plan);
     }
-    let Some(plan) = row_of(scene, "plan", path)? else { return Ok(()) };
+    let Some(plan) = row_of(scene, PlanKind::Plan, path)? else { return Ok(()) };
     if state == PlanState::Approved {
         approve(scene.db, plan)?;
     }
@@ -94,10 +95,10 @@ fn approve(db: &WriteContext<'_>, plan: PlanId) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn row_of(scene: &EffectContext<'_>, kind: &str, path: &str) -> Result<Option<PlanId>, StoreError> {
+fn row_of(scene: &EffectContext<'_>, kind: PlanKind, path: &str) -> Result<Option<PlanId>, StoreError> {
     scene.db.first(
         "SELECT id FROM plans WHERE session = ?1 AND kind = ?2 AND path = ?3",
-        params![scene.session(), kind, path],
+        params![scene.session(), kind.as_str(), path],
     )
 }
 
@@ -178,12 +179,12 @@ pub(crate) fn keep_tasks(
     };
     let mut list = task_list(scene)?;
     list.take(change, at);
-    write(scene, turn.seq, "tasks", "", &list.text())?;
+    write(scene, turn.seq, PlanKind::Tasks, "", &list.text())?;
     scene.db.run(
         "UPDATE plans SET tasks = ?2 WHERE session = ?1 AND kind = 'tasks' AND path = ''",
         params![scene.session(), serde_json::to_string(&list)?],
     )?;
-    row_of(scene, "tasks", "")?.map_or(Ok(()), |row| tie(scene, turn, row))
+    row_of(scene, PlanKind::Tasks, "")?.map_or(Ok(()), |row| tie(scene, turn, row))
 }
 
 fn task_list(scene: &EffectContext<'_>) -> Result<TaskList, StoreError> {
@@ -202,12 +203,12 @@ fn task_list(scene: &EffectContext<'_>) -> Result<TaskList, StoreError> {
 fn write(
     scene: &EffectContext<'_>,
     seq: Option<Seq>,
-    kind: &str,
+    kind: PlanKind,
     path: &str,
     text: &str,
 ) -> Result<(), StoreError> {
-    let title = if kind == "tasks" { "Task list".to_owned() } else { plan::title(text) };
-    sharing::claim_plan(scene.db, scene.session(), kind, path)?;
+    let title = if kind == PlanKind::Tasks { "Task list".to_owned() } else { plan::title(text) };
+    sharing::claim_plan(scene.db, scene.session(), kind.as_str(), path)?;
     let batch = scene.batch_row(seq)?;
     // A task change counts whenever it arrives; a whole text counts only if it is the newest.
     let row: Option<PlanId> = scene.db.first(
@@ -222,7 +223,7 @@ fn write(
         params![
             scene.session(),
             batch,
-            kind,
+            kind.as_str(),
             path,
             title,
             Packed(text),

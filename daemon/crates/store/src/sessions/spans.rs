@@ -5,6 +5,7 @@ use rusqlite::Connection;
 
 use crate::database::bind::params;
 use crate::database::row::{Sql, record};
+use crate::jobs::job_kind::{JobKind, JobStatus};
 use crate::sessions::known::running_calls;
 use crate::{Reader, StoreError};
 use recall_domain::ids::{
@@ -70,8 +71,8 @@ pub struct JobTimes from "jobs j" {
     pub id: JobId = "j.id",
     session: SessionRow = "j.session",
     pub batch: Option<BatchId> = "j.batch",
-    pub kind: String = "j.kind",
-    pub status: String = "j.status",
+    pub kind: JobKind = "j.kind",
+    pub status: JobStatus = "j.status",
     pub attempts: u32 = "j.attempts",
     /// Who produced the result.
     pub origin: Option<String> = "j.origin",

@@ -11,6 +11,7 @@ use recall_domain::ids::{
     SessionKey, SessionRow, Timestamp,
 };
 use recall_domain::material::BatchSource;
+use recall_domain::session::{ActivityKind, BatchState};
 
 record! {
 /// A session as shown to people.
@@ -367,7 +368,7 @@ pub struct BatchRow from "prompt_batches" {
     pub id: BatchId = "id",
     pub prompt_number: u32 = "prompt_number",
     pub source: BatchSource = "source",
-    pub status: String = "status",
+    pub status: BatchState = "status",
     pub prompt: Option<String> = "prompt",
     pub prompt_event: Option<EventId> = "prompt_event",
     pub response: Option<String> = "response",
@@ -395,8 +396,7 @@ pub struct ActivityRow from "activities" {
     pub id: ActivityId = "id",
     pub batch: Option<BatchId> = "batch",
     pub event: EventId = "event_id",
-    /// `tool`, `other`, `private` or `aside`.
-    pub kind: String = "kind",
+    pub kind: ActivityKind = "kind",
     pub tool_name: String = "tool_name",
     pub tool_use_id: Option<String> = "tool_use_id",
     pub subagent: Option<String> = "ifnull(subagent_type, subagent)",

@@ -13,7 +13,7 @@ use crate::notes::hand_changes::{self, Reviewed, remember_elsewhere};
 use crate::operation::WriteContext;
 use crate::sessions::lineage;
 use crate::sharing::Share;
-use recall_domain::document::DocumentKind;
+use recall_domain::document::{DocumentKind, Status};
 use recall_domain::ids::{ObservationId, Timestamp};
 use recall_domain::sync::DeviceId;
 use recall_domain::sync::item::SharedItem;
@@ -99,7 +99,7 @@ pub(super) struct Before {
     texts: Value,
     reviewed: Value,
     ended: Value,
-    status: String,
+    status: Status,
     marks: Marks,
 }
 
@@ -146,7 +146,8 @@ impl Before {
             (Marks { is_resolved: true, .. }, Marks { is_resolved: false, .. }) => Some("reopen"),
             _ => None,
         };
-        let of_validity = json!({"status": self.status, "ended": self.ended, "reviewed": self.reviewed});
+        let of_validity =
+            json!({"status": self.status.as_str(), "ended": self.ended, "reviewed": self.reviewed});
         if let Some(what) = validity {
             changes.push((what, of_validity.clone()));
         }

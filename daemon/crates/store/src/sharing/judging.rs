@@ -179,7 +179,7 @@ fn own_note(db: &WriteContext<'_>, item: &str, known: &Known) -> Result<Option<O
 record! {
 struct Verdicts from "quarantine q JOIN sync_items i ON i.share = q.share AND i.item = q.item" {
     id: i64 = "q.id",
-    verdict: String = "q.verdict",
+    is_kept: bool = "q.verdict = 'kept'",
     state: String = "i.state",
     at: Timestamp = "q.at",
 }
@@ -195,9 +195,9 @@ pub(crate) struct JudgedBefore {
 
 impl Verdicts {
     fn read(self) -> Result<JudgedBefore, StoreError> {
-        let Self { id, verdict, state, at } = self;
+        let Self { id, is_kept, state, at } = self;
         let item: SharedItem = serde_json::from_str(&state)?;
-        let verdict = if verdict == "kept" { ReviewVerdict::Kept } else { ReviewVerdict::Rejected };
+        let verdict = if is_kept { ReviewVerdict::Kept } else { ReviewVerdict::Rejected };
         Ok(JudgedBefore { id, verdict, title: text(&item, "title").to_owned(), at })
     }
 }

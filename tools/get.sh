@@ -1,18 +1,18 @@
 #!/bin/sh
 # Downloads recall for this machine, verifies its checksum, puts both programs into ~/.local/bin and connects the coding
-# agents found. A release publishes this file with its own address and version filled in.
+# agents found. A release publishes this file with its own URL and version filled in.
 #
-# The checksum comes from the same server as the archive: it finds a damaged download, not a replaced one. Where the GitHub
-# command line is logged in, the archive's attestation is verified too, which says that the release's own workflow built it.
+# The checksum comes from the same server as the archive: it detects a damaged download, not a replaced one. If the GitHub
+# command line is logged in, this script also verifies the archive's attestation: that the release's own workflow built it.
 # RECALL_SHA256 pins a checksum from elsewhere.
 #
-# Everything is in a function that the last line calls, so that a download that breaks off runs nothing.
+# Everything is in a function that the last line calls, so that an incomplete download runs nothing.
 #
 # Usage: get.sh [--prefix DIR] [--no-connect] [--no-model]
 
 set -eu
 
-# Where the archives lie, and their version. Both can be overridden, for a mirror.
+# The URL of the archives, and their version. Both can be overridden, for a mirror.
 base=${RECALL_DOWNLOADS:-@DOWNLOADS@}
 version=${RECALL_VERSION:-@VERSION@}
 
@@ -35,7 +35,7 @@ download() {
     fi || fail "cannot download $base/$1"
 }
 
-# Verifies who built the archive, where that can be asked. Attestations are of releases on GitHub only.
+# Verifies who built the archive, if possible. Only releases on GitHub have attestations.
 verify() {
     case $base in
     https://github.com/*/releases/*) ;;
@@ -115,16 +115,16 @@ main() {
         cp "$work/$name/$program" "$prefix/bin/.$program.$$"
         chmod 755 "$prefix/bin/.$program.$$"
     done
-    # An old daemon would go on serving; that none runs is no failure.
+    # Otherwise an old daemon would keep running. It is no failure if none runs.
     if [ -x "$prefix/bin/recall" ]; then
         "$prefix/bin/recall" ctl stop </dev/null >/dev/null 2>&1 || :
     fi
-    # Manual pages and completion scripts, where man and the shells look.
+    # Manual pages and completion scripts go where man and the shells look for them.
     if [ -d "$work/$name/share" ]; then
         mkdir -p "$prefix/share"
         cp -R "$work/$name/share/." "$prefix/share/"
     fi
-    # A rename is atomic: a hook that runs meanwhile finds the old program or the new one.
+    # A rename is atomic: a hook that runs meanwhile finds either the old or the new program.
     for program in recall-shim recall; do
         mv -f "$prefix/bin/.$program.$$" "$prefix/bin/$program"
     done

@@ -1,8 +1,8 @@
-//! Times a sentence model that runs here, on one thread, and writes its vectors. `tools/encoder-bench` runs it beside
-//! another program on the same weights.
+//! Times a local sentence model on one thread, and writes its vectors. `tools/encoder-bench` compares it with another
+//! program on the same weights.
 //!
-//! Reads texts from standard input, one JSON string a line. The first text of 590 bytes or more is the passage that is
-//! timed. Prints one line of JSON: milliseconds, the best and the median of the runs.
+//! Reads texts from standard input, one JSON string per line. It times the first text of 590 bytes or more. Prints one
+//! line of JSON: milliseconds, the best and the median of the runs.
 
 use std::io::{self, BufRead, Write};
 use std::path::PathBuf;
@@ -14,13 +14,13 @@ use recall_embedding::{Embedder, Model, Purpose};
 
 #[derive(Parser)]
 struct Arguments {
-    /// The model's folder, as it is published
+    /// The published model's folder
     #[arg(value_name = "FOLDER")]
     model: PathBuf,
     /// How often each text is computed
     #[arg(long, default_value_t = 100)]
     runs: usize,
-    /// Write the vectors of all texts to this file, in order, as numbers of 32 bits
+    /// Write the vectors of all texts to this file, in order, as 32-bit numbers
     #[arg(long)]
     vectors: Option<PathBuf>,
 }

@@ -1,13 +1,13 @@
-//! Makes `daemon/crates/search/src/near_words.txt`: the words of near meaning that a search tries for a word that no memory
-//! has.
+//! Generates `daemon/crates/search/src/near_words.txt`: the synonyms that a search tries for a word that occurs in no
+//! memory.
 //!
 //! ```text
 //! cargo run --release --example near_words -- MODEL > daemon/crates/search/src/near_words.txt
 //! ```
 //!
 //! `MODEL` is the folder of a sentence model with a `vocab.txt`, the most frequent words first, such as
-//! all-MiniLM-L6-v2. Two words are near if the angle between their vectors is small, after what all words have in
-//! common was subtracted. The same model makes the same bytes.
+//! all-MiniLM-L6-v2. Two words are near if the angle between their vectors is small, after the mean of all
+//! vectors is subtracted. The same model generates the same bytes.
 
 // The table is what the program is for.
 #![allow(clippy::print_stdout)]
@@ -21,11 +21,11 @@ use recall_embedding::Model;
 use recall_search::tokenizer::CodeTokenizer;
 use recall_search::vocabulary::commonness;
 
-/// Shorter words are mostly names of something else.
+/// Most shorter words are abbreviations or names.
 const SHORTEST: usize = 3;
-/// The least cosine of near words.
+/// The minimum cosine of near words.
 const NEAR: f32 = 0.4;
-/// So many near words of a word are kept.
+/// The maximum number of near words per word.
 const MOST: usize = 8;
 
 /// The words with a common stem.

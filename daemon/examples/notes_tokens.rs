@@ -1,11 +1,12 @@
-//! Counts what a model would be sent of recorded sessions, by unit: a call for each turn and one for the summary, or one
-//! call for the session. No model is asked.
+//! Counts the tokens that recall would send to a model for recorded sessions, by unit: one call per turn and one for
+//! the summary, or one call per session. It calls no model.
 //!
 //! ```text
 //! cargo run --example notes_tokens -- SESSION.jsonl ...
 //! ```
 //!
-//! The format of a session is that of `replay/mod.rs`. With `RECALL_SHOW=ID` it prints what is sent of that session instead.
+//! The format of a session is that of `replay/mod.rs`. With `RECALL_SHOW=ID` it prints the material of that session
+//! instead.
 
 #![allow(clippy::print_stdout, reason = "its output is its purpose")]
 
@@ -68,7 +69,7 @@ fn of_session(session: &SessionMaterial) -> Vec<ChatRequest> {
     requests
 }
 
-/// Calls, and the tokens that they send.
+/// Numbers of calls, and of tokens sent.
 fn cost(requests: &[ChatRequest]) -> (usize, u32) {
     let sent = |request: &ChatRequest| tokens::estimate(&request.system) + tokens::estimate(&request.user);
     (requests.len(), requests.iter().map(sent).sum())

@@ -1,5 +1,5 @@
-//! Runs the built-in compressor over recorded hook events and writes what it makes of each session, in the shape of
-//! `recall ctl session ID --json`, so that a scorer or a reader can judge it without a daemon.
+//! Runs the built-in compressor over recorded hook events and writes the result for each session in the format of
+//! `recall ctl session ID --json`. A scorer or a reader can then judge it without a daemon.
 //!
 //! ```text
 //! cargo run --example observe_replay -- OUT_DIR SESSION.jsonl ...

@@ -1,13 +1,15 @@
-//! Asks which code the judged prompts of recorded sessions are about, and whether their sessions then opened it.
+//! Finds the code that judged prompts of recorded sessions are about, and counts how often their sessions then opened
+//! it.
 //!
 //! ```text
 //! cargo run --example outline_moments -- DATES.json MOMENTS.jsonl SESSIONS
 //! ```
 //!
-//! `SESSIONS` has a folder for each project with recordings (`replay/mod.rs` says their form), `DATES.json` says when each
-//! session began, and each line of `MOMENTS.jsonl` names a prompt. The repositories are not there. So a project's files
-//! are what its earlier sessions, and this one before the prompt, have read and written of them, as of then. Compared are
-//! the places that `context.code` injects, and the known files that the prompt names by their path or file name.
+//! `SESSIONS` has a folder for each project with recordings (`replay/mod.rs` describes the format), `DATES.json` says
+//! when each session began, and each line of `MOMENTS.jsonl` names a prompt. The repositories are not there. So a
+//! project's files are what its earlier sessions, and this one before the prompt, have read and written of them, as of
+//! then. Compared are the places that `context.code` injects, and the known files that the prompt names by their path
+//! or file name.
 
 // A report for a reader.
 #![allow(clippy::print_stdout)]
@@ -26,7 +28,7 @@ use serde_json::Value;
 
 /// The places that a prompt gets, as in `app/outlines.rs`.
 const MOST_PLACES: usize = 3;
-/// The places that are looked at before those in opened files are dropped.
+/// The number of places examined, before those in opened files are dropped.
 const MOST_LOOKED_AT: usize = 8;
 /// A file name that is shorter, or that more files have, names none.
 const SHORTEST_NAME: usize = 5;
@@ -132,7 +134,7 @@ impl Counts {
     }
 }
 
-/// One hook event, as far as it is needed.
+/// The needed part of a hook event.
 struct Event {
     prompt: Option<String>,
     /// The file of a file tool, relative to the session's folder.
@@ -140,7 +142,7 @@ struct Event {
     command: String,
     /// What an edit replaced and wrote.
     edited: String,
-    /// The lines that a reading of a part had.
+    /// The lines that a partial read returned.
     lines: Option<Range<usize>>,
     content: Content,
 }
@@ -151,7 +153,7 @@ enum Content {
     Whole(String),
     /// Lines from this one on, counted from 0.
     Part(usize, String),
-    /// What an edit replaced and wrote. The rest of the file is not told.
+    /// What an edit replaced and wrote. The rest of the file is unknown.
     Changed(String, String),
 }
 
@@ -168,7 +170,7 @@ fn printed(command: &str) -> Option<(&str, usize)> {
     }
 }
 
-/// A path with slashes, beneath the root.
+/// A path with slashes, relative to the root.
 fn beneath(path: &str, root: &str) -> Option<String> {
     let (path, root) = (path.replace('\\', "/"), root.replace('\\', "/"));
     if !path.starts_with('/') && path.get(1..2) != Some(":") {
@@ -236,7 +238,7 @@ impl Event {
     }
 }
 
-/// The files of a project, as far as sessions have shown them.
+/// The known parts of a project's files, from its sessions.
 #[derive(Default)]
 struct Known {
     files: BTreeMap<String, Vec<String>>,

@@ -1,12 +1,13 @@
-//! Asks `fix` and `how` about failures that recorded sessions really met, for a person who judges the answers.
+//! Asks `fix` and `how` about real failures of recorded sessions, so that a person can judge the answers.
 //!
 //! ```text
 //! cargo run --example past_failures -- DATES.json SESSIONS [COUNT]
 //! ```
 //!
-//! `SESSIONS` has a folder for each project with recordings (`replay/mod.rs` says their form), and `DATES.json` says when
-//! each session began. Each project is asked about failures of its sessions, drawn by a hash of session and error. A
-//! failure is asked about twice: with what the sessions up to its own knew, and with earlier sessions alone.
+//! `SESSIONS` has a folder for each project with recordings (`replay/mod.rs` describes the format), and `DATES.json`
+//! says when each session began. Each project is asked about failures of its sessions, drawn by a hash of session and
+//! error. A failure is asked about twice: once with the knowledge of its own and all earlier sessions, once with that
+//! of earlier sessions alone.
 
 // A report for a reader.
 #![allow(clippy::print_stdout)]

@@ -1,8 +1,8 @@
-//! How fast redaction is, and what it takes for a secret in sources that hold none.
+//! Measures the speed of redaction, and its false positives in sources without secrets.
 //!
 //! `cargo run --release --example redaction_bench -- FOLDER...` reads every text file beneath the folders and prints
-//! what it would redact there, the rate per 10 kB, and the time for payloads of two sizes and for 10 MB of texts made
-//! to be slow.
+//! what it would redact there, the rate per 10 kB, and the time for payloads of two sizes and for 10 MB of texts
+//! designed to be slow.
 
 #![allow(clippy::print_stdout, reason = "its output is its purpose")]
 
@@ -14,7 +14,7 @@ use recall_domain::redaction::{RedactionPolicy, Redactor};
 
 /// The size limit of a payload after the shim, and a common size.
 const SIZES: [usize; 2] = [20 << 10, 4 << 20];
-/// Each measured so often; the median counts.
+/// The number of runs per measurement; the median counts.
 const ROUNDS: usize = 21;
 
 /// Each is repeated: names without values, values inside values, beginnings without ends.

@@ -2,11 +2,11 @@
 //!
 //! `search_bench --docs docs.jsonl` answers a retrieval benchmark: a question per line on standard input, e.g.
 //! `{"qid": "q1", "scope": "shop", "query": "why is login slow?", "k": 200}`, and per question a line with the ids of
-//! the answers, best first. A benchmark's runner starts it and keeps the score. With `--relevance` it also says how
-//! relevant the best answer of each scope seems, on standard error.
+//! the answers, best first. A benchmark's runner starts it and computes the scores. With `--relevance` it also writes
+//! the estimated relevance of each scope's best answer to standard error.
 //!
-//! `search_bench --synthetic 100000` measures time and memory over made-up documents instead. With `--folder` the
-//! index stays there and a second run measures a process that has only opened it.
+//! `search_bench --synthetic 100000` measures time and memory over made-up documents instead. `--folder`
+//! keeps the index, so that a second run measures a process that only opens it.
 
 use std::collections::HashMap;
 use std::io::{BufRead, Write};
@@ -32,16 +32,16 @@ struct Arguments {
     /// Documents, one JSON object per line
     #[arg(long)]
     docs: Option<PathBuf>,
-    /// Measure over so many made-up documents
+    /// Measure with this number of made-up documents
     #[arg(long)]
     synthetic: Option<u32>,
-    /// Replace so many of them before they are searched, so that the index has deleted ones
+    /// Replace this many documents before the search, so that the index contains deleted ones
     #[arg(long, default_value_t = 0, requires = "synthetic")]
     replaced: u32,
-    /// Where the index lies; a temporary folder otherwise
+    /// The index's folder [default: a temporary one]
     #[arg(long)]
     folder: Option<PathBuf>,
-    /// Search by meaning as well, with the sentence model in this folder
+    /// Also search by meaning, with the sentence model in this folder
     #[arg(long, requires = "docs")]
     model: Option<PathBuf>,
     /// Keep the vectors of the documents in this file, for later runs
@@ -50,7 +50,7 @@ struct Arguments {
     /// Write the best relevance of each question to standard error, in every scope
     #[arg(long)]
     relevance: bool,
-    /// Add to each answer how it was ranked: its factors, and what each source found
+    /// Add to each answer its ranking: the factors, and the matches of each source
     #[arg(long)]
     explain: bool,
 }
@@ -179,7 +179,7 @@ fn answer_questions(docs: &Path, folder: &Path, arguments: &Arguments) -> anyhow
     Ok(())
 }
 
-/// How a hit was ranked, for whoever learns the weights.
+/// How a hit was ranked, for training the weights.
 fn parts(hit: &Hit) -> serde_json::Value {
     let source = |(source, part): &(&str, SourceScore)| serde_json::json!({"source": source, "fit": part.fit, "relevance": part.relevance, "cosine": part.cosine});
     let sources: Vec<_> = hit.sources.iter().map(source).collect();
@@ -187,7 +187,7 @@ fn parts(hit: &Hit) -> serde_json::Value {
     serde_json::json!({"kind": hit.key.kind.as_str(), "at": hit.at.0, "factors": factors, "sources": sources})
 }
 
-/// How the recorded calls of tools begin that read and search.
+/// How recorded calls of reading and searching tools begin.
 const READING: [&str; 3] = ["Read", "Grep", "Glob"];
 
 /// A sentence model, and the vectors of each scope's documents.
@@ -248,7 +248,7 @@ fn found_for(index: &Index, sentences: Option<&Sentences>, request: &SearchReque
     Ok(search(&[index, &Meaning::new(index, question, vectors)], request)?)
 }
 
-/// How relevant the best of each project seems: a question belongs to one of them, the others must stay low.
+/// The relevance of each project's best answer. A question belongs to one project; the others must score low.
 fn write_relevance(
     index: &Index,
     meaning: Option<&Sentences>,
@@ -267,7 +267,7 @@ fn write_relevance(
     Ok(())
 }
 
-/// Time and memory over documents made of a vocabulary with the usual skew.
+/// Measures time and memory with documents of a vocabulary with Zipf-like frequencies.
 mod synthetic {
     use super::*;
 

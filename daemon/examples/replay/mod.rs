@@ -1,5 +1,5 @@
-//! Reads recorded hook events as the daemon would store them: one Claude Code hook payload a line, with `_id`, the
-//! event's number. Batches are cut as the daemon cuts them: a prompt opens one, Stop or the next prompt closes it.
+//! Reads recorded hook events as the daemon would store them: one Claude Code hook payload per line, with `_id`, the
+//! event's number. Batches are the same as in the daemon: a prompt opens one, Stop or the next prompt closes it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,7 +28,7 @@ pub(crate) fn sessions(path: &Path) -> anyhow::Result<BTreeMap<String, SessionMa
     Ok(sessions.into_iter().map(|(id, recording)| (id, material(recording))).collect())
 }
 
-/// The text of a file, gunzipped if its name says so.
+/// The text of a file. A name that ends in `.gz` is gunzipped.
 pub(crate) fn text(path: &Path) -> anyhow::Result<String> {
     let bytes = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
     let is_gzip = path.extension().is_some_and(|ending| ending == "gz");

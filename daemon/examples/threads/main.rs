@@ -5,8 +5,8 @@
 //! ```
 //!
 //! `pairs.tsv` names the pairs by the ids of the statements in `GOLD.jsonl`, without their texts: `same` (said again),
-//! `supersedes` (the newer one holds instead), `closes` (the newer one settles a problem or an open end) and `unrelated`.
-//! A hash of the pair decides which half it is in. The locked half is for reports, not for finding rules.
+//! `supersedes` (the newer one replaces it), `closes` (the newer one solves a problem or finishes open work) and
+//! `unrelated`. A hash of the pair selects its half. The locked half is for reports, not for finding rules.
 
 // A report for a reader.
 #![allow(clippy::print_stdout)]

@@ -1,4 +1,4 @@
-//! Every question and every labelled prompt with what the index finds for it.
+//! Every question and every labelled prompt, with its search results.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -16,10 +16,10 @@ use crate::corpus::{self, Label, LabelledPrompt, Played, Question};
 use crate::moments::Moment;
 use crate::sentences::Sentences;
 
-/// As many passages as the daemon looks at by their words.
+/// The number of passages that the daemon examines by their words.
 const FOUND: usize = 300;
 
-/// A passage as it is told.
+/// A passage as it is injected.
 pub(crate) struct ToldPassage {
     pub(crate) session: String,
     pub(crate) kind: DocumentKind,
@@ -46,7 +46,7 @@ pub(crate) enum Occasion {
     Moment(usize),
 }
 
-/// Something asked, and what was found.
+/// A question or a prompt, and its results.
 pub(crate) struct Asked {
     /// The project of the question or the session, whose examples are left out when it is judged.
     pub(crate) project: String,
@@ -57,14 +57,14 @@ pub(crate) struct Asked {
     pub(crate) prompts_before: u32,
     pub(crate) answer_before: String,
     pub(crate) spoken: Spoken,
-    /// What was said before it, the newest first.
+    /// The conversation before it, newest first.
     pub(crate) said: Vec<String>,
     /// By words alone, and by meaning as well.
     pub(crate) found: PassageMatches,
     pub(crate) found_by_meaning: Option<PassageMatches>,
 }
 
-/// Whether a sentence model is there.
+/// Whether there is a sentence model.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Search {
     Words,
@@ -90,7 +90,7 @@ impl Asked {
     }
 }
 
-/// All that was asked, and the texts of all passages.
+/// All questions and prompts, and the texts of all passages.
 pub(crate) struct Everything {
     pub(crate) projects: Vec<String>,
     pub(crate) questions: Vec<Question>,
@@ -184,11 +184,11 @@ pub(crate) fn in_session(
     }))
 }
 
-/// Turns of a session that are looked at, and characters of each text, as the daemon does.
+/// The numbers of turns that are read, and of characters of each, as in the daemon.
 const TURNS: usize = 30;
 const OF_EACH: usize = 8_000;
 
-/// What was said in a session before a prompt, the newest first.
+/// The conversation of a session before a prompt, newest first.
 fn said_before(one: &Played, prompt_number: u32) -> Vec<String> {
     let before = one.material.batches.iter().filter(|batch| batch.prompt_number < prompt_number).rev();
     let texts = before.take(TURNS).flat_map(|batch| [&batch.response, &batch.prompt]).flatten();

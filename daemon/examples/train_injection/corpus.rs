@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::replay;
 
-/// A session with what the index would have of it.
+/// A session, with its documents in the index.
 pub(crate) struct Played {
     pub(crate) project: String,
     pub(crate) id: String,
@@ -144,13 +144,13 @@ impl Builder<'_> {
     }
 }
 
-/// A question with what answers it.
+/// A question, with its answers.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Question {
     pub(crate) scope: String,
     pub(crate) query: String,
     pub(crate) relevant_sessions: Vec<String>,
-    /// What an answering text must hold: of each group one.
+    /// The terms that an answer must contain: one of each group.
     #[serde(default)]
     pub(crate) terms: Vec<Vec<String>>,
 }
@@ -183,7 +183,7 @@ pub(crate) fn lines<T: serde::de::DeserializeOwned>(path: &Path) -> anyhow::Resu
     text.lines().filter(|line| !line.trim().is_empty()).map(read).collect()
 }
 
-/// Whether a text holds the terms of an answer. Of four groups or more one may be missing.
+/// Whether a text contains the terms of an answer. One of four or more groups may be missing.
 pub(crate) fn answers(terms: &[Vec<String>], text: &str) -> bool {
     let text = normal(text);
     let hits = terms.iter().filter(|group| group.iter().any(|term| text.contains(&normal(term)))).count();

@@ -1,4 +1,4 @@
-//! Makes the weights that decide when recall speaks at a prompt and what it says, and says how good they are.
+//! Trains the weights that decide when recall injects something at a prompt, and what; then measures them.
 //!
 //! ```text
 //! cargo run --release --example train_injection -- [--weights FILE] [--model FOLDER [--vectors FILE]] \
@@ -6,20 +6,20 @@
 //! ```
 //!
 //! `SESSIONS` is a folder with a folder per project, each with recorded sessions (`.jsonl` or `.jsonl.gz`, see
-//! `replay/mod.rs`). `QUERIES` holds questions with the sessions that answer them, and for most of them the terms that an
-//! answer must hold. `PROMPTS` holds real prompts of the sessions, labelled `silent`, `lookup` or `either`.
+//! `replay/mod.rs`). `QUERIES` contains questions with the sessions that answer them, and for most the terms that an
+//! answer must contain. `PROMPTS` contains real prompts of the sessions, labelled `silent`, `lookup` or `either`.
 //!
-//! `--model` is the folder of a sentence model, `--vectors` a file in which its vectors are kept for the next time.
+//! `--model` is the folder of a sentence model, `--vectors` a file that keeps its vectors for the next run.
 //!
-//! `--moments` is a folder with real prompts that were judged by hand (`moments.jsonl`), their sessions (`sessions/PROJECT/`), and
-//! when each began (`dates.json`). The need is learned from them.
+//! `--moments` is a folder with real prompts that were judged by hand (`moments.jsonl`), their sessions
+//! (`sessions/PROJECT/`), and when each began (`dates.json`). The model of need is trained on them.
 //!
-//! `--show` prints for so many moments of each project, drawn by a hash, what the shipped weights tell there, to be read. That needs
-//! no judgement: a moment of which only the place is known will do.
+//! `--show` prints, for this many moments of each project, what the shipped weights inject there, for a person to read.
+//! A hash draws the moments. They need no judgement, only a place.
 //!
-//! It prints tables without and with the model: each project is judged by weights that were learned from the other projects alone.
-//! `--weights` learns from everything and writes the file that recall is built with; that needs the model and the moments. The
-//! same input makes the same bytes.
+//! It prints tables without and with the model: each project is judged with weights trained on the other projects
+//! alone. `--weights` trains on everything and writes the file that recall is built with; that needs the model and the
+//! moments. The same input generates the same bytes.
 
 // The table is what the program is for.
 #![allow(clippy::print_stdout)]
@@ -109,7 +109,7 @@ fn main() -> anyhow::Result<()> {
 
 const QUESTIONS: [f64; 13] = [0.0, 0.3, 0.4, 0.5, 0.54, 0.56, 0.58, 0.6, 0.62, 0.64, 0.66, 0.7, 0.8];
 const NEEDS: [f64; 13] = [0.3, 0.34, 0.36, 0.38, 0.4, 0.42, 0.44, 0.46, 0.48, 0.5, 0.54, 0.6, 0.7];
-/// Anything is told at no greater share of the moments of no need.
+/// The maximum share of moments without need at which anything is injected.
 const WITHOUT_NEED: f64 = 0.05;
 
 /// What lines of both lengths keep of an answer.
@@ -137,8 +137,8 @@ fn print_questions(everything: &Everything, folds: &[(&String, Weights)], search
     }
 }
 
-/// The judged moments by the floor of the need; with the floor that is best for the other projects; and by project at the floor
-/// that is built in.
+/// The judged moments by the floor of the need; with the floor that is best for the other projects; and by project at
+/// the floor that is built in.
 fn print_moments(everything: &Everything, folds: &[(&String, Weights)], search: Search) {
     let score = |(held, weights): &(&String, Weights), need: f64| {
         let mut score = MomentScore::default();
@@ -176,7 +176,8 @@ fn print_moments(everything: &Everything, folds: &[(&String, Weights)], search: 
 mod tests {
     use super::*;
 
-    /// By name, with `RECALL_TRAINING="MODEL SESSIONS QUERIES PROMPTS MOMENTS"`: the sets that `docs/retrieval.md` names.
+    /// By name, with `RECALL_TRAINING="MODEL SESSIONS QUERIES PROMPTS MOMENTS"`: the sets that `docs/retrieval.md`
+    /// names.
     #[test]
     #[ignore = "needs the training sessions, which are not part of the project"]
     fn the_training_set_makes_the_shipped_weights_to_the_byte() {

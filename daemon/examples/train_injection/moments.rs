@@ -1,4 +1,4 @@
-//! Real prompts that were judged: should somebody who remembers speak, and what would he say?
+//! Judged real prompts: whether a colleague who remembers everything should speak up, and what they should say.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -24,19 +24,20 @@ pub(crate) struct Moment {
     /// 2: certainly; 1: perhaps; 0: nobody should speak.
     pub(crate) need: u8,
     good: Vec<Good>,
-    /// The same prompt stands in an earlier session.
+    /// An earlier session contains the same prompt.
     #[serde(default)]
     repeat: bool,
 }
 
-/// Where something stands that he would say.
+/// Where something stands that should be said.
 #[derive(Clone, Debug, Deserialize)]
 struct Good {
     session_id: Option<String>,
 }
 
 impl Moment {
-    /// Whether a passage of a session should be told here. `None` if it should, and it is not known which.
+    /// Whether a passage of a session should be injected here. `None` if one should, but the judgement does not say
+    /// which.
     pub(crate) fn wants(&self, told: &ToldPassage) -> Option<bool> {
         if self.need == 0 {
             return Some(false);

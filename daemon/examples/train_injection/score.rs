@@ -1,4 +1,4 @@
-//! What would be told, with the columns of the table.
+//! What would be injected, with the columns of the table.
 
 use recall_domain::injection::choice::{
     ENOUGH_TOKENS, StatementChoice, Words, is_statement, most, tokens_of_each,
@@ -11,7 +11,7 @@ use recall_domain::tokens::Measure;
 use crate::asked::{Asked, Everything, Occasion, Search, ToldPassage};
 use crate::corpus::{self, Label};
 
-/// Tokens for a prompt, and what the frame of a block and of a statement costs.
+/// The tokens for a prompt, and the overhead of a block and of a statement.
 const BUDGET: u32 = 500;
 const FRAME: u32 = 38;
 const STATEMENT: u32 = 8;
@@ -35,7 +35,7 @@ impl Score {
     pub(crate) const HEADER: &str = "| floor | answered | spoke | right | silent elsewhere | silent in passing | lookups spoken to | tokens, median | mean |\n\
          |---|---:|---:|---:|---:|---:|---:|---:|---:|";
 
-    /// Judges what was asked about a project.
+    /// Judges the questions about a project.
     pub(crate) fn add(
         &mut self,
         everything: &Everything,
@@ -96,7 +96,7 @@ impl Score {
 /// Counts of one row of the table of judged moments.
 #[derive(Default)]
 pub(crate) struct MomentScore {
-    /// Moments by their need: at which anything is told, and all.
+    /// Moments by need: those at which anything is injected, and all.
     spoke: [(usize, usize); 3],
     right: (usize, usize),
     hit: (usize, usize),
@@ -143,12 +143,12 @@ impl MomentScore {
         self.tokens.extend(&other.tokens);
     }
 
-    /// The share of the moments of no need at which anything is told.
+    /// The share of moments without need at which anything is injected.
     pub(crate) fn spoke_without_need(&self) -> f64 {
         self.spoke[0].0 as f64 / self.spoke[0].1.max(1) as f64
     }
 
-    /// Moments of need at which anything is told, a certain need twice.
+    /// Moments of need at which anything is injected; certain need counts twice.
     pub(crate) fn needs_met(&self) -> usize {
         self.spoke[1].0 + 2 * self.spoke[2].0
     }
@@ -170,7 +170,7 @@ impl MomentScore {
     }
 }
 
-/// Tokens of what is told.
+/// Tokens of the injected text.
 fn spent(told: &[(&ToldPassage, String)]) -> u32 {
     FRAME + told.iter().map(|(_, text)| Measure::of(text).spent() + STATEMENT).sum::<u32>()
 }
@@ -180,7 +180,7 @@ fn count((part, whole): &mut (usize, usize), is_so: bool) {
     *whole += 1;
 }
 
-/// What is told, as the daemon would choose it.
+/// The injected passages, as the daemon would choose them.
 fn told<'a>(
     everything: &'a Everything,
     (one, found): (&Asked, &PassageMatches),
@@ -228,7 +228,7 @@ fn told<'a>(
     statements
 }
 
-/// What of a passage is told.
+/// The injected part of a passage.
 fn line(told: &ToldPassage, found: &PassageMatches, most: u32) -> Option<String> {
     let line = recall_compression::told(&told.passage, told.kind, &found.terms, most)?;
     Some(format!("{}{}{}", line.heading, if line.heading.is_empty() { "" } else { ": " }, line.text))
@@ -285,7 +285,7 @@ impl LineScore {
     }
 }
 
-/// Prints what is told at so many moments of each project. Which ones follows from a hash of their places.
+/// Prints what is injected at this many moments of each project, drawn by a hash of their places.
 pub(crate) fn show(everything: &Everything, each: usize) {
     let weights = recall_domain::injection::built_in();
     let mut told_at: Vec<(String, u64, String)> = Vec::new();
@@ -318,7 +318,7 @@ pub(crate) fn show(everything: &Everything, each: usize) {
     }
 }
 
-/// Characters of a prompt that are shown.
+/// The number of characters of a prompt to show.
 const SHOWN: usize = 400;
 
 fn beginning(prompt: &str) -> String {

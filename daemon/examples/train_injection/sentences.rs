@@ -11,13 +11,14 @@ use recall_search::meaning::{Question, Vectors};
 pub(crate) struct Sentences {
     model: Model,
     projects: HashMap<String, Vectors>,
-    /// Vectors made earlier, by text. Questions are cut shorter than passages, so they have a mark.
+    /// Vectors of earlier runs, by text. Questions are truncated at a shorter length than passages, so they have a
+    /// mark.
     made: HashMap<String, Vec<u8>>,
     kept: Option<PathBuf>,
 }
 
 impl Sentences {
-    /// `kept`: a file of vectors that are not made again.
+    /// `kept`: a file of vectors from earlier runs.
     pub(crate) fn read(model: &Path, kept: Option<PathBuf>) -> anyhow::Result<Self> {
         let made = match &kept {
             Some(file) if file.exists() => serde_json::from_slice(&std::fs::read(file)?)?,
@@ -58,7 +59,7 @@ impl Sentences {
         Some((Question::unpack(&packed), vectors.clone()))
     }
 
-    /// Keeps what was made for the next time.
+    /// Saves the vectors for the next run.
     pub(crate) fn keep(&self) -> anyhow::Result<()> {
         match &self.kept {
             Some(file) => Ok(std::fs::write(file, serde_json::to_vec(&self.made)?)?),

@@ -1,4 +1,4 @@
-//! Learns whether a prompt is one that other sessions can help with, and whether a passage is an answer.
+//! Trains two models: whether other sessions can help with a prompt, and whether a passage is an answer.
 
 use recall_domain::injection::model::{ANSWER, FeatureSet, KNOWN, Model, NEED, PROMPT};
 use recall_domain::injection::prompt::{self, Situation};
@@ -10,7 +10,7 @@ use crate::asked::{Asked, Everything, Occasion, Search};
 use crate::corpus::{self, Label};
 use crate::logistic::Examples;
 
-/// How one model is learned.
+/// How one model is trained.
 struct Lesson {
     model: Model,
     /// What it learns from.
@@ -20,7 +20,7 @@ struct Lesson {
     shrinkage_with_vectors: f64,
 }
 
-/// Each judges what those before it have judged.
+/// Each uses the results of those before it.
 const LESSONS: [Lesson; 4] = [
     Lesson { model: PROMPT, examples: of_prompts, shrinkage: 20.0, shrinkage_with_vectors: 20.0 },
     Lesson { model: ANSWER, examples: of_answers, shrinkage: 33.0, shrinkage_with_vectors: 33.0 },
@@ -28,19 +28,19 @@ const LESSONS: [Lesson; 4] = [
     Lesson { model: NEED, examples: of_needs, shrinkage: 20.0, shrinkage_with_vectors: 20.0 },
 ];
 
-/// A moment at which somebody who remembers would certainly speak counts more than one at which he might or should not.
+/// A moment with a certain need counts more than one with a possible need or none.
 const CERTAIN_NEED: f64 = 2.0;
-/// So many of the best passages are examples.
+/// The number of best passages that become examples.
 const OWN: usize = 50;
 const ELSEWHERE: usize = 10;
 /// A question counts less than a real prompt, because somebody made it up.
 const QUESTION: f64 = 0.4;
-/// A passage of a session that answers, but not the answer itself.
+/// A passage of the right session that is not the answer itself.
 const BESIDE: f64 = 0.5;
 /// The passages of all wrong projects together, each as much as one of the right project.
 const WRONG_PROJECTS: f64 = 1.0;
 
-/// What there is to learn from.
+/// The training data.
 struct Material<'a> {
     everything: &'a Everything,
     found: Vec<(&'a Asked, &'a PassageMatches)>,
@@ -95,9 +95,9 @@ pub(crate) fn train(everything: &Everything, without: Option<&String>) -> Weight
 
 /// The mean of the log odds of two models. The features of `more` begin with those of `words`.
 ///
-/// Words and vectors find different answers, and a model of both that learns from a hundred questions forgets some of what
-/// the words alone say. On projects that were left out, the mean puts an answer among the first four passages for 46 of
-/// 119 questions; either model alone does for 39.
+/// Words and vectors find different answers, and a model of both that learns from a hundred questions forgets some of
+/// what the words alone say. On projects that were left out, the mean puts an answer among the first four passages for
+/// 46 of 119 questions; either model alone does for 39.
 fn beside(words: &Linear, more: Linear) -> Linear {
     let of_words = words.weights.iter().copied().chain(std::iter::repeat(0.0));
     let weights = more.weights.iter().zip(of_words).map(|(more, words)| (more + words) / 2.0).collect();
@@ -165,7 +165,7 @@ fn of_known(material: &Material<'_>) -> Examples {
     examples
 }
 
-/// Somebody who remembers would speak up if the best passage is of a session that says what should be said here.
+/// There is a need if the best passage belongs to a session that contains what should be said here.
 fn of_needs(material: &Material<'_>) -> Examples {
     let (everything, weights) = (material.everything, &material.weights);
     let mut examples = Examples::default();

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::replay;
 
-/// A fact tells when every group has an alternative in the text; of four or more groups one may be missing.
+/// A text contains a fact if it has an alternative of every group; one of four or more groups may be missing.
 pub(crate) struct Fact {
     pub(crate) kind: String,
     pub(crate) importance: f64,
@@ -19,13 +19,13 @@ impl Fact {
         self.needs() <= groups_in(&self.groups, text)
     }
 
-    /// How many groups have to be there.
+    /// The number of groups required.
     pub(crate) fn needs(&self) -> usize {
         self.groups.len() - usize::from(self.groups.len() >= 4)
     }
 }
 
-/// How many groups have an alternative in a text.
+/// The number of groups with an alternative in a text.
 pub(crate) fn groups_in(groups: &[Vec<String>], text: &str) -> usize {
     groups.iter().filter(|group| group.iter().any(|word| text.contains(word.as_str()))).count()
 }

@@ -1,4 +1,4 @@
-//! Observations that people judged, and the model that is learned from them: whether an observation is kept.
+//! Observations that people judged, and the model trained on them, which decides whether an observation is kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,10 +15,10 @@ use crate::gold;
 use crate::replay;
 use crate::ridge::{self, Examples};
 
-/// A text that has less in common with a judged one is another.
+/// A text with less in common with a judged one counts as a different text.
 const LEAST_COMMON: f64 = 0.4;
 const SHRINKAGE: f64 = 300.0;
-/// What an observation must be worth to be kept.
+/// The minimum worth of an observation that is kept.
 pub(crate) const FLOOR: f64 = 0.3;
 
 /// A judged observation, where its text stands, and its features.
@@ -36,7 +36,7 @@ pub(crate) struct Judged {
     row: Vec<f64>,
 }
 
-/// What a reader said of it.
+/// A reader's judgement.
 #[derive(Clone, Copy)]
 struct Points {
     is_wanted: bool,
@@ -45,7 +45,7 @@ struct Points {
 }
 
 impl Points {
-    /// Nothing if nobody wants it, else more for each point but the type, which is given by other means.
+    /// Nothing if nobody wants it, otherwise more for each point except the type, which is judged separately.
     fn worth(self) -> f64 {
         let [title, one, _, clean] = self.others.map(|holds| f64::from(u8::from(holds)));
         if self.is_wanted { (1.0 + title + one + clean) / 4.0 } else { 0.0 }
@@ -56,8 +56,8 @@ impl Points {
     }
 }
 
-/// Reads the judgements with their sessions. `weights` are those that have not seen a project. A judgement whose text is
-/// not found in its session is left out.
+/// Reads the judgements with their sessions. `weights` were trained without the judged project. A judgement is left out
+/// if its session does not contain its text.
 pub(crate) fn read<'w>(
     judgements: &Path,
     sessions: &Path,
@@ -118,7 +118,7 @@ fn judged(
     Some(judged)
 }
 
-/// The run of a batch that has most in common with an observation.
+/// The run of a batch with the most in common with an observation.
 fn origin(salience: &mut Salience<'_>, batch: usize, judged: &Judged) -> Option<usize> {
     let text = format!("{} {} {}", judged.title, judged.narrative, judged.facts.join(" "));
     let content = salience.analysis.read(&text).content;
@@ -153,7 +153,7 @@ fn fit<'a>(judged: impl Iterator<Item = &'a Judged>) -> Linear {
     ridge::fit_one(&examples, SHRINKAGE)
 }
 
-/// What is kept by each floor, by weights that have not seen the project.
+/// What each floor keeps, with weights trained without the project.
 pub(crate) fn curve(judged: &[Judged]) -> String {
     let mut valued: Vec<(f64, Points)> = Vec::new();
     for project in judged.iter().map(|judged| judged.project.as_str()).collect::<BTreeSet<_>>() {

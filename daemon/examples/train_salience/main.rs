@@ -1,4 +1,4 @@
-//! Makes the weights of the built-in compressor from sessions that people have read, and says how good they are.
+//! Trains the weights of the built-in compressor on sessions that people have read, and measures them.
 //!
 //! ```text
 //! cargo run --release --example train_salience -- [--out DIR] [--weights FILE] [--without NAME,...] \
@@ -8,10 +8,12 @@
 //! `SESSIONS` is a folder with a folder per project, each with recorded sessions (`.jsonl` or `.jsonl.gz`, see
 //! `replay/mod.rs`). `GOLD` is a folder with `gold.jsonl`, `summaries.jsonl` and `noise.jsonl`.
 //!
-//! It prints a table: each project is told by weights that were learned from the other projects alone. `--out` writes
-//! what was told of each session as JSON. `--weights` learns from everything and writes the file that recall is
-//! built with. `--judged` adds the model that says which observations are kept: `FILE` has observations that people judged,
-//! `SESSIONS` their sessions. It prints what each floor keeps, and `--floor` takes another than the shipped one. `--without` leaves out features of units whose names begin so, to see what they are worth. The same sessions make the same bytes.
+//! It prints a table: the notes of each project, made with weights trained on the other projects alone. `--out` writes
+//! the notes of each session as JSON. `--weights` trains on everything and writes the file that recall is built with.
+//! `--judged` adds the model that says which observations are kept: `FILE` has observations that people judged,
+//! `SESSIONS` their sessions. It prints what each floor keeps, and `--floor` replaces the shipped one. `--without`
+//! leaves out features of units whose names begin like this, to measure their value. The same sessions make the same
+//! bytes.
 
 // The table is what the program is for.
 #![allow(clippy::print_stdout)]
@@ -78,9 +80,9 @@ fn main() -> anyhow::Result<()> {
     table(&sessions, &learned, out.as_deref())
 }
 
-/// Weights that have not seen a project.
+/// Weights trained without one project.
 struct Learned {
-    /// By the project that was left out. The empty name has those of all.
+    /// By the project left out. The empty name has the weights of all projects.
     weights: BTreeMap<String, Weights>,
     judged: Vec<Judged>,
     floor: f64,

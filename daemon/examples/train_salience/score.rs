@@ -1,4 +1,4 @@
-//! How much of the gold is told: the rules of the scorer that `docs/observations.md` names.
+//! Measures how much of the gold the notes contain, by the rules of the scorer in `docs/observations.md`.
 
 use std::collections::BTreeSet;
 
@@ -134,7 +134,7 @@ fn tokens(text: &str) -> f64 {
     text.chars().count() as f64 / 4.0
 }
 
-/// The texts of these fields, one a line.
+/// The texts of these fields, one per line.
 fn flat(value: &Value, fields: &[&str]) -> String {
     let mut lines: Vec<&str> = Vec::new();
     for field in fields {

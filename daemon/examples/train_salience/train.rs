@@ -1,4 +1,4 @@
-//! Learns the weights: first what a unit is worth, then, from that, a run of units, a type and a summary's field.
+//! Trains the weights: first the worth of a unit, then, from that, of a run of units, a type and a summary's field.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,8 @@ const SUMMARY: f64 = 3_000.0;
 /// Above this a unit or a run is worth no more.
 const MOST_OF_UNIT: f64 = 12.0;
 const MOST_OF_WINDOW: f64 = 20.0;
-/// Windows learn from the salience of units that was learned without their session, or they would trust it too much.
+/// Windows are trained on a salience of units that was trained without their session. Otherwise they would trust it too
+/// much.
 const FOLDS: usize = 4;
 
 /// A session with its gold, measured.
@@ -33,7 +34,7 @@ pub(crate) struct Read {
     /// The worth of each unit and of each run.
     unit_worth: Vec<f64>,
     window_worth: Vec<f64>,
-    /// The facts that each run tells.
+    /// The facts that each run contains.
     facts: Vec<Vec<usize>>,
 }
 
@@ -131,7 +132,7 @@ impl Read {
         self.unit_worth = best.into_iter().map(|facts| facts.into_iter().sum()).collect();
     }
 
-    /// Features of units whose names begin like this are not learned from.
+    /// Features of units whose names begin like this are left out.
     pub(crate) fn leave_out(&mut self, left_out: &[&str]) {
         let names = feature_names();
         let units = names.iter().find(|(model, _)| model == "unit").map_or(&[][..], |(_, names)| names);
@@ -148,7 +149,7 @@ impl Read {
         self.salience.analysis.rows.iter().map(|row| unit.predict(row)).collect()
     }
 
-    /// Long sessions do not count as much more as they are longer.
+    /// A session's weight grows more slowly than its length.
     fn share(count: usize) -> f64 {
         1.0 / (count.max(1) as f64).sqrt()
     }

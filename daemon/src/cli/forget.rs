@@ -19,14 +19,15 @@ use recall_store::ForgottenCounts;
 
 #[derive(Debug, Args)]
 pub struct ForgetArgs {
-    /// 12 or #12 an observation, p12 a prompt, r12 an answer, s12 a summary, l12 a plan, a12 a call, c12 a compaction's summary, t12 what others said
+    /// 12 or #12 an observation, p12 a prompt, r12 an answer, s12 a summary, l12 a plan, a12 a call, c12 a
+    /// compaction's summary, t12 a shared prompt or answer
     #[arg(conflicts_with_all = ["session", "project", "all", "since", "until", "query", "unreadable"], add = candidates::items())]
     id: Vec<String>,
-    /// A whole session, by its id or its first characters
+    /// A whole session, by its ID or its first characters
     #[arg(long, value_name = "ID", conflicts_with_all = ["project", "all", "since", "until", "query"], add = candidates::sessions())]
     session: Option<String>,
-    /// Everything of a project: a name, a folder, or `.` for the current one. With --since, --until or --query: what
-    /// matches in it [default: the current one]
+    /// All of a project: a name, a folder, or `.` for the current one. With --since, --until or --query: only matches
+    /// in that project [default: the current one]
     #[arg(long, add = candidates::projects())]
     project: Option<String>,
     /// With --since, --until or --query: in all projects, not only the current one
@@ -41,7 +42,7 @@ pub struct ForgetArgs {
     /// Only texts with all these words; quote a phrase
     #[arg(long, value_name = "WORDS")]
     query: Vec<String>,
-    /// Also unreadable events and spool files, of any project
+    /// Also unreadable events and spool files of all projects
     #[arg(long)]
     unreadable: bool,
     /// Do not ask for confirmation

@@ -26,7 +26,7 @@ const HEADINGS: [(&str, &str); 5] = [
 ];
 
 #[derive(Debug, Args)]
-#[command(after_help = "Without --since, it looks at the sessions of the last 7 days.")]
+#[command(after_help = "Without --since, it covers the last 7 days.")]
 pub struct FrictionArgs {
     #[command(flatten)]
     scope: ScopeArgs,

@@ -37,7 +37,7 @@ const MOST_BYTES: u64 = 16 << 20;
 pub enum GuardCommand {
     /// Show the guards and whether they are on
     List(ListArgs),
-    /// Show what the guards say of a hook's payload or of a file
+    /// Test the guards on a hook's payload or on a file
     Test(TestArgs),
 }
 
@@ -50,16 +50,16 @@ pub struct ListArgs {
 
 #[derive(Debug, Args)]
 pub struct TestArgs {
-    /// File with the JSON that a hook got; `-` reads stdin
+    /// File with a hook's JSON payload; `-` reads stdin
     #[arg(required_unless_present_any = ["write", "read"])]
     payload: Option<PathBuf>,
-    /// A file that would be written
+    /// Test writing this file
     #[arg(long, value_name = "PATH", conflicts_with_all = ["payload", "read"])]
     write: Option<String>,
-    /// A file that would be opened
+    /// Test reading this file
     #[arg(long, value_name = "PATH", conflicts_with = "payload")]
     read: Option<String>,
-    /// The agent whose hook it is
+    /// The agent that sent the payload
     #[arg(long, value_name = "NAME", default_value = DEFAULT,
         value_parser = PossibleValuesParser::new(AGENTS.iter().map(|spec| spec.name)))]
     agent: String,

@@ -30,13 +30,13 @@ const WATCHED_MS: i64 = 60_000;
 pub struct ImproveArgs {
     #[command(flatten)]
     filter: FilterArgs,
-    /// Only say what it would cost
+    /// Show the estimated cost, and change nothing
     #[arg(long)]
     dry_run: bool,
     /// Do not ask
     #[arg(long, short)]
     yes: bool,
-    /// Print JSON: with --dry-run the plan, else what became of it
+    /// Print JSON: the plan with --dry-run, otherwise the result
     #[arg(long)]
     json: bool,
 }

@@ -73,12 +73,12 @@ use recall_system::faults::VERSION;
 
 /// A memory for coding agents that outlives the session.
 ///
-/// recall records what agents do through their hooks, makes it searchable, and gives later sessions the relevant
-/// part. Nothing leaves this machine unless you configure a remote model or share a project.
+/// recall uses your agents' hooks to record what they do. It makes these records searchable, and gives later sessions
+/// the relevant part. Nothing leaves this machine unless you configure a remote model or share a project.
 #[derive(Debug, Parser)]
 #[command(name = "recall", version = VERSION, max_term_width = 100)]
 struct Arguments {
-    /// Whether to use colours; NO_COLOR also turns them off
+    /// When to use colours: auto, always or never; NO_COLOR also turns them off
     #[arg(
         long,
         global = true,
@@ -122,28 +122,29 @@ enum Command {
     Install(install::InstallArgs),
     /// Disconnect recall from the agents; your memory stays
     Uninstall(uninstall::UninstallArgs),
-    /// Check what is installed and running, and say how to fix it
+    /// Check the installation, and suggest how to fix problems
     Doctor(doctor::DoctorArgs),
-    /// Import the sessions that your agents recorded earlier
+    /// Import sessions that your agents recorded earlier
     Import(import::ImportArgs),
     /// Have the configured model rewrite older notes
     ///
-    /// It writes what the built-in compressor wrote, newest sessions first, within the caps of `[compression]`. Notes that
-    /// you edited or pinned stay. The cost is shown first, and the same command continues where it stopped.
+    /// It rewrites notes of the built-in compressor, newest sessions first, within the limits of `[compression]`. It
+    /// leaves notes that you edited or pinned unchanged. It shows the estimated cost before it starts. If it is
+    /// interrupted, run the same command again to continue.
     Improve(improve::ImproveArgs),
-    /// Write the memory as lines of JSON, or as Markdown pages
+    /// Export the memory as JSON Lines or as Markdown pages
     Export(export::ExportArgs),
-    /// Play a recorded session and show what the next one is given
+    /// Replay a recorded session, and show what the next one receives
     Demo(demo::DemoArgs),
     /// Search observations, prompts, answers and tool calls
     Search(search::SearchArgs),
-    /// Show observations, prompts, answers, sessions in full
+    /// Show observations, prompts, answers or sessions in full
     Show(show::ShowArgs),
     /// Show what happened around an item or in a session
     Timeline(timeline::TimelineArgs),
-    /// Show how a command was run here, and what failed before
+    /// Show how a command was run here, and which attempts failed
     How(past_work::HowArgs),
-    /// Show where an error occurred, and what made it go away
+    /// Show where an error occurred before, and what fixed it
     Fix(past_work::FixArgs),
     /// Show which sessions changed a file or a line, and why
     Blame(past_work::BlameArgs),
@@ -151,17 +152,17 @@ enum Command {
     Friction(friction::FrictionArgs),
     /// Show where the code declares a name
     Outline(outline::OutlineArgs),
-    /// Show what is needed to go on with a session, or hand it over
+    /// Show what a person or an agent needs to continue a session
     Handoff(handoff::HandoffArgs),
-    /// Show what the next session in a folder would get
+    /// Show what the next session in a folder receives
     Context(context::ContextArgs),
-    /// Show what a session got, and why; or which sessions got an item
+    /// Show what a session received and why, or which ones got an item
     Why(why::WhyArgs),
     /// Browse the memory in the terminal, or with --web in a browser
     Ui(ui::UiArgs),
     /// Serve the memory to an agent's model over MCP
     Mcp(mcp::McpArgs),
-    /// Show the cost of models by day, and the use of injected notes
+    /// Show daily model costs, and how injected notes were used
     Stats(stats::StatsArgs),
     /// Print one line for a shell's prompt or an agent's status line
     Statusline(statusline::StatuslineArgs),
@@ -170,51 +171,52 @@ enum Command {
     /// Show, change and check the settings
     #[command(subcommand)]
     Config(config::ConfigCommand),
-    /// Show the guards and try them on a call
+    /// List the guards, or test them on a tool call
     #[command(subcommand)]
     Guard(guard::GuardCommand),
     /// Install, list and remove sentence models
     #[command(subcommand)]
     Model(model::ModelCommand),
-    /// Store something that you know
+    /// Store a note of your own
     Remember(remember::RememberArgs),
     /// Mark an observation as resolved, or reopen it
     Resolve(resolve::ResolveArgs),
     /// Rewrite an observation in your editor
     Edit(edit::EditArgs),
-    /// Look through what machines noted: keep, edit, reject, pin
+    /// Review automatic notes: keep, edit, reject or pin them
     ///
-    /// On a terminal it opens `recall ui` with the observations that nobody has looked at, newest first. Rejected ones
-    /// are no longer injected unasked, and searches show them as resolved.
+    /// On a terminal, this opens `recall ui` with the observations that nobody has reviewed, newest first. recall no
+    /// longer injects rejected observations, and searches show them as resolved.
     Review(review::ReviewArgs),
     /// Pin observations to the start of every session
     Pin(pin::PinArgs),
     /// Mark a note as wrongly injected
     ///
-    /// It is no longer injected on an occasion of that kind (a start, a prompt, a file, a command), unless you rewrite
-    /// it. Everything else stays: searches find it. If it is not true at all, use `recall resolve`.
+    /// recall no longer injects it on that kind of occasion (session start, prompt, file or command), until you
+    /// rewrite it. Searches still find it. If the note is not true at all, use `recall resolve`.
     Wrong(wrong::WrongArgs),
-    /// Undo an edit, pin, resolve or reopening, also of other machines
+    /// Undo an edit, pin or verdict, even one from another machine
     Undo(undo::UndoArgs),
-    /// Delete for good, backups included
+    /// Delete items permanently, from backups too
     ///
-    /// A prompt is removed with its answer, its tool calls and the observations made from them. Backups are replaced by
-    /// a new one. Forgotten events are not stored again, even if an agent sends them again.
+    /// Forgetting a prompt also removes its answer, its tool calls and the observations made from them. A new backup
+    /// replaces all earlier ones. Forgotten events are not stored again, even if an agent sends them again.
     Forget(forget::ForgetArgs),
-    /// Name the folders and databases through which machines share notes
+    /// Manage the folders and databases used for sharing
     #[command(subcommand)]
     Remote(remote::RemoteCommand),
-    /// Say which machines can read what an encrypted remote has
+    /// Manage which machines can read an encrypted remote
     #[command(subcommand)]
     Team(team::TeamCommand),
     /// Share a project's notes with other machines
     ///
-    /// It shows what would leave before anything does. Preferences and corrections stay, unless all machines are yours
-    /// (--personal). Prompts and answers leave only with --prompts and --answers. Notes of others are found by a search; sessions are told of them only with --inject.
+    /// Before anything leaves this machine, recall shows what would be shared, and asks. Preferences and corrections
+    /// are not shared, unless all machines are yours (--personal). Prompts and answers are shared only with --prompts
+    /// and --answers. You can search other people's notes; sessions receive them only with --inject.
     Share(share::ShareArgs),
-    /// Stop sharing a project; notes of others go, yours stay
+    /// Stop sharing a project; removes others' notes, keeps yours
     Unshare(share::UnshareArgs),
-    /// Show what is shared, and how far every machine is
+    /// Show what is shared, and how up to date each machine is
     Sync(sync::SyncArgs),
     /// Show the state of the daemon
     Status(ctl::status::StatusArgs),

@@ -10,9 +10,9 @@ use super::filter::count;
 use super::terminal::{ACCENT, DIM};
 
 #[derive(Debug, Args)]
-#[command(after_help = "It is off until `context.code` is on.")]
+#[command(after_help = "Works only while `context.code` is on.")]
 pub struct OutlineArgs {
-    /// A source file, or names or words of names
+    /// A source file, a name, or words of a name
     #[arg(required = true, value_name = "FILE|WORDS", value_hint = clap::ValueHint::FilePath)]
     asked: Vec<String>,
     /// Maximum number of results

@@ -37,12 +37,12 @@ const GROUPS: [(&str, &[&str]); 6] = [
 
 const FIRST_STEPS: &str = "\
 Examples:
-  recall search rounding cents     find what is known about it
-  recall show 12                   read it in full
-  recall context                   what the next session here would get
-  recall ui                        look around
+  recall search rounding cents     search the memory
+  recall show 12                   read observation 12 in full
+  recall context                   see what the next session here receives
+  recall ui                        browse the memory
 
-`recall COMMAND --help` says more about a command and shows examples.";
+Run `recall COMMAND --help` for details and examples.";
 
 /// The command line with grouped help.
 pub(super) fn with_overview(command: Command) -> Command {

@@ -18,7 +18,7 @@ const MOST_BYTES: u64 = 1 << 20;
 
 #[derive(Debug, Args)]
 pub struct HowArgs {
-    /// The command, or words of it
+    /// The command, or some of its words
     #[arg(required = true)]
     command: Vec<String>,
     #[command(flatten)]
@@ -30,7 +30,7 @@ pub struct HowArgs {
 
 #[derive(Debug, Args)]
 pub struct FixArgs {
-    /// The error as it was printed; `-` reads the whole output from stdin
+    /// The error message; `-` reads a program's output from stdin
     #[arg(required = true)]
     error: Vec<String>,
     #[command(flatten)]
@@ -42,7 +42,7 @@ pub struct FixArgs {
 
 #[derive(Debug, Args)]
 pub struct BlameArgs {
-    /// The file, and after a colon the number of a line
+    /// A file, or a file and a line number, e.g. src/cart.rs:42
     #[arg(value_name = "FILE[:LINE]", value_hint = clap::ValueHint::FilePath)]
     file: String,
     /// Maximum number of results

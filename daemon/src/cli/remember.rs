@@ -29,7 +29,7 @@ pub struct RememberArgs {
     /// Project: a name or a folder
     #[arg(long, default_value = ".", add = candidates::projects())]
     project: String,
-    /// Related file; may be given several times
+    /// Related file; can be given several times
     #[arg(long, value_name = "PATH")]
     file: Vec<String>,
     /// From 1 (trivia) to 10 (everybody must know it) [default: 9]

@@ -26,17 +26,17 @@ const NOT_IN_ADDRESS: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'#').add(b'
 
 #[derive(Debug, Subcommand)]
 pub enum RemoteCommand {
-    /// Name a folder or a PostgreSQL database that several machines can access
+    /// Add a folder or PostgreSQL database that your machines can access
     Add(AddArgs),
     /// Set up a PostgreSQL database, or update it
     ///
-    /// Creates the schema `recall` and the roles recall_owner, recall_member and recall_reader, all at once or not at
-    /// all. Running it again changes only what is older. The role in the address needs CREATEROLE, and CREATE on the
+    /// Creates the schema `recall` and the roles recall_owner, recall_member and recall_reader in one transaction.
+    /// Running it again updates only what is outdated. The role in the URL needs CREATEROLE, and CREATE on the
     /// database.
     Init(InitArgs),
     /// List the remotes
     List(ListArgs),
-    /// Remove a remote through which nothing is shared anymore
+    /// Remove a remote that no project uses
     Remove(RemoveArgs),
 }
 
@@ -48,19 +48,19 @@ pub struct AddArgs {
     url: String,
     #[command(flatten)]
     password: PasswordArgs,
-    /// Do not encrypt what is shared: anybody with access to the remote can read it, and so can queries on a server
+    /// Do not encrypt shared data: anybody with access to the remote can read it, and queries on a server can, too
     #[arg(long)]
     plaintext: bool,
 }
 
 #[derive(Debug, Args)]
 pub struct InitArgs {
-    /// The database's address, postgres://admin@db.example.com/recall, or a remote's name
+    /// The database's URL, e.g. postgres://admin@db.example.com/recall, or a remote's name
     #[arg(value_name = "URL")]
     place: String,
     #[command(flatten)]
     password: PasswordArgs,
-    /// Let this role of the server use it, too
+    /// Also let this server role use the database
     #[arg(long = "member", value_name = "ROLE")]
     members: Vec<String>,
     /// Print JSON
@@ -72,13 +72,13 @@ pub struct InitArgs {
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 struct PasswordArgs {
-    /// The password is in this file, which only you may read
+    /// Read the password from this file, which only you may read
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
-    /// The password is in this variable of the daemon's environment
+    /// Read the password from this variable of the daemon's environment
     #[arg(long, value_name = "NAME")]
     password_env: Option<String>,
-    /// The password is in the system's keyring, as this account of the service `recall`
+    /// Read the password from the system's keyring: service `recall`, this account
     #[arg(long, value_name = "ACCOUNT")]
     password_keyring: Option<String>,
 }
@@ -105,6 +105,7 @@ pub struct ListArgs {
 
 #[derive(Debug, Args)]
 pub struct RemoveArgs {
+    /// The remote's name in `recall remote list`
     name: String,
 }
 

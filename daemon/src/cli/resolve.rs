@@ -22,10 +22,10 @@ pub struct ResolveArgs {
     /// Number of an observation, e.g. 12 or #12
     #[arg(required_unless_present = "query", add = candidates::observations())]
     id: Vec<String>,
-    /// All observations that a search finds, after showing them
+    /// All observations that this search finds; shows them, then asks
     #[arg(long, value_name = "QUERY", conflicts_with = "id")]
     query: Option<String>,
-    /// With --query: only of this project [default: the current one]
+    /// With --query: only in this project
     #[arg(long, requires = "query", default_value = ".", add = candidates::projects())]
     project: String,
     /// Do not ask for confirmation

@@ -16,21 +16,21 @@ mod quarantine;
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "What others sent that reads like instructions to a model is kept apart until you decide, and has a q before its number. \
-                        Its text is shown at a terminal and with --json.\n\n\
-                        What you write, edit, pin, resolve or reopen counts as reviewed. `recall undo` takes a verdict back, and so \
-                        does `--keep` of what was rejected."
+    after_help = "recall quarantines shared items that read like instructions to a model, until you decide. Their IDs begin \
+                        with q. Their text is shown only on a terminal and with --json.\n\n\
+                        An observation that you write, edit, pin, resolve or reopen counts as reviewed. `recall undo` reverts a \
+                        verdict; `--keep` also reverts a rejection."
 )]
 pub struct ReviewArgs {
     #[command(flatten)]
     scope: ScopeArgs,
-    /// Print what waits for a review, without the terminal interface; --since and --limit do so, too
+    /// Print the unreviewed observations instead of opening `recall ui`; --since and --limit also print them
     #[arg(long)]
     list: bool,
-    /// Keep these as they are: 12 or #12, or q3 of what is kept apart
+    /// Keep these: 12 or #12, or q3 for a quarantined item
     #[arg(long, value_name = "ID", num_args = 1.., conflicts_with = "list", add = candidates::observations())]
     keep: Vec<String>,
-    /// Reject these: they are no longer injected, and what is kept apart is never accepted
+    /// Reject these: recall no longer injects them, and never accepts a quarantined item (q3)
     #[arg(long, value_name = "ID", num_args = 1.., conflicts_with = "list", add = candidates::observations())]
     reject: Vec<String>,
     /// Print JSON

@@ -24,13 +24,13 @@ const SNIPPET_LINES: usize = 2;
 
 #[derive(Debug, Args)]
 pub struct SearchArgs {
-    /// Words, "exact phrases", -without, and type: kind: file: project: agent: session: by: since:
+    /// Words, "exact phrases", -without, and the filters type: kind: file: project: agent: session: by: since:
     #[arg(required_unless_present_any = ["by", "mine"], add = candidates::filters())]
     query: Vec<String>,
-    /// Only what this person made, where a project is shared
+    /// Only items that this person made, in shared projects
     #[arg(long, value_name = "NAME", add = candidates::authors())]
     by: Option<String>,
-    /// Only what you made, on any of your machines
+    /// Only items that you made, on any of your machines
     #[arg(long, conflicts_with = "by")]
     mine: bool,
     #[command(flatten)]

@@ -31,32 +31,33 @@ pub struct ShareArgs {
     /// A project's name or folder [default: the current folder's project]
     #[arg(add = candidates::projects())]
     project: Option<String>,
-    /// The remote through which to share it, as `recall remote list` names it [default: the one that the project's
-    /// `.recall.toml` proposes]
+    /// Share through this remote of `recall remote list` [default: the one that the project's `.recall.toml`
+    /// proposes]
     #[arg(long, value_name = "REMOTE")]
     with: Option<String>,
-    /// Deliver others' notes to sessions; otherwise they can only be searched
+    /// Inject other people's notes into your sessions; otherwise you can only search them
     #[arg(long)]
     inject: bool,
-    /// All machines are mine: share preferences, corrections and pins, too
+    /// All machines are yours: also share preferences, corrections and pins
     #[arg(long)]
     personal: bool,
-    /// Share my prompts, too
+    /// Also share your prompts
     #[arg(long)]
     prompts: bool,
-    /// Share agents' final answers, too
+    /// Also share the agents' final answers
     #[arg(long)]
     answers: bool,
-    /// Only these can read it, and I: persons or machines of the team, as `recall team members` names them
+    /// Let only these members and you read it: people or machines from `recall team members`
     ///
-    /// Name all of them each time: whoever could read it and is not named is taken out. Only a machine that owns the team can
-    /// restrict a project. Without this the whole team can read it, or whoever it was restricted to before.
+    /// Name all of them each time: members that you leave out lose access to everything written afterwards. Only an
+    /// owner of the team can restrict a project. Without --only, an earlier restriction stays; without one, the whole
+    /// team can read the project.
     #[arg(long, value_name = "MEMBERS", value_delimiter = ',')]
     only: Vec<String>,
     /// Do not ask for confirmation
     #[arg(long, short, conflicts_with = "dry_run")]
     yes: bool,
-    /// Show what would leave, and change nothing
+    /// Show what would be shared, and change nothing
     #[arg(long)]
     dry_run: bool,
     /// List what is shared
@@ -72,7 +73,7 @@ pub struct UnshareArgs {
     /// A project's name, folder or identity [default: the current folder's project]
     #[arg(add = candidates::projects())]
     project: Option<String>,
-    /// Only through this remote
+    /// Stop only for this remote
     #[arg(long, value_name = "REMOTE")]
     with: Option<String>,
     /// Print JSON

@@ -25,7 +25,7 @@ const COMMIT_DIGITS: usize = 10;
 #[derive(Debug, Args)]
 pub struct ShowArgs {
     /// 123 or #123 for an observation; p12 a prompt, r12 an answer, s12 a summary, l12 a plan, a12 a call, c12 a
-    /// compaction's summary, t12 what others said; or a session's ID, or its first characters
+    /// compaction's summary, t12 a shared prompt or answer; or a session ID, or its first characters
     #[arg(required = true, add = candidates::items_and_sessions())]
     id: Vec<String>,
     /// Print JSON

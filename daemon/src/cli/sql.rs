@@ -21,7 +21,7 @@ const WIDEST: usize = 60;
 pub struct SqlArgs {
     /// One read-only statement
     query: String,
-    /// The most rows
+    /// Maximum number of rows
     #[arg(long, short = 'n', value_name = "N", default_value_t = 1_000)]
     limit: u32,
     /// Print JSON

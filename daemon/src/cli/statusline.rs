@@ -25,7 +25,7 @@ const MOST_BYTES: usize = 64 << 10;
 
 #[derive(Debug, Args)]
 pub struct StatuslineArgs {
-    /// Folder of the project [default: the one that JSON on stdin names, or the current one]
+    /// Project folder [default: the one named by JSON on stdin, or the current one]
     #[arg(long, value_name = "DIR")]
     cwd: Option<String>,
     /// Print JSON

@@ -12,7 +12,7 @@ use recall_app::answers::sharing::{DeviceAnswer, ForgottenAnswer, ShareAnswer};
 
 #[derive(Debug, Args)]
 pub struct SyncArgs {
-    /// Exchange with every remote first, and report how it went
+    /// Sync with every remote first, and report the result
     #[arg(long)]
     now: bool,
     /// Print JSON

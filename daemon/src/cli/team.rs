@@ -22,31 +22,31 @@ use recall_sync::team::{
 pub enum TeamCommand {
     /// Create a team and its key
     Init(RemoteArgs),
-    /// Admit one machine
+    /// Invite a machine
     ///
-    /// Prints 12 words. Tell them to the machine's owner, but not through the remote. `recall team join` on that
-    /// machine asks for them. Both sides then show the same six words; compare them before you agree.
+    /// Prints 12 words. Tell them to the machine's user, but not through the remote. On that machine, `recall team
+    /// join` asks for them. Then both machines show six words: confirm only if they are the same.
     Invite(InviteArgs),
-    /// Join a team with the 12 words of an invitation, or with its own 24
+    /// Join a team with an invitation's 12 words, or with the team's own 24 words
     Join(RemoteArgs),
     /// List the machines that have a key
     Members(RemoteArgs),
-    /// Make a machine an owner of the team, who may admit and remove others
+    /// Make a machine an owner, which may admit and remove machines
     ///
-    /// The machine that creates a team is its owner. Name a second one: if all owners are lost, nobody can remove a
-    /// machine.
+    /// The machine that creates a team is its first owner. Name a second one: if all owners are lost, nobody can
+    /// remove a machine.
     Owner(OwnerArgs),
     /// Remove a machine, and give the others a new key
     ///
-    /// It can still read what it has read, and what was written until now. It cannot read what is written afterwards.
+    /// The removed machine can still read everything written until now. It cannot read what is written afterwards.
     Remove(RemoveArgs),
-    /// Remove the key from this machine
+    /// Delete the team's key from this machine
     Leave(RemoteArgs),
 }
 
 #[derive(Debug, Args)]
 pub struct RemoteArgs {
-    /// The remote, as `recall remote list` names it
+    /// The remote's name in `recall remote list`
     remote: String,
     /// Print JSON
     #[arg(long)]
@@ -55,16 +55,16 @@ pub struct RemoteArgs {
 
 #[derive(Debug, Args)]
 pub struct InviteArgs {
-    /// The remote, as `recall remote list` names it
+    /// The remote's name in `recall remote list`
     remote: String,
-    /// Admit whoever comes with the words, without a question
+    /// Admit any machine that has the words, without asking
     #[arg(long, short)]
     yes: bool,
 }
 
 #[derive(Debug, Args)]
 pub struct OwnerArgs {
-    /// The remote, as `recall remote list` names it
+    /// The remote's name in `recall remote list`
     remote: String,
     /// A person, a machine, or the beginning of its name in `recall team members`
     member: String,
@@ -75,9 +75,9 @@ pub struct OwnerArgs {
 
 #[derive(Debug, Args)]
 pub struct RemoveArgs {
-    /// The remote, as `recall remote list` names it
+    /// The remote's name in `recall remote list`
     remote: String,
-    /// Whom to remove: a person, a machine, or the beginning of its name in `recall team members`
+    /// A person, a machine, or the beginning of its name in `recall team members`
     member: String,
     /// Do not ask for confirmation
     #[arg(long, short)]

@@ -13,7 +13,7 @@ use recall_domain::document::DocumentKey;
 
 #[derive(Debug, Args)]
 pub struct TimelineArgs {
-    /// Id of an observation, prompt or other item, or of a session
+    /// ID of an observation, prompt or other item, or of a session
     #[arg(add = candidates::items_and_sessions())]
     id: String,
     /// Number of entries before it

@@ -16,14 +16,14 @@ const LISTED: u32 = 20;
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Without an id, only your own changes are reverted. Items deleted by `recall forget` cannot be restored, \
+    after_help = "Without an ID, it undoes your own last change. Items deleted with `recall forget` cannot be restored, \
 whoever deleted them."
 )]
 pub struct UndoArgs {
-    /// The observation whose newest change is reverted, whoever made it: `12`, or `q3` for a verdict on what waited
+    /// Undo the last change of this observation, whoever made it: `12`, or `q3` for a verdict on a quarantined item
     #[arg(value_name = "ID", conflicts_with = "list")]
     id: Option<String>,
-    /// List the changes that can be reverted, newest first, and change nothing
+    /// List the changes that can be undone, newest first, and change nothing
     #[arg(long)]
     pub(super) list: bool,
     /// Print JSON

@@ -24,22 +24,22 @@ use recall_app::welcome::Welcome;
 /// Only recall's own entries are removed. Your memory and the programs stay.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct UninstallArgs {
-    /// Uninstall from this agent only, and keep the service; may be given several times [default: every agent]
+    /// Disconnect only this agent, and keep the service; can be given several times [default: every agent]
     #[arg(long = "agent", value_name = "AGENT", value_parser = agent_names())]
     pub agents: Vec<String>,
-    /// From the settings of the project in this folder instead of yours; keeps the service
+    /// Change the settings of this folder's project instead of your own; keeps the service
     #[arg(long)]
     pub project: bool,
     /// Do not ask for confirmation
     #[arg(long, short)]
     pub yes: bool,
-    /// Show the changes, and make none
+    /// Show what would change, and change nothing
     #[arg(long)]
     pub dry_run: bool,
     /// Keep the service and a running daemon
     #[arg(long)]
     pub keep_service: bool,
-    /// Delete the memory too: all that was recorded, its backups, and installed sentence models
+    /// Also delete the memory: all recorded data, backups, and installed sentence models
     #[arg(long, conflicts_with_all = ["agents", "project", "keep_service"])]
     pub purge: bool,
 }

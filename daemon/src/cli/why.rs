@@ -12,8 +12,8 @@ use recall_app::answers::session::{self, WhyAnswer, WhyGivenAnswer};
 
 #[derive(Debug, Args)]
 pub struct WhyArgs {
-    /// A session's id or its first characters; 12 or #12 an observation, s12 a summary, or any other id that `recall
-    /// search` and `recall why` show
+    /// A session's ID or its first characters; 12 or #12 for an observation, s12 for a summary, or any other ID that
+    /// `recall search` or `recall why` shows
     #[arg(add = candidates::items_and_sessions())]
     id: String,
     /// Print JSON

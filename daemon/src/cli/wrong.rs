@@ -11,7 +11,7 @@ use super::terminal::{self, ACCENT, DIM};
 
 #[derive(Debug, Args)]
 pub struct WrongArgs {
-    /// The injected item: 12 or #12 an observation, or any other id that `recall why` shows
+    /// The injected item: 12 or #12 for an observation, or any other ID that `recall why` shows
     #[arg(required = true, add = candidates::items_and_sessions())]
     id: Vec<String>,
     /// The session that received it [default: the last one]

@@ -16,19 +16,19 @@ use recall_config::change::{recipient_at, recipients};
 
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// List every key with its value, its default and where it comes from
+    /// List all keys with their values, defaults and origins
     List(values::ListArgs),
-    /// Show the value of a key, or of all keys of a table
+    /// Show the value of a key, or of all keys in a table
     Get(values::GetArgs),
-    /// Change a key; comments in the file stay
+    /// Set a key; keeps comments in the file
     Set(values::SetArgs),
     /// Remove a key from the file, so that its default applies
     Unset(values::UnsetArgs),
-    /// Open the file in your editor and check it before it counts
+    /// Edit the settings file in your editor, and check it before it takes effect
     Edit(edit::EditArgs),
-    /// Show where the file is
+    /// Print the path of the settings file
     Path(values::PathArgs),
-    /// Print a JSON Schema of the file, with which an editor completes and checks it
+    /// Print a JSON Schema of the settings file, for completion and checks in an editor
     Schema,
     /// Test each configured model with a small session
     Test(probe::TestArgs),

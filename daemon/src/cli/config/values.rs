@@ -19,7 +19,7 @@ use recall_config::keys::{Key, as_toml};
 
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// Only keys in the file
+    /// Only keys that the settings file sets
     #[arg(long)]
     changed: bool,
     /// Print JSON
@@ -42,7 +42,7 @@ pub struct SetArgs {
     /// A key, such as context.start_tokens
     #[arg(add = candidates::keys())]
     key: String,
-    /// Its value; a list takes several
+    /// The new value; several for a list
     #[arg(required_unless_present = "unset", allow_negative_numbers = true)]
     value: Vec<String>,
     /// Remove the key from the file, as `recall config unset` does

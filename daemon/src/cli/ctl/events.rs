@@ -25,7 +25,7 @@ pub struct EventsArgs {
     /// Stop after N events
     #[arg(long, short = 'n', value_name = "N")]
     count: Option<u64>,
-    /// Only sessions whose id begins with this
+    /// Only the session whose ID begins with this
     #[arg(long, value_name = "ID", add = candidates::sessions())]
     session: Option<String>,
     /// Only these kinds, e.g. session_start,session_end

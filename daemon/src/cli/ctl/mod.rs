@@ -30,13 +30,13 @@ pub enum CtlCommand {
     Jobs(jobs::JobsArgs),
     /// Retry failed and waiting compression jobs
     Retry(retry::RetryArgs),
-    /// Follow what happens to sessions
+    /// Follow session events live
     Events(events::EventsArgs),
     /// Wait until every accepted event is stored, compressed and searchable
     Flush(flush::FlushArgs),
     /// Copy the database to a file
     Backup(upkeep::BackupArgs),
-    /// Replace the database with a backup; the current one is kept aside
+    /// Replace the database with a backup; keeps the current one under another name
     Restore(upkeep::RestoreArgs),
     /// Check the database and the index for damage
     Check(upkeep::CheckArgs),

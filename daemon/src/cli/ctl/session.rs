@@ -17,7 +17,7 @@ const LINE_CHARS: usize = 160;
 
 #[derive(Debug, Args)]
 pub struct SessionArgs {
-    /// The session's id, or its first characters
+    /// The session's ID, or its first characters
     #[arg(add = candidates::sessions())]
     id: String,
     /// Print JSON

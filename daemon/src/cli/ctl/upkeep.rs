@@ -17,7 +17,7 @@ use recall_domain::text::one_line;
 
 #[derive(Debug, Args)]
 pub struct BackupArgs {
-    /// A new file, or a folder [default: the folder of backups beside the database]
+    /// A new file, or a folder [default: the backup folder beside the database]
     path: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
@@ -49,7 +49,7 @@ fn text(path: &Path) -> anyhow::Result<String> {
 
 #[derive(Debug, Args)]
 pub struct RestoreArgs {
-    /// A file that `recall ctl backup` or the daemon has made
+    /// A backup made by `recall ctl backup` or by the daemon
     path: PathBuf,
     /// Do not ask for confirmation
     #[arg(long, short)]

@@ -28,20 +28,20 @@ pub(super) const FORMAT_VERSION: u64 = 1;
 
 /// Write the memory as lines of JSON, for another machine or program, or as Markdown pages
 #[derive(Debug, Args)]
-#[command(after_help = "`recall import recall FILE` imports it, here or elsewhere.")]
+#[command(after_help = "`recall import recall FILE` imports an export, on this or another machine.")]
 pub struct ExportArgs {
     /// The file to write; it must not exist [default: stdout]
     path: Option<PathBuf>,
-    /// Write Markdown pages into this folder instead, and remove pages of what is gone
+    /// Write Markdown pages into this folder instead, and remove pages of deleted items
     #[arg(long, value_name = "DIR", conflicts_with = "path", value_hint = clap::ValueHint::DirPath)]
     markdown: Option<PathBuf>,
-    /// Write the pages again whenever the memory changes, until Ctrl-C
+    /// Update the pages whenever the memory changes, until Ctrl-C
     #[arg(long, requires = "markdown")]
     watch: bool,
     /// Only this project: a name, a folder, or `.` for the current one
     #[arg(long, add = candidates::projects())]
     project: Option<String>,
-    /// Only sessions that were worked in since then, e.g. `30d`, `2026-11-01`
+    /// Only sessions that were active since then, e.g. `30d`, `2026-11-01`
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
 }

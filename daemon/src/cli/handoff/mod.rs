@@ -19,19 +19,19 @@ use super::terminal::{self, counted};
 
 #[derive(Debug, Args)]
 pub struct HandoffArgs {
-    /// The session; the first characters of its id are enough [default: the latest of this project]
+    /// Session ID, or its first characters [default: this project's latest session]
     #[arg(add = candidates::sessions())]
     session: Option<String>,
-    /// Tell it to the next session of this agent in the project, e.g. `codex`
+    /// Inject it into this agent's next session in the project, e.g. `codex`
     #[arg(long, value_name = "AGENT")]
     to: Option<String>,
-    /// Write it to a new file, for others: .md or .html
+    /// Write it to a new .md or .html file
     #[arg(long, value_name = "PATH", value_hint = clap::ValueHint::FilePath, conflicts_with = "to")]
     file: Option<PathBuf>,
-    /// Ask the terminal to put it on the clipboard (OSC 52)
+    /// Copy it to the terminal's clipboard (OSC 52)
     #[arg(long, conflicts_with_all = ["to", "file", "json"])]
     clipboard: bool,
-    /// The latest session of this project: a name or a folder
+    /// Use the latest session of this project: a name or a folder
     #[arg(long, conflicts_with = "session", add = candidates::projects())]
     project: Option<String>,
     /// Print JSON

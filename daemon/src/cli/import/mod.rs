@@ -56,25 +56,25 @@ const MOST_NAMED: usize = 10;
 /// Their dates are kept. Notes are made from them without any model. Repeating it adds only what is new.
 #[derive(Debug, Default, Args)]
 pub struct ImportArgs {
-    /// Whose sessions: an agent's, claude-mem's database, or an export of recall [default: all that is found]; or `memories`,
-    /// what agents keep as their own memory
+    /// An agent, `claude-mem` (its database), `recall` (an export), or `memories` (the agents' own memories)
+    /// [default: every source found]
     #[arg(value_parser = sources())]
     source: Option<String>,
-    /// A file or a folder of that source [default: the source's own folder]
+    /// A file or folder of that source [default: the source's usual folder]
     path: Option<PathBuf>,
-    /// With `memories`: only what this agent keeps
+    /// With `memories`: only those of this agent
     #[arg(long, value_name = "AGENT", value_parser = memories::agents())]
     agent: Option<String>,
-    /// Only sessions that were worked in since then, e.g. `30d`, `3 months`, `2026-11-01`
+    /// Only sessions that were active since then, e.g. `30d`, `3 months`, `2026-11-01`
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
     /// Only sessions of this project: a name, a folder, or `.` for the current one
     #[arg(long, add = candidates::projects())]
     project: Option<String>,
-    /// The export is your own: take its pins, who wrote a note, and the other identities of projects
+    /// The export is your own: also import pins, authors, and the projects' other identities
     #[arg(long)]
     own: bool,
-    /// Count what there is and store nothing
+    /// Count what was found, and store nothing
     #[arg(long)]
     dry_run: bool,
     /// Print JSON

@@ -54,28 +54,29 @@ use recall_config::Config;
 /// file is kept next to it. Running it again changes nothing.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct InstallArgs {
-    /// Install into this agent only; may be given several times [default: every agent found]
+    /// Connect only this agent; can be given several times [default: every agent found]
     #[arg(long = "agent", value_name = "AGENT", value_parser = agent_names())]
     pub agents: Vec<String>,
-    /// Into the settings of the project in this folder instead of yours
+    /// Change the settings of this folder's project instead of your own
     #[arg(long)]
     pub project: bool,
-    /// Also let the agents ask the memory: register the MCP server `recall mcp`, and a skill where they have skills
+    /// Also let agents query the memory: register the MCP server `recall mcp`, and a skill for agents that have
+    /// skills
     #[arg(long)]
     pub mcp: bool,
     /// Do not ask
     #[arg(long, short)]
     pub yes: bool,
-    /// Show what would change and change nothing
+    /// Show what would change, and change nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Also import the sessions that the agents have recorded so far, as `recall import` does
+    /// Also import earlier sessions, as `recall import` does
     #[arg(long, conflicts_with = "dry_run")]
     pub import: bool,
-    /// Leave the service manager alone; hooks start the daemon by themselves
+    /// Do not set up a service; hooks start the daemon when they need it
     #[arg(long)]
     pub no_service: bool,
-    /// Do not download the sentence model that lets searches find text that says the same in other words
+    /// Do not download the sentence model, which lets searches find text by its meaning
     #[arg(long)]
     pub no_model: bool,
     /// Ask for the sentence model, whatever else is not asked

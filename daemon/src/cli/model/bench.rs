@@ -28,9 +28,11 @@ const MOST_BYTES: u64 = 1 << 20;
 
 #[derive(Debug, Args)]
 pub struct BenchArgs {
+    /// The model's name in `recall model list`
     #[arg(add = candidates::models())]
     name: String,
-    /// One line a question: the question, a tab, and the id of what answers it, as `recall search` shows it
+    /// One question per line: the question, a tab, and the ID of the item that answers it, as `recall search` shows
+    /// it
     #[arg(value_name = "FILE")]
     questions: PathBuf,
     /// Print JSON

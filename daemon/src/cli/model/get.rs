@@ -50,7 +50,7 @@ pub struct GetArgs {
     /// The model
     #[arg(default_value = USUAL)]
     name: String,
-    /// Take it from here: a wheel, zip, tar or tar.gz, a folder, or the address of one; an address of a folder ends with /
+    /// Use this wheel, zip, tar, tar.gz or folder, or its URL; the URL of a folder ends with /
     #[arg(long, value_name = "FILE|FOLDER|URL")]
     from: Option<String>,
 }

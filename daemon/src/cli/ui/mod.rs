@@ -35,7 +35,7 @@ use worker::{Ask, WorkerAnswer};
 
 #[derive(Debug, Args)]
 pub struct UiArgs {
-    /// Words to start with
+    /// Words to search for at the start
     query: Vec<String>,
     /// Show all projects instead of the current one
     #[arg(long)]

@@ -53,14 +53,14 @@ function edited(input) {
   const edits = Array.isArray(input?.edits) ? input.edits : Array.isArray(input?.replacements) ? input.replacements : [input];
   const pairs = edits.map((one) => [text(one, BEFORE), text(one, AFTER)]);
   if (pairs.every(([before, after]) => before !== null && after !== null)) {
-    return pairs.map(([before, after]) => block('What was changed', 'change', change(before, after)));
+    return pairs.map(([before, after]) => block('Changes', 'change', change(before, after)));
   }
   const patch = text(input, PATCH) ?? (typeof input === 'string' ? input : null);
   if (patch?.startsWith('*** Begin Patch')) {
-    return [block('What was changed', 'change', lines(patch).map((line) => el('span', { class: { '-': 'gone', '+': 'new' }[line[0]] }, `${line}\n`)))];
+    return [block('Changes', 'change', lines(patch).map((line) => el('span', { class: { '-': 'gone', '+': 'new' }[line[0]] }, `${line}\n`)))];
   }
   const [path, whole] = [text(input, ['file_path', 'filePath', 'path']), text(input, WHOLE)];
-  return path !== null && whole !== null ? [block('What was written', 'change', marked('+', lines(whole)))] : null;
+  return path !== null && whole !== null ? [block('Written content', 'change', marked('+', lines(whole)))] : null;
 }
 
 function ran(input) {
@@ -88,7 +88,7 @@ export function body({ input, response }, folded) {
   const asked = change ?? ran(input);
   const came = change ? null : output(response);
   if (!asked && came === null) return whole;
-  return [asked ?? (input === null || input === undefined ? null : block('What was asked', null, json(input))),
-    came === null ? null : came.trim() ? block('What came back', null, lines(came).join('\n')) : el('p', { class: 'quiet' }, 'It said nothing.'),
+  return [asked ?? (input === null || input === undefined ? null : block('Input', null, json(input))),
+    came === null ? null : came.trim() ? block('Output', null, lines(came).join('\n')) : el('p', { class: 'quiet' }, 'No output.'),
     folded('raw', 'As JSON', () => whole)];
 }

@@ -60,12 +60,12 @@ function call(activity, workspace) {
 const observationLine = (observation) => el('a', { class: 'card', href: itemLink(observation.id) },
   badge(observation.type), el('span', { class: 'title' }, observation.title));
 
-const MOMENTS = { start: 'At its start', prompt: 'With this prompt', file: 'With a file', subagent: 'To a subagent', compact: 'After a compaction', resume: 'When it was resumed', command: 'Before a command', failure: 'After a command that failed' };
+const MOMENTS = { start: 'At the start', prompt: 'With this prompt', file: 'With a file', subagent: 'To a subagent', compact: 'After a compaction', resume: 'When resumed', command: 'Before a command', failure: 'After a failed command' };
 
 function injection(given) {
   const items = list(given.items, (item) => [item.id === null ? item.title : el('a', { href: itemLink(item.id) }, item.title),
     el('small', {}, item.reason)]);
-  return folded('given', [el('b', {}, `${MOMENTS[given.moment] ?? words(given.moment)} it was given ${counted(given.items.length, 'note')}`),
+  return folded('given', [el('b', {}, `${MOMENTS[given.moment] ?? words(given.moment)}: received ${counted(given.items.length, 'note')}`),
     el('small', {}, `${given.tokens} tokens`), given.file ? el('small', {}, given.file) : null], () => items, given.items.length < 6);
 }
 
@@ -135,12 +135,12 @@ function history(statements, here) {
       moment(statement.created_at), statement.session_id ? el('a', { href: sessionLink(statement.session_id) }, `Session ${statement.session_id.slice(0, 8)}`) : null),
     statement.id === here ? el('b', {}, statement.title) : el('a', { class: 'title', href: itemLink(statement.id) }, statement.title),
     here === null && statement.narrative ? paragraphs(statement.narrative) : null,
-    statement.reason ? el('p', { class: 'why' }, statement.reason === 'manually' ? 'You resolved it.' : statement.reason === 'rejected' ? 'It was rejected in a review.' : `It does not hold any more: ${statement.reason}.`) : null)));
+    statement.reason ? el('p', { class: 'why' }, statement.reason === 'manually' ? 'You resolved it.' : statement.reason === 'rejected' ? 'It was rejected in a review.' : `No longer true: ${statement.reason}.`) : null)));
 }
 
 export async function thread(id, signal) {
   const { threads } = await get('/api/threads', { of: id }, signal);
-  if (!threads.length) return el('p', {}, 'It has no history any more.');
+  if (!threads.length) return el('p', {}, 'This subject no longer has a history.');
   const { statements } = threads[0];
   return el('div', {}, el('p', { class: 'above' }, `Thread · ${counted(statements.length, 'statement')}`), el('h1', {}, statements[0].title),
     facts(['Project', el('a', { href: projectLink(statements[0].project) }, statements[0].project)], ['Since', moment(statements.at(-1).created_at)],
@@ -181,7 +181,7 @@ export async function overview(name, signal) {
 export async function item(id, reload, signal) {
   const answer = await get(`/api/items/${part(id)}`, {}, signal);
   const told = answer.items[0];
-  if (!told) return el('p', {}, 'It is not there any more.');
+  if (!told) return el('p', {}, 'This item no longer exists.');
   const isObservation = told.importance !== undefined;
   const [why, { threads }] = await Promise.all([get(`/api/why/${part(id)}`, {}, signal).catch(() => ({})),
     isObservation && told.lineage?.length ? get('/api/threads', { of: id }, signal).catch(() => ({ threads: [] })) : { threads: [] }]);
@@ -202,7 +202,7 @@ export async function item(id, reload, signal) {
     el('h1', {}, told.title), told.subtitle ? el('p', { class: 'subtitle' }, told.subtitle) : null,
     el('div', { class: 'actions' }, told.reviewed && !told.rejected ? null : button('keep', 'Keep', () => keep(told, reload)), told.rejected ? null : button('reject', 'Reject', () => reject(told, reload)),
       button('mark', resolved ? 'Reopen' : 'Resolve', () => mark(told, reload)), button('pin', told.pinned ? 'Unpin' : 'Pin', () => pin(told, reload)),
-      button('edit', 'Edit…', () => edit(told, reload)), button('wrong', 'Wrongly told', () => wrong(told)), forgetButton(told.id)),
+      button('edit', 'Edit…', () => edit(told, reload)), button('wrong', 'Wrongly injected', () => wrong(told)), forgetButton(told.id)),
     told.narrative ? paragraphs(told.narrative) : null,
     list(told.facts, (fact) => inline(fact)),
     facts(['From', from], by, ['When', moment(told.created_at)], ['Last changed by', changedBy(told, reload)], ['Kept by', told.origin === 'extractive' ? 'the built-in rules' : told.origin === 'user' ? 'you' : told.origin === 'agent' ? 'an agent' : told.origin], ['Said by', saidBy(told.said_by)],
@@ -232,27 +232,27 @@ function saidBy(said) {
 async function mark(told, reload) {
   const resolved = told.status !== 'active';
   await post('/api/mark', { ids: [told.id], validity: resolved ? 'active' : 'resolved' });
-  changed(resolved ? 'It holds again.' : 'Resolved: it is still found, and not given any more.', () => reload(told));
+  changed(resolved ? 'Active again.' : 'Resolved: searches still find it, sessions no longer receive it.', () => reload(told));
 }
 
 async function pin(told, reload) {
   await post('/api/pin', { ids: [told.id], pin: told.pinned ? 'off' : 'on' });
-  changed(told.pinned ? 'It stands in line again.' : 'Pinned: it stands first when a session starts.', () => reload(told));
+  changed(told.pinned ? 'Unpinned.' : 'Pinned: each session receives it first.', () => reload(told));
 }
 
 async function keep(told, reload) {
   await post('/api/review', { ids: [told.id], verdict: 'kept' });
-  changed(told.rejected ? 'It holds again.' : 'Kept: you have looked at it.', () => reload(told));
+  changed(told.rejected ? 'Active again.' : 'Kept: marked as reviewed.', () => reload(told));
 }
 
 async function reject(told, reload) {
   await post('/api/review', { ids: [told.id], verdict: 'rejected' });
-  changed('Rejected: no session is told of it.', () => reload(told));
+  changed('Rejected: sessions no longer receive it.', () => reload(told));
 }
 
 async function wrong(told) {
   const { items: [item] } = await post('/api/wrong', { ids: [told.id] });
-  toast(`It is not told like that again, as it was at ${item.told.moment}.`);
+  toast(`No longer injected at ${item.told.moment}.`);
   again();
 }
 
@@ -297,7 +297,7 @@ function edit(told, reload) {
   };
   dialog.replaceChildren(el('h2', {}, `Edit #${told.id}`),
     el('form', { submit: (event) => save(event).catch((error) => toast(error.message)) }, field('Type', type), field('Title', title), field('Text', narrative),
-      field('Facts, one a line', facts), field('Files, one a line', files),
+      field('Facts, one per line', facts), field('Files, one per line', files),
       el('div', { class: 'actions' }, el('button', { type: 'button', click: () => dialog.close() }, 'Cancel'), el('button', { type: 'submit', id: 'save' }, 'Save'))));
   dialog.showModal();
 }
@@ -317,10 +317,10 @@ async function forget(what, name) {
     if (location.hash.endsWith(`/${part(what.session ?? what.ids[0])}`)) location.hash = '#/';
     later('Forgetting', (options) => post('/api/forget', { ...what, step: 'forget' }, options), gone);
   };
-  dialog.replaceChildren(el('h2', {}, `Forget ${name} for good?`),
-    list(counts, ([key, value]) => `${value.toLocaleString()} ${value === 1 ? words(key).replace(/ies$/, 'y').replace(/s$/, '') : words(key)}`) ?? el('p', {}, 'Nothing else goes with it.'),
+  dialog.replaceChildren(el('h2', {}, `Forget ${name} permanently?`),
+    list(counts, ([key, value]) => `${value.toLocaleString()} ${value === 1 ? words(key).replace(/ies$/, 'y').replace(/s$/, '') : words(key)}`) ?? el('p', {}, 'Nothing else is deleted with it.'),
     list((seen.items ?? []).slice(0, 8), (entry) => entry.title),
-    el('p', { class: 'quiet' }, 'It is removed everywhere, backups included, and not stored again. You have eight seconds to undo this.'),
+    el('p', { class: 'quiet' }, 'recall deletes it everywhere, also from backups, and never stores it again. You have eight seconds to undo this.'),
     el('div', { class: 'actions' }, el('button', { type: 'button', autofocus: true, 'data-key': 'n', click: close }, 'Keep it'),
       el('button', { type: 'button', class: 'danger', 'data-key': 'y', click: confirm }, 'Forget')));
   dialog.showModal();

@@ -131,7 +131,7 @@ async function showDetail() {
 
 function refused(error, place, ...before) {
   place.replaceChildren(...before, error.status === 401 ? locked() : el('div', { class: 'empty' },
-    el('h1', {}, 'That did not work'), el('p', {}, error.message), el('p', { class: 'quiet' }, error.hint ?? '')));
+    el('h1', {}, 'This failed'), el('p', {}, error.message), el('p', { class: 'quiet' }, error.hint ?? '')));
   if (place === listPlace) state.list = null;
 }
 
@@ -237,7 +237,7 @@ function connect() {
   });
 }
 
-const KEYS = [['/', 'search'], ['j k', 'next and previous entry'], ['Enter', 'open'], ['Esc', 'back'], ['y', 'keep: it was reviewed'], ['x', 'reject'], ['r', 'resolve or reopen'], ['p', 'pin or unpin'], ['w', 'wrongly told: not again like that'], ['e', 'edit'], ['f', 'forget; y says yes'], ['u', 'undo'],
+const KEYS = [['/', 'search'], ['j k', 'next and previous entry'], ['Enter', 'open'], ['Esc', 'back'], ['y', 'keep: mark as reviewed'], ['x', 'reject'], ['r', 'resolve or reopen'], ['p', 'pin or unpin'], ['w', 'wrongly injected: not on that occasion again'], ['e', 'edit'], ['f', 'forget; y confirms'], ['u', 'undo'],
   ['1 2 3 4 5 6 7 8', 'timeline, sessions, threads, projects, numbers, review, sharing, friction'], ['t', 'light or dark'], ['?', 'these keys']];
 
 function help() {

@@ -200,11 +200,11 @@ export async function numbers({ project }, signal, count, chosen) {
       stats.spending.length ? [bars('Cost of models, all projects', days(count, spent((line) => line.usd)), dollars),
         bars('Tokens of models, all projects', days(count, spent((line) => line.tokens_in + line.tokens_out)), number)] : null),
     stats.spending.length ? null : el('p', { class: 'quiet' },
-      `No model was asked in these ${count} days: what was kept was chosen on this machine, without cost.`));
+      `No model was called in these ${count} days: the notes were made on this machine, without cost.`));
 }
 
 const KINDS = [['failure', 'The same failure in several sessions'], ['correction', 'What you corrected'], ['stop', 'Turns that ended without an answer'],
-  ['denial', 'Calls that you denied again and again'], ['workaround', 'Workarounds']];
+  ['denial', 'Calls that you denied repeatedly'], ['workaround', 'Workarounds']];
 const SPANS = [[7, '7 days'], ...RANGES];
 /** How many sessions of a finding are named. */
 const NAMED = 6;
@@ -218,7 +218,7 @@ export async function friction({ project }, signal, count, chosen) {
   return el('div', { class: 'numbers sharing friction' },
     el('div', { class: 'headed' }, el('h1', {}, project ? `Friction in ${project}` : 'Friction'), el('label', {}, el('span', { class: 'hidden' }, 'Time'), range)),
     sections.length ? sections.map(([heading, found]) => el('section', {}, el('h2', {}, heading), found.map((one) => finding(one, project))))
-      : el('p', { class: 'quiet' }, `Nothing went wrong again and again in these ${count} days.`));
+      : el('p', { class: 'quiet' }, `No recurring problems in these ${count} days.`));
 }
 
 function finding(one, project) {
@@ -228,7 +228,7 @@ function finding(one, project) {
     event.target.disabled = true;
     try {
       await post('/api/remember', { text: one.remember.text, type: one.remember.type, project });
-      toast('It is remembered.');
+      toast('Stored as a note.');
       document.dispatchEvent(new Event('changed'));
     } catch (error) { event.target.disabled = false; toast(error.message); }
   };
@@ -237,7 +237,7 @@ function finding(one, project) {
   return el('article', {}, el('h3', {}, one.what),
     el('p', { class: 'quiet' }, `${counted(one.times, 'time')} in ${counted(one.met.length, 'session')}: `, named, more > 0 ? ` and ${more} more` : null),
     one.example ? el('div', { class: 'said' }, el('div', {}, one.example)) : null,
-    one.note ? el('p', {}, 'It is noted: ', el('a', { href: itemLink(one.note) }, `note ${one.note}`)) : null,
+    one.note ? el('p', {}, 'Noted as ', el('a', { href: itemLink(one.note) }, `note ${one.note}`)) : null,
     !one.note && one.remember ? el('p', {}, 'Worth remembering? ', el('code', {}, one.remember.text)) : null,
     !one.note && isWhole && project ? el('div', { class: 'actions' }, el('button', { type: 'button', click: keep }, 'Remember')) : null);
 }
@@ -261,13 +261,13 @@ function apart(item) {
   return el('section', { class: 'apart' }, el('h2', {}, `Reads like instructions to a model: ${item.id}`),
     el('p', { class: 'quiet' }, `${words(item.kind)} of ${item.project}, by ${item.author}, ${item.device}, `, moment(item.noticed_at), ': ', el('em', {}, item.why)),
     el('div', { class: 'said' }, el('div', {}, item.text)),
-    el('div', { class: 'actions' }, button('Keep', 'kept', 'Kept: it is found now.'), button('Reject', 'rejected', 'Rejected: it does not come in.')));
+    el('div', { class: 'actions' }, button('Keep', 'kept', 'Kept: searches find it now.'), button('Reject', 'rejected', 'Rejected: it will not be stored.')));
 }
 
 /** A project with one remote. */
 function share(one) {
   const figure = (label, value) => el('div', { class: 'figure' }, el('dt', {}, label), el('dd', {}, value.toLocaleString()));
-  const heads = ['Machine', 'Read', 'To come', 'Last', 'What is wrong'];
+  const heads = ['Machine', 'Read', 'To come', 'Last', 'Error'];
   return el('section', {}, el('h2', {}, `${one.project} through ${one.remote}`),
     el('p', { class: 'quiet' }, el('code', {}, one.url), one.encrypted ? '' : ', not encrypted', one.synced_at && !one.error ? [', in sync ', moment(one.synced_at)] : null),
     one.error ? el('p', {}, el('em', {}, one.error), one.next_try ? [', next try at ', clock(one.next_try)] : null) : null,
@@ -289,7 +289,7 @@ function machine(device) {
 
 function forgotten({ total, everywhere, machines, waiting }) {
   const what = `Forgotten: ${counted(total, 'item')}`;
-  if (!machines) return `${what}; no other machine has said what it has read.`;
+  if (!machines) return `${what}; no other machine has confirmed it.`;
   if (everywhere === total) return `${what}, confirmed by ${counted(machines, 'machine')}.`;
   return `${what}, the last confirmed by ${waiting[0].confirmed} of ${counted(machines, 'machine')}, not yet by ${waiting[0].missing.join('; ')}.`;
 }
@@ -298,9 +298,9 @@ function forgotten({ total, everywhere, machines, waiting }) {
 export function empty() {
   const step = (command, what) => el('li', {}, el('code', {}, command), el('span', {}, what));
   return el('div', { class: 'empty' }, el('h1', {}, 'Nothing is stored here yet'),
-    el('p', {}, 'recall remembers what you and your coding agents find out, and gives it back when it helps. It begins with your next session.'),
+    el('p', {}, 'recall remembers what you and your coding agents find out, and gives it to later sessions when it helps. It starts with your next session.'),
     el('ol', {}, step('recall install', 'Connects the agents on this machine.'),
-      step('recall import', 'Reads the sessions that your agents have recorded before.'),
-      step('recall doctor', 'Checks that everything is in place.')),
-    el('p', { class: 'quiet' }, 'This page stays open: what happens appears by itself.'));
+      step('recall import', 'Imports the sessions that your agents recorded earlier.'),
+      step('recall doctor', 'Checks that everything works.')),
+    el('p', { class: 'quiet' }, 'Leave this page open: it updates by itself.'));
 }

@@ -529,7 +529,7 @@ pub fn masked_text(text: &str, stage: &Stage) -> String {
         (r"\b\d+ % (an answer|a prompt|known here)", "[n] % $1"),
         // A word's frequency includes rows of the index that were replaced and not merged yet.
         (r"\b(recency|moment|text|fit) +\d\.\d+", "$1 [n]"),
-        (r"((?:best\s+answer[\s(#a-z0-9)]*|(?:known|saying)\s+here):\s+)\d\.\d+", "$1[n]"),
+        (r"((?:best\s+answer[\s(#a-z0-9)]*:|(?:known|saying)\s+here:|=)\s+)\d+\s+%", "$1[n] %"),
         (r"\b\d+\.\d+\.\d+\b", "[version]"),
         (r"\bjust now\b|\b\d+ min ago\b", "[age]"),
         (r"(?m)[ \t]+$", ""),

@@ -239,7 +239,7 @@ fn a_prompt_is_given_the_passage_that_answers_it_and_small_talk_nothing() {
     assert!(items[0]["reason"].as_str().unwrap().contains("an answer"), "{items}");
     let decided = &stage.json(["context", "--prompt", "thanks!"])["decision"];
     assert!(decided["prompt"].as_f64().unwrap() * decided["answer"].as_f64().unwrap() < 0.22, "{decided}");
-    assert!(stage.recall(["context", "--prompt", "thanks!"]).stdout.contains("recall speaks from"));
+    assert!(stage.recall(["context", "--prompt", "thanks!"]).stdout.contains("earlier sessions can help:"));
 }
 
 #[test]

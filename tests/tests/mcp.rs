@@ -178,7 +178,7 @@ fn the_project_is_that_of_the_clients_first_root() {
         ("friction", json!({})),
         ("timeline", json!({"query": "cart"})),
     ] {
-        assert!(mcp.told(tool, arguments).starts_with("Nothing is known about this project yet"), "{tool}");
+        assert!(mcp.told(tool, arguments).starts_with("recall has no notes on this project yet"), "{tool}");
     }
     let all = mcp.told("search", json!({"query": "cart", "all": true}));
     assert!(all.contains('#'), "{all}");

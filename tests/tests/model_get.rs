@@ -345,7 +345,7 @@ fn a_model_comes_from_a_file_a_folder_or_an_address() {
     get(&installed, &["--from", &named(place("a.whl"))]);
     let said = get(&installed, &["--from", &named(place("a.tar"))]);
     is_installed(&installed, &said);
-    assert!(said.stdout.contains("a.tar was not read"), "{said:?}");
+    assert!(said.stdout.contains("a.tar. To install from it"), "{said:?}");
     let said = get(&installed, &["--from", "/nowhere/at/all"]);
     assert_eq!(said.code(), 1, "{said:?}");
     assert!(said.stderr.contains("/nowhere/at/all does not exist"), "{said:?}");
@@ -439,7 +439,7 @@ fn at_a_terminal_an_installation_asks_once() {
         let mut command = stage.command("recall");
         command.args(INSTALL).arg("--ask-model");
         let mut screen = Screen::of(command, (120, 40));
-        screen.until("the question", |shown| shown.contains("Get it? [Y/n]") || keys.is_empty());
+        screen.until("the question", |shown| shown.contains("Download it? [Y/n]") || keys.is_empty());
         screen.press(keys);
         screen.until(until, |shown| shown.contains(until));
     };

@@ -361,7 +361,7 @@ fn an_own_export_comes_back_with_pins_authors_and_names() {
 
     let careful = Stage::new().daemon();
     let said = careful.recall(["import", "recall", path.to_str().unwrap()]);
-    assert!(said.stdout.contains("`--own` takes these too"), "{said:?}");
+    assert!(said.stdout.contains("`--own` imports these, too"), "{said:?}");
     assert_eq!(what_only_the_user_says(&careful).len(), 1);
     careful.json(arguments);
     assert_eq!(what_only_the_user_says(&careful), own, "what came before is believed now");
@@ -378,7 +378,7 @@ fn at_a_terminal_a_question_comes_before_pins_and_names() {
         let mut command = other.command("recall");
         command.args(["import", "recall", path.to_str().unwrap()]);
         let mut screen = Screen::of(command, (120, 30));
-        screen.shows("The file has 1 pinned note, 1 note by you");
+        screen.shows("The file contains 1 pinned note, 1 note by you");
         screen.press(key);
         screen.shows("Added as it was written");
         screen.end();

@@ -164,7 +164,7 @@ fn settled(text: &str, stage: &Stage) -> String {
         (r"\b\d+(\.\d+)? (ms|KiB|MiB|GiB|B)\b", "… $2"),
         (r"\bpid \d+", "pid …"),
         // How often a word occurs counts rows of the index that are not merged away yet.
-        (r"(best answer[ (#a-z0-9)]*: )\d\.\d+", "$1…"),
+        (r"(best answer[ (#a-z0-9)]*: )\d+ %", "$1… %"),
         (r"\bup \d+ (s|min)\b", "up … min"),
         (r"(?m)[ \t]+$", ""),
     ];

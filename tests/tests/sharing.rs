@@ -278,7 +278,7 @@ fn what_others_change_is_listed_with_their_name_and_undone_for_everybody() {
     exchange(&[&mia, &ben]);
     let listed = mia.recall(["undo", "--list"]).stdout;
     assert!(
-        listed.contains("ben, desktop deleted 1 item that you had") && listed.contains("no undo"),
+        listed.contains("ben, desktop deleted 1 item that you had") && listed.contains("cannot be undone"),
         "{listed}"
     );
     assert!(!listed.contains("Moss") && !ben.recall(["undo", "--list"]).stdout.contains("deleted"));
@@ -462,7 +462,7 @@ fn a_deletion_says_which_machines_have_made_it() {
     let forgotten = |stage: &Stage| sync(stage)["shares"][0]["forgotten"].clone();
     assert_eq!(forgotten(&mia), json!({"total": 0, "everywhere": 0, "machines": 2, "waiting": []}));
     let said = mia.recall(["forget", &id, "--yes"]);
-    assert!(done(&said).stdout.contains("`recall sync` says which have"), "{said:?}");
+    assert!(done(&said).stdout.contains("`recall sync` shows which machines have"), "{said:?}");
     let state = forgotten(&mia);
     assert_eq!((&state["total"], &state["everywhere"]), (&json!(1), &json!(0)), "{state}");
     assert_eq!(state["waiting"][0]["confirmed"], 0, "{state}");
@@ -991,7 +991,7 @@ fn leaving_removes_what_came_and_keeps_what_is_ones_own() {
     remember(&ben, MOSS);
     exchange(&[&mia, &ben]);
     let said = ben.recall(["unshare"]);
-    assert!(done(&said).stdout.contains("1 item of others was removed"), "{said:?}");
+    assert!(done(&said).stdout.contains("1 item from others was removed"), "{said:?}");
     ben.flush();
     assert_eq!((found(&ben, "hedwig"), found(&ben, "moss")["title"].clone()), (Value::Null, json!(MOSS)));
     assert_eq!(ben.json(["share", "--list"])["shares"], json!([]));

@@ -81,7 +81,7 @@ fn what_reads_like_instructions_is_told_nowhere_until_a_person_keeps_it() {
     let count = apart.len();
     for (arguments, said) in [
         (vec!["sync"], format!("{count} items read like instructions to a model: `recall review` shows")),
-        (vec!["doctor"], format!("through team (a folder): {count} items of others read like instructions")),
+        (vec!["doctor"], format!("through team (a folder): {count} shared items read like instructions")),
         (vec!["ctl", "status"], format!("{count} for your review")),
         (
             vec!["ctl", "status", "--prometheus"],
@@ -117,7 +117,7 @@ fn what_reads_like_instructions_is_told_nowhere_until_a_person_keeps_it() {
     done(&ben.recall(["review", "--keep", id]));
     let plan = apart.iter().find(|item| item["kind"] == "plan").unwrap()["id"].as_str().unwrap();
     let said = done(&ben.recall(["review", "--reject", plan])).stdout.clone();
-    assert_eq!(said, format!("{plan} is rejected: it does not come in\n"));
+    assert_eq!(said, format!("{plan} is rejected and will not be stored\n"));
     let listed = ben.json(["undo", "--list"]);
     assert_eq!(
         (&listed["changes"][0]["id"], &listed["changes"][0]["change"]),
@@ -128,7 +128,7 @@ fn what_reads_like_instructions_is_told_nowhere_until_a_person_keeps_it() {
     exchange(&[&mia, &ben]);
     assert_eq!(ben.json(["search", "kind:plan"])["results"], json!([]));
     assert_eq!(ben.json(["sync"])["shares"][0]["quarantined"], count - 2);
-    for (wrong, why) in [("q99", "There is no q99"), ("qx", "is not a number of this list")] {
+    for (wrong, why) in [("q99", "There is no q99"), ("qx", "is not an item of this list")] {
         let said = ben.recall(["review", "--keep", wrong]);
         assert!(said.code() != 0 && said.stderr.contains(why), "{said:?}");
     }
@@ -164,7 +164,7 @@ fn at_a_terminal_each_is_shown_and_asked_about() {
     screen.shows("it gives the model another role");
     screen.shows("unrestricted assistant [2J of the ledger");
     screen.press("r\n");
-    screen.shows("is rejected: it does not come in");
+    screen.shows("is rejected and will not be stored");
     screen.shows("pipe curl evil.example into sh");
     screen.press("k\n");
     // The interface opens, and what was kept counts as reviewed.

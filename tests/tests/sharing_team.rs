@@ -84,7 +84,7 @@ pub(super) fn let_in(by: &Stage, newcomer: &Stage) {
     let there = compared(joining.line("Both sides must show"));
     assert_eq!(compared(inviting.line("Both sides must show")), there);
     assert_eq!(there.split(' ').count(), 6);
-    assert!(inviting.ended().contains("Let in"));
+    assert!(inviting.ended().contains("Admitted"));
     assert!(joining.ended().contains("Joined"));
 }
 

@@ -587,7 +587,7 @@ fn what_goes_wrong_again_and_again_is_a_page() {
     browser.shows("3 times in 3 sessions");
     browser.is_accessible();
     browser.see("document.querySelector('.friction .actions button').click()");
-    browser.shows("It is remembered.");
+    browser.shows("Stored as a note.");
     stage.flush();
     let found = stage.json(["search", "pkill worker"]);
     assert!(found["results"].to_string().contains("pkill -f worker"), "{found}");

@@ -62,11 +62,7 @@ const WRONG: [(&[&str], i32, &str); 77] = [
     (&["resolve", "--query", "cart", "--yes", "--dry-run"], 2, "cannot be used with"),
     (&["resolve", "--query", "", "--yes"], 2, "The query is empty"),
     (&["resolve", "--query", "type:bugfx", "--yes"], 2, "Did you mean type:bugfix?"),
-    (
-        &["forget", "--query", "type:discovery cart", "--yes"],
-        2,
-        "takes words and \"phrases\", and no filters",
-    ),
+    (&["forget", "--query", "type:discovery cart", "--yes"], 2, "takes words and \"phrases\", not filters"),
     (&["forget", "--query", "cart since:yesterdy", "--yes"], 2, "--project, --session, --since and --until"),
     (&["forget"], 2, "Use ids, --session, --project"),
     (&["forget", "1"], 2, "Use --yes to confirm, or --dry-run to see the changes."),

@@ -54,22 +54,22 @@ pub struct Answer<R: Request> {
 impl<R: Request> Answer<R> {
     /// Parses the answer unchanged, for files. Fails like [`Self::read`].
     pub fn unchanged(&self) -> anyhow::Result<R::Response> {
-        serde_json::from_slice(&self.bytes).context("reading the daemon's answer")
+        serde_json::from_slice(&self.bytes).context("Cannot read the daemon's answer")
     }
 
     /// Parses the answer and removes terminal control characters from its texts. Fails if a daemon of another version
     /// answers in another format.
     pub fn read(&self) -> anyhow::Result<R::Response> {
-        let mut value = serde_json::from_slice(&self.bytes).context("reading the daemon's answer")?;
+        let mut value = serde_json::from_slice(&self.bytes).context("Cannot read the daemon's answer")?;
         terminal::defuse(&mut value);
-        serde_json::from_value(value).context("reading the daemon's answer")
+        serde_json::from_value(value).context("Cannot read the daemon's answer")
     }
 }
 
 impl Client {
     /// Connects to the daemon. Fails with exit code 3 if no daemon responds.
     pub fn connect(start: Start) -> anyhow::Result<Self> {
-        let paths = Paths::from_env().context("finding recall's folders")?;
+        let paths = Paths::from_env().context("Cannot find recall's folders")?;
         Self::connect_at(&paths, start)
     }
 
@@ -98,7 +98,7 @@ impl Client {
     /// Starts a request that gets a stream of answers.
     pub fn follow(self, request: Follow) -> anyhow::Result<Answers> {
         let request = Frame::Query(request.into());
-        self.connection.follow(&request, Deadline::after(ANSWER_WITHIN)).context("asking the daemon")
+        self.connection.follow(&request, Deadline::after(ANSWER_WITHIN)).context("Cannot ask the daemon")
     }
 
     pub fn ask_within<R: Request>(&mut self, request: R, within: Duration) -> anyhow::Result<Answer<R>> {
@@ -227,7 +227,7 @@ fn spawn_daemon() -> anyhow::Result<Child> {
         .current_dir("/")
         .process_group(0)
         .spawn()
-        .with_context(|| format!("starting {} daemon", program.display()))
+        .with_context(|| format!("Cannot start {} daemon", program.display()))
 }
 
 /// Explains why a daemon ended immediately.
@@ -255,7 +255,7 @@ fn no_daemon(paths: &Paths) -> anyhow::Error {
 }
 
 pub fn this_program() -> anyhow::Result<PathBuf> {
-    std::env::current_exe().context("finding recall's own program")
+    std::env::current_exe().context("Cannot find recall's own program")
 }
 
 /// Returns the current folder, or "/" if it no longer exists.

@@ -48,8 +48,8 @@ pub fn run(args: &ContextArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             None if context.unreviewed.is_some_and(|waiting| waiting > 0) => {
                 "No reviewed note here would be injected."
             }
-            None if args.prompt.is_some() => "Nothing known here helps with this prompt.",
-            None => "Nothing is known about this folder yet: a session here would start without context.",
+            None if args.prompt.is_some() => "No note here helps with this prompt.",
+            None => "recall has no notes about this folder yet: a session here would start without context.",
         };
         writeln!(out, "{why}")?;
         says_what_waits(context.unreviewed, out)?;
@@ -76,13 +76,18 @@ fn says_why(decision: Option<&DecisionAnswer>, out: &mut dyn Write) -> anyhow::R
         return Ok(());
     };
     let of = best.map_or(String::new(), |best| format!(" ({})", terminal::id(best)));
+    let percent = |share: f64| format!("{:.0} %", share * 100.0);
     let worth = need.zip(*need_floor).map_or(String::new(), |(need, floor)| {
-        format!("; worth saying here: {need:.2}, from {floor} on it speaks, too")
+        format!(", or worth saying here: {} (needs {})", percent(need), percent(floor))
     });
     writeln!(
         out,
-        "{DIM}a prompt that other sessions can help with: {prompt:.2}; known here: {known:.2}; recall speaks \
-         from {floor} on, if both are multiplied{worth}; best answer{of}: {answer:.2}{DIM:#}"
+        "{DIM}earlier sessions can help: {} × known here: {} = {} (needs {}){worth}; best answer{of}: {}{DIM:#}",
+        percent(*prompt),
+        percent(*known),
+        percent(prompt * known),
+        percent(*floor),
+        percent(*answer)
     )?;
     Ok(())
 }

@@ -43,11 +43,11 @@ fn begin_again_with_settings() {
 /// Runs until the daemon is stopped. Fails when it cannot start or keeps failing.
 pub fn run(_args: &DaemonArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     begin_again_with_settings();
-    let paths = Paths::from_env().context("finding recall's folders")?;
+    let paths = Paths::from_env().context("Cannot find recall's folders")?;
     core_dump::disable();
     // Files created from here on are private, and the working directory blocks no unmount.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
-    std::env::set_current_dir("/").context("leaving the current folder")?;
+    std::env::set_current_dir("/").context("Cannot change to the root folder")?;
     log::start(&paths);
     faults::arm()?;
     // If the folder cannot be created, starting the daemon reports why.
@@ -62,7 +62,7 @@ pub fn run(_args: &DaemonArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         .max_blocking_threads(BLOCKING_THREADS)
         .enable_all()
         .build()
-        .context("starting the runtime")?;
+        .context("Cannot start the runtime")?;
     let outcome = runtime.block_on(run::run(paths.clone(), loaded));
     // A stuck compressor thread must not keep the process alive.
     runtime.shutdown_timeout(std::time::Duration::from_secs(1));

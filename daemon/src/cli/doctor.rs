@@ -59,7 +59,7 @@ struct Report {
 
 /// Fails with exit code 1 if something is broken.
 pub fn run(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let paths = Paths::from_env().context("finding recall's folders")?;
+    let paths = Paths::from_env().context("Cannot find recall's folders")?;
     let mut findings = Vec::new();
     programs(&mut findings);
     let unusable = folders::folders(&paths, &mut findings);

@@ -133,12 +133,13 @@ fn in_editor(before: &ObservationAnswer) -> anyhow::Result<Option<(Edit, PathBuf
         Failure::failed(format!("Cannot write {}: {error}", path.display()))
             .hint("Set TMPDIR to a folder where you may write.")
     })?;
-    file.write_all(text.as_bytes()).with_context(|| format!("writing {}", path.display()))?;
+    file.write_all(text.as_bytes()).with_context(|| format!("Cannot write {}", path.display()))?;
     if let Err(error) = open(&path) {
         let _ = std::fs::remove_file(&path);
         return Err(error);
     }
-    let written = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+    let written =
+        std::fs::read_to_string(&path).with_context(|| format!("Cannot read {}", path.display()))?;
     if written == text || written.trim().is_empty() {
         let _ = std::fs::remove_file(&path);
         return Ok(None);

@@ -100,7 +100,7 @@ pub fn run(args: &ForgetArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     if sharing().is_ok_and(|sharing| !sharing.shares.is_empty()) {
         writeln!(
             out,
-            "Where its project is shared, other machines delete it at their next exchange; `recall sync` says which have."
+            "If its project is shared, other machines delete it when they next sync; `recall sync` shows which machines have."
         )?;
     }
     Ok(tell_unreadable(out, &done.unreadable)?)
@@ -110,10 +110,9 @@ impl ForgetArgs {
     /// The items to forget and their scope. Filters apply to the current project unless another one or all are named.
     fn what(&self) -> anyhow::Result<(Forgettable, AskedProjects)> {
         if self.query.iter().any(|words| has_filter(words)) {
-            return Err(Failure::usage("--query takes words and \"phrases\", and no filters")
+            return Err(Failure::usage("--query takes words and \"phrases\", not filters")
                 .hint(
-                    "For some filters there are options: --project, --session, --since and --until. To forget texts \
-                     with just these words, quote them: '\"type:bugfix\"'.",
+                    "Use the options --project, --session, --since and --until instead. To forget texts that contain these very words, quote them: '\"type:bugfix\"'.",
                 )
                 .into());
         }
@@ -146,7 +145,7 @@ fn unknown_here(error: anyhow::Error, scope: AskedProjects) -> anyhow::Error {
     if scope == AskedProjects::Chosen || refused_as(&error) != Some(ErrorKind::NotFound) {
         return error;
     }
-    Failure::refused(ErrorKind::NotFound, "Nothing is known about this folder's project")
+    Failure::refused(ErrorKind::NotFound, "recall knows no project in this folder")
         .hint("Name one with --project, or use --all for all projects.")
         .into()
 }

@@ -70,7 +70,7 @@ pub struct TestArgs {
 
 /// Runs `recall guard`. Fails if the payload cannot be read.
 pub fn run(command: &GuardCommand, out: &mut dyn Write) -> anyhow::Result<()> {
-    let paths = Paths::from_env().context("finding recall's folders")?;
+    let paths = Paths::from_env().context("Cannot find recall's folders")?;
     let loaded = Config::obeyed(paths.config_file(), &last_config(&paths));
     match command {
         GuardCommand::List(args) => list(args, &loaded, out),
@@ -342,11 +342,11 @@ fn payload(path: Option<&PathBuf>) -> anyhow::Result<Vec<u8>> {
     match path.filter(|path| path.as_os_str() != "-") {
         Some(path) => {
             let file =
-                std::fs::File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-            file.take(MOST_BYTES).read_to_end(&mut bytes).context("cannot read the payload")?;
+                std::fs::File::open(path).with_context(|| format!("Cannot open {}", path.display()))?;
+            file.take(MOST_BYTES).read_to_end(&mut bytes).context("Cannot read the payload")?;
         }
         None => {
-            std::io::stdin().lock().take(MOST_BYTES).read_to_end(&mut bytes).context("cannot read stdin")?;
+            std::io::stdin().lock().take(MOST_BYTES).read_to_end(&mut bytes).context("Cannot read stdin")?;
         }
     }
     Ok(bytes)

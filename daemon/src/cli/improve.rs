@@ -137,15 +137,15 @@ fn tell_caps(out: &mut dyn Write, plan: &ImprovableAnswer) -> io::Result<()> {
     if today.tokens_per_day > 0 {
         let left = today.tokens_per_day.saturating_sub(today.tokens);
         let cap = count(today.tokens_per_day);
-        writeln!(out, "Of {cap} tokens a day {} are left today.", count(left))?;
+        writeln!(out, "{} of {cap} tokens a day are left today.", count(left))?;
     }
     if today.usd_per_day > 0.0 {
         let left = (today.usd_per_day - today.usd).max(0.0);
-        writeln!(out, "Of {:.2} USD a day {left:.2} are left today.", today.usd_per_day)?;
+        writeln!(out, "{left:.2} of {:.2} USD a day are left today.", today.usd_per_day)?;
     }
     let is_capped = today.tokens_per_day > 0 || today.usd_per_day > 0.0;
     match is_capped {
-        true => writeln!(out, "Whatever exceeds that waits for the next day."),
+        true => writeln!(out, "Anything above that waits until tomorrow."),
         false => {
             writeln!(out, "{WARNING}No cap is set (`compression.tokens_per_day`).{WARNING:#}")
         }

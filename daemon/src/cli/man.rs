@@ -19,7 +19,8 @@ pub struct ManArgs {
 
 /// Replaces existing pages.
 pub fn run(args: &ManArgs, _: &mut dyn Write) -> anyhow::Result<()> {
-    std::fs::create_dir_all(&args.folder).with_context(|| format!("making {}", args.folder.display()))?;
+    std::fs::create_dir_all(&args.folder)
+        .with_context(|| format!("Cannot create {}", args.folder.display()))?;
     let mut command = super::command_line().disable_help_subcommand(true);
     command.build();
     write(&command, &args.folder)
@@ -31,7 +32,7 @@ fn write(command: &Command, folder: &Path) -> anyhow::Result<()> {
     let path = folder.join(format!("{name}.1"));
     page(command)
         .and_then(|page| std::fs::write(&path, page))
-        .with_context(|| format!("writing {}", path.display()))?;
+        .with_context(|| format!("Cannot write {}", path.display()))?;
     let shown = command.get_subcommands().filter(|inner| !inner.is_hide_set());
     shown.into_iter().try_for_each(|inner| write(inner, folder))
 }

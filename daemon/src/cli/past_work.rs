@@ -122,7 +122,7 @@ fn output_on_stdin() -> anyhow::Result<String> {
             .into());
     }
     let mut bytes = Vec::new();
-    std::io::stdin().take(MOST_BYTES).read_to_end(&mut bytes).context("reading stdin")?;
+    std::io::stdin().take(MOST_BYTES).read_to_end(&mut bytes).context("Cannot read stdin")?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -167,7 +167,7 @@ pub fn blame(args: &BlameArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     }
     let touches = answer.read()?.items;
     if touches.is_empty() {
-        return Ok(writeln!(out, "No session that recall knows changed {}.", args.file)?);
+        return Ok(writeln!(out, "No recorded session changed {}.", args.file)?);
     }
     touches.iter().try_for_each(|touch| turn(out, touch))?;
     Ok(())
@@ -197,7 +197,7 @@ fn file_and_line(given: &str) -> anyhow::Result<(String, Option<String>)> {
     };
     let path = Path::new(&this_folder()).join(file.trim_start_matches("./"));
     let Some(number) = number else { return Ok((path.to_string_lossy().into_owned(), None)) };
-    let text = std::fs::read_to_string(&path).with_context(|| format!("reading {file}"))?;
+    let text = std::fs::read_to_string(&path).with_context(|| format!("Cannot read {file}"))?;
     let line = number.checked_sub(1).and_then(|at| text.lines().nth(at));
     let Some(line) = line else {
         let lines = text.lines().count();

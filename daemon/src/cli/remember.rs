@@ -98,13 +98,13 @@ const MOST_BYTES: u64 = 64 << 10;
 
 fn read_all(input: impl Read) -> anyhow::Result<String> {
     let mut bytes = Vec::new();
-    input.take(MOST_BYTES).read_to_end(&mut bytes).context("reading stdin")?;
+    input.take(MOST_BYTES).read_to_end(&mut bytes).context("Cannot read stdin")?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Makes a path absolute. The file may have been deleted.
 fn absolute(file: &str) -> anyhow::Result<String> {
-    let folder = std::env::current_dir().context("finding the current folder")?;
+    let folder = std::env::current_dir().context("Cannot find the current folder")?;
     let folder = std::fs::canonicalize(&folder).unwrap_or(folder);
     Ok(folder.join(file.trim_start_matches("./")).to_string_lossy().into_owned())
 }

@@ -136,7 +136,7 @@ fn add(args: &AddArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     change(|text| add_remote(text, &remote))?;
     writeln!(out, "{GOOD}Added{GOOD:#} {} at {}.", remote.name, remote.url)?;
     if remote.plaintext {
-        writeln!(out, "{WARNING}What is shared through it is not encrypted.{WARNING:#}")?;
+        writeln!(out, "{WARNING}Data shared through it is not encrypted.{WARNING:#}")?;
     } else {
         let name = &remote.name;
         writeln!(
@@ -155,7 +155,7 @@ fn init(args: &InitArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let address = match remote.address() {
         Ok(Address::Postgres(address)) => address,
         Ok(Address::Folder(_)) => {
-            return Err(Failure::usage("A folder needs no setting up")
+            return Err(Failure::usage("A folder needs no setup")
                 .hint("`recall remote add NAME FOLDER` names it.")
                 .into());
         }
@@ -183,10 +183,7 @@ fn init(args: &InitArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         }
         SetupOutcome::Current => writeln!(out, "The database {database} on {server} is up to date.")?,
     }
-    writeln!(
-        out,
-        "Each person needs a role of the server that may use it: `--member ROLE` here, or in SQL:"
-    )?;
+    writeln!(out, "Each person needs a server role with access. Add one with `--member ROLE`, or in SQL:")?;
     writeln!(out, "  CREATE ROLE mia LOGIN PASSWORD '...' IN ROLE recall_member;")?;
     Ok(writeln!(out, "Then, on each machine: `recall remote add team postgres://mia@{server}/{database}`.")?)
 }
@@ -234,7 +231,7 @@ fn remove(args: &RemoveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     if projects > 0 {
         let shared = super::terminal::counted(projects, "project is", "projects are");
         return Err(Failure::failed(format!("{shared} still shared through {name}"))
-            .hint("End that first with `recall unshare`; `recall share --list` shows them.")
+            .hint("Stop sharing them first with `recall unshare`; `recall share --list` shows them.")
             .into());
     }
     change(|text| remove_remote(text, name))?;
@@ -247,13 +244,13 @@ fn remove(args: &RemoveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 
 /// The sharing part of the settings.
 pub(super) fn sharing() -> anyhow::Result<Sharing> {
-    let paths = Paths::from_env().context("finding recall's folders")?;
+    let paths = Paths::from_env().context("Cannot find recall's folders")?;
     Ok(Config::load(paths.config_file()).config.sharing)
 }
 
 /// Changes the settings file.
 pub(super) fn change(change: impl FnOnce(&str) -> Result<String, ChangeError>) -> anyhow::Result<()> {
-    let paths = Paths::from_env().context("finding recall's folders")?;
+    let paths = Paths::from_env().context("Cannot find recall's folders")?;
     let file = SettingsFile::at(paths.config_file())?;
     let text = file.read()?.unwrap_or_default();
     let changed = change(&text).map_err(|error| {

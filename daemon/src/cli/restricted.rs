@@ -39,7 +39,7 @@ impl Restricted {
     pub(super) fn told(&self) -> String {
         match &self.readers {
             Some(readers) => format!("read only by {}", named(readers)),
-            None => "read only by some machines, and this one is not among them".to_owned(),
+            None => "readable only by other machines".to_owned(),
         }
     }
 }
@@ -153,7 +153,7 @@ impl Plan {
     pub(super) fn of(remote: &RemoteSettings, project: &str, only: &[String]) -> anyhow::Result<Self> {
         if remote.plaintext {
             return Err(Failure::usage(format!(
-                "{} is not encrypted, so nobody can be kept from reading it",
+                "{} is not encrypted, so recall cannot restrict who reads it",
                 remote.name
             ))
             .hint("Share the project through an encrypted remote.")
@@ -196,12 +196,12 @@ impl Plan {
     pub(super) fn show(&self, out: &mut dyn Write) -> std::io::Result<()> {
         writeln!(out, "Only these machines of the team can read it: {}.", named(&self.readers))?;
         if self.is_first {
-            writeln!(out, "What all of the team could read up to now, they can still read.")?;
+            writeln!(out, "The whole team can still read what it could read until now.")?;
         }
         if !self.gone.is_empty() {
             writeln!(
                 out,
-                "{WARNING}Removed from the project: {}. They keep what they have read, and can return only as new machines.{WARNING:#}",
+                "{WARNING}Removed from the project: {}. They keep what they have read, and can join again only as new machines.{WARNING:#}",
                 named(&self.gone)
             )?;
         }
@@ -248,7 +248,7 @@ impl Plan {
         tell_words(words, out)?;
         writeln!(
             out,
-            "`recall team join {}` asks for them on a machine that is in the team.",
+            "On a machine of the team, `recall team join {}` asks for these words.",
             self.place.name
         )
     }

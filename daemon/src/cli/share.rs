@@ -117,7 +117,7 @@ pub fn run(args: &ShareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             plan.show(out)?;
         }
         if args.with.is_none() {
-            let told = if injects { ", and to deliver others' notes to sessions" } else { "" };
+            let told = if injects { ", and to inject other people's notes into sessions" } else { "" };
             writeln!(out, "The project's .recall.toml proposes this remote{told}.")?;
         }
     }
@@ -233,7 +233,7 @@ fn show(preview: &PreviewAnswer, remote: &RemoteSettings, out: &mut dyn Write) -
     let from = counted(count(*sessions), "session", "sessions");
     writeln!(
         out,
-        "{BOLD}{project}{BOLD:#} ({identity}) through {}: {what} of {from}, and what comes.",
+        "{BOLD}{project}{BOLD:#} ({identity}) through {}: {what} of {from}, and new ones as they are made.",
         remote.name
     )?;
     for title in samples {
@@ -289,8 +289,8 @@ fn list(args: &ShareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     for share in &sharing.shares {
         let SharedProject { project, remote, inject, personal, prompts, answers } = share;
         let terms: Vec<&str> = [
-            (*inject, "delivered to sessions"),
-            (*personal, "all machines are mine"),
+            (*inject, "injected into sessions"),
+            (*personal, "all machines are yours"),
             (*prompts, "with prompts"),
             (*answers, "with answers"),
         ]
@@ -303,7 +303,7 @@ fn list(args: &ShareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         writeln!(out, "{BOLD}{project}{BOLD:#}  {remote}{terms}")?;
         if let Some(readers) = readers(share) {
             let told = |known: Restricted| known.told();
-            let told = readers.map_or_else(|error| format!("who reads it is not known now: {error}"), told);
+            let told = readers.map_or_else(|error| format!("cannot find out who reads it: {error}"), told);
             writeln!(out, "  {told}")?;
         }
     }
@@ -343,12 +343,12 @@ pub fn stop(args: &UnshareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     for share in meant {
         let went = counted(
             usize::try_from(share.received).unwrap_or_default(),
-            "item of others was removed",
-            "items of others were removed",
+            "item from others was removed",
+            "items from others were removed",
         );
         writeln!(
             out,
-            "{GOOD}Stopped{GOOD:#} sharing {} through {}: {went}; yours stay here and with those who have them.",
+            "{GOOD}Stopped{GOOD:#} sharing {} through {}: {went}. Yours stay here and on machines that have them.",
             share.project, share.remote
         )?;
     }

@@ -79,14 +79,13 @@ impl SilentAgent {
         let name = self.spec.name;
         match &self.why {
             Silence::Gone => format!(
-                "Run `recall install --agent {name}`, or `recall uninstall --agent {name}` if they are to stay away."
+                "Run `recall install --agent {name}`, or `recall uninstall --agent {name}` if you removed them on purpose."
             ),
             Silence::Off(setting, _) => {
-                format!("Remove {setting}, or run `recall uninstall --agent {name}` if it is to stay off.")
+                format!("Remove {setting}, or run `recall uninstall --agent {name}` if you set it on purpose.")
             }
             Silence::Unheard(_) => {
-                "Start a new session of it; if `recall events` then shows nothing, a policy, a missing \
-                                    trust or an option keeps its hooks from running."
+                "Start a new session of it. If `recall events` then shows nothing, a policy, an untrusted folder or an option keeps its hooks from running."
                     .to_owned()
             }
         }

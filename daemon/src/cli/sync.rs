@@ -49,9 +49,9 @@ pub fn run(args: &SyncArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     }
     let failed = answer.shares.iter().filter(|share| share.error.is_some()).count();
     if args.now && failed > 0 {
-        let what = counted(failed, "project was not exchanged", "projects were not exchanged");
+        let what = counted(failed, "project was not synced", "projects were not synced");
         return Err(Failure::failed(what)
-            .hint("What is new stays here, and is sent once this is solved.")
+            .hint("New changes stay here, and are sent once this is fixed.")
             .into());
     }
     Ok(())
@@ -100,7 +100,7 @@ pub(super) fn tell(share: &ShareAnswer, out: &mut dyn Write) -> anyhow::Result<(
         let apart = counted(count(share.quarantined), "item reads", "items read");
         writeln!(
             out,
-            "  {WARNING}{apart} like instructions to a model{WARNING:#}: `recall review` shows what is kept apart"
+            "  {WARNING}{apart} like instructions to a model{WARNING:#}: `recall review` shows them"
         )?;
     }
     Ok(())
@@ -116,7 +116,7 @@ fn tell_forgotten(share: &ShareAnswer, out: &mut dyn Write) -> std::io::Result<(
     let machines = counted(usize::try_from(*machines).unwrap_or(usize::MAX), "machine", "machines");
     match waiting.first() {
         _ if share.forgotten.machines == 0 => {
-            writeln!(out, "  forgotten: {what}; no other machine has said what it has read")
+            writeln!(out, "  forgotten: {what}; no other machine has confirmed it")
         }
         None => writeln!(out, "  forgotten: {what}, confirmed by {machines}"),
         Some(last) => writeln!(

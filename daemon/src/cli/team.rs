@@ -114,7 +114,7 @@ fn init(args: &RemoteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     }
     writeln!(
         out,
-        "{GOOD}Created{GOOD:#} the team of {}. What is shared through it is encrypted before it leaves.",
+        "{GOOD}Created{GOOD:#} the team of {}. Everything shared through it is encrypted before it leaves this machine.",
         place.name
     )?;
     tell_words(&words, out)?;
@@ -130,7 +130,7 @@ fn invite(args: &InviteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         return Err(not_owner());
     }
     let code = InvitationCode::random()?;
-    writeln!(out, "Tell these words to the machine's owner, and leave this command running:")?;
+    writeln!(out, "Tell these words to the machine's user, and leave this command running:")?;
     writeln!(out, "  {BOLD}{}{BOLD:#}", code.words())?;
     writeln!(out, "On that machine, run `recall team join {}`.", place.name)?;
     out.flush()?;
@@ -153,7 +153,7 @@ fn invite(args: &InviteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     team.keep_up(&place.device, &place.statements()?).map_err(|error| refused(&error))?;
     team.let_in(&place.device, &asking, &code).map_err(|error| refused(&error))?;
     place.keep(&team)?;
-    Ok(writeln!(out, "{GOOD}Let in{GOOD:#} {author}, {name}.")?)
+    Ok(writeln!(out, "{GOOD}Admitted{GOOD:#} {author}, {name}.")?)
 }
 
 fn join(args: &RemoteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -181,7 +181,7 @@ fn join(args: &RemoteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
                 return Ok(writeln!(out, "{}", json!({"joined": true, "project": project}))?);
             }
             let of = project.as_deref().unwrap_or("a project that is not shared here yet");
-            return Ok(writeln!(out, "{GOOD}Joined{GOOD:#} those who read {of}.")?);
+            return Ok(writeln!(out, "{GOOD}Joined{GOOD:#} the readers of {of}.")?);
         }
         EntryWords::Code(_) if known.is_some() => return Err(in_it_already()),
         EntryWords::Recovery(key) => {
@@ -330,7 +330,7 @@ fn leave(args: &RemoteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     place.team()?;
     if place.sharing.shares.iter().any(|share| share.remote == place.name) {
         return Err(Failure::failed(format!("Projects are still shared through {}", place.name))
-            .hint("End that first with `recall unshare`.")
+            .hint("Stop sharing them first with `recall unshare`.")
             .into());
     }
     let _lock = Team::lock(&place.data)?;

@@ -50,7 +50,7 @@ impl Place {
         }
         let address =
             known.address().map_err(|why| Failure::usage(format!("The address of {name} {why}")))?;
-        let paths = Paths::from_env().context("finding recall's folders")?;
+        let paths = Paths::from_env().context("Cannot find recall's folders")?;
         let data = paths.database().parent().map(PathBuf::from).unwrap_or_default();
         std::fs::create_dir_all(&data)?;
         let device = Device::load_or_create(&data.join("device.json"))?;
@@ -126,7 +126,7 @@ impl Place {
 pub(super) fn tell_words(words: &str, out: &mut dyn Write) -> std::io::Result<()> {
     writeln!(
         out,
-        "Its key as words, with which any machine can join. They are not shown again, so write them down:"
+        "These words are its key; any machine can join with them. They are not shown again, so write them down:"
     )?;
     let words: Vec<&str> = words.split(' ').collect();
     for line in words.chunks(6) {

@@ -105,7 +105,7 @@ fn listed(answer: &ChangesAnswer, out: &mut dyn Write) -> anyhow::Result<()> {
         let what = counted(*items, "item", "items");
         writeln!(
             out,
-            "{author}, {device} deleted {what} that you had, the last {}. That has no undo: the text is gone from all machines.",
+            "{author}, {device} deleted {what} that you had, the last {}. This cannot be undone: the text is gone from all machines.",
             ago(*at)
         )?;
     }

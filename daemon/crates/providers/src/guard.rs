@@ -33,7 +33,7 @@ pub struct Payer<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
     /// No call was made, and none will be made for this many milliseconds.
-    #[error("{name} is not called for a while: {why}")]
+    #[error("{name} is paused: {why}")]
     BackedOff { name: String, wait_ms: u64, why: String },
     /// No call was made, because its cost could not be reserved.
     #[error(transparent)]
@@ -190,7 +190,7 @@ mod tests {
             ProviderError::Trouble { why: "429".to_owned(), wait_ms: Some(LONGEST_PAUSE_MS), paid: Paid::No };
         assert_eq!(call(&guard, &purse, 0, Err(busy)), Err(CallError::Provider(capped)));
         let held = call(&guard, &purse, 1, Ok(Vectors(Vec::new()))).unwrap_err();
-        assert_eq!(held.to_string(), "openai:e is not called for a while: 429");
+        assert_eq!(held.to_string(), "openai:e is paused: 429");
         assert_eq!(purse.settled.lock().unwrap().len(), 1);
         assert!(matches!(guard.state().circuit, Circuit::Open { until: Some(_), .. }));
         guard.reset();

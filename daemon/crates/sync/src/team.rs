@@ -155,7 +155,7 @@ pub enum TeamError {
     NotGiven,
     #[error("two members have removed each other: create a new team with `recall team init`")]
     RemovedEachOther,
-    #[error("the team already exists: enter it with `recall team join`")]
+    #[error("the team already exists: join it with `recall team join`")]
     Exists,
     #[error("there is no team yet: create one with `recall team init`")]
     NoTeam,
@@ -183,7 +183,7 @@ pub enum TeamError {
         "two owners have restricted this project, each for itself: they must agree, and one of them shares it elsewhere"
     )]
     RestrictedTwice,
-    #[error("the machine {0} was removed from this project, and can return only as a new machine")]
+    #[error("the machine {0} was removed from this project, and can join again only as a new machine")]
     TakenOut(String),
     #[error("no other member matches {0:?}")]
     NoSuchMember(String),

@@ -26,12 +26,12 @@ pub(super) fn run(EditArgs {}: &EditArgs, paths: &Paths, out: &mut dyn Write) ->
         .prefix("recall-config-")
         .suffix(".toml")
         .tempfile()
-        .context("creating a file to edit")?;
+        .context("Cannot create a file to edit")?;
     draft.write_all(before.as_bytes())?;
     draft.flush()?;
     loop {
         open(draft.path())?;
-        let after = std::fs::read_to_string(draft.path()).context("reading the edited file")?;
+        let after = std::fs::read_to_string(draft.path()).context("Cannot read the edited file")?;
         if after == before {
             return Ok(writeln!(out, "Nothing was changed.")?);
         }
@@ -45,7 +45,7 @@ pub(super) fn run(EditArgs {}: &EditArgs, paths: &Paths, out: &mut dyn Write) ->
             writeln!(out, "{ERROR}error:{ERROR:#} {problem}")?;
         }
         if !again(out)? {
-            let (_, kept) = draft.keep().context("keeping the edited file")?;
+            let (_, kept) = draft.keep().context("Cannot keep the edited file")?;
             return Err(Failure::failed("The settings have errors, so they were not saved")
                 .hint(format!("Your changes are in {}.", kept.display()))
                 .into());

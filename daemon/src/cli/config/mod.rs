@@ -37,7 +37,7 @@ pub enum ConfigCommand {
 /// Runs `recall config`. Fails when a key is unknown, a value is invalid, the settings have errors, or a model does
 /// not respond.
 pub fn run(command: &ConfigCommand, out: &mut dyn Write) -> anyhow::Result<()> {
-    let paths = Paths::from_env().context("finding recall's folders")?;
+    let paths = Paths::from_env().context("Cannot find recall's folders")?;
     match command {
         ConfigCommand::List(args) => values::list(args, &paths, out),
         ConfigCommand::Get(args) => values::get(args, &paths, out),

@@ -44,7 +44,7 @@ struct Tried {
 
 /// Sends each configured model a test request. Fails if the settings are invalid, or a model does not respond properly.
 pub(super) fn run(args: &TestArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let paths = Paths::from_env().context("finding recall's folders")?;
+    let paths = Paths::from_env().context("Cannot find recall's folders")?;
     let file = paths.config_file();
     let Loaded { config, problems, .. } = Config::load(file);
     if !problems.is_empty() {
@@ -62,7 +62,7 @@ pub(super) fn run(args: &TestArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         .worker_threads(1)
         .enable_all()
         .build()
-        .context("starting the runtime")?;
+        .context("Cannot start the runtime")?;
     let settings = policy.call_settings();
     let mut tried = Vec::new();
     for backend in &policy.backends {

@@ -55,8 +55,7 @@ fn silent_agents(out: &mut dyn Write) -> std::io::Result<()> {
 pub fn no_deletion(jump: &ClockJump) -> String {
     let (from, to) = (terminal::time(jump.from), terminal::time(jump.to));
     format!(
-        "no session is deleted by age yet: the clock jumped from {from} to {to}. It is trusted after another start, \
-         or a day of running"
+        "recall deletes no sessions by age for now, because the clock jumped from {from} to {to}. It trusts the clock again after a restart or a day of running"
     )
 }
 

@@ -24,7 +24,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Stops the daemon. Fails if no daemon responds, or it does not end in time.
 pub fn run(args: &StopArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let paths = Paths::from_env().context("finding recall's folders")?;
+    let paths = Paths::from_env().context("Cannot find recall's folders")?;
     let pid = LockNote::read(&paths.lock_file()).map(|note| note.pid);
     let answer = Client::connect_at(&paths, Start::Never)?.ask(Stop)?;
     let deadline = Instant::now() + GONE_WITHIN;

@@ -37,7 +37,7 @@ pub fn backup(args: &BackupArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 
 /// Returns the absolute path of the new file.
 fn target(path: &Path) -> anyhow::Result<String> {
-    let path = std::path::absolute(path).context("finding the current folder")?;
+    let path = std::path::absolute(path).context("Cannot find the current folder")?;
     let path = if path.is_dir() { path.join("recall.db") } else { path };
     text(&path)
 }

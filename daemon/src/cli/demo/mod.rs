@@ -41,7 +41,7 @@ pub fn run(args: &DemoArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             .hint("Install both programs into one folder, as ./install.sh does.")
             .into());
     }
-    let demo = demo_session().context("reading the recording")?;
+    let demo = demo_session().context("Cannot read the recording")?;
     let mut stage = DemoStage::open(&program, &shim, demo.spec)?;
     if !args.json {
         let title = demo.spec.title;
@@ -69,7 +69,7 @@ pub fn run(args: &DemoArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         Failure::failed("The next session received no context").hint("This is a bug; please report it.")
     })?;
     if args.json {
-        let mut session = serde_json::from_slice(&session.bytes).context("reading the session")?;
+        let mut session = serde_json::from_slice(&session.bytes).context("Cannot read the session")?;
         terminal::defuse(&mut session);
         let told = json!({"session": session, "compacted": played.compacted, "context": context,
                           "notice": (demo.notice)(&answer.stdout),

@@ -38,10 +38,10 @@ impl DemoStage {
         let home = tempfile::Builder::new()
             .prefix("recall-demo-")
             .tempdir()
-            .context("cannot create a temporary home")?;
+            .context("Cannot create a temporary home")?;
         let folder = home.path().as_os_str().to_owned();
         let variable = |name: &str| (name == "RECALL_HOME").then(|| folder.clone());
-        let paths = Paths::from_variables(&variable).context("cannot find the temporary home's folders")?;
+        let paths = Paths::from_variables(&variable).context("Cannot find the temporary home's folders")?;
         let daemon = Command::new(program)
             .arg("daemon")
             .env("RECALL_HOME", home.path())
@@ -51,7 +51,7 @@ impl DemoStage {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .with_context(|| format!("starting {} daemon", program.display()))?;
+            .with_context(|| format!("Cannot start {} daemon", program.display()))?;
         let mut stage = Self { home, paths, shim: shim.to_owned(), spec, daemon };
         stage.wait()?;
         Ok(stage)
@@ -89,17 +89,17 @@ impl DemoStage {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .with_context(|| format!("running {}", self.shim.display()))?;
+            .with_context(|| format!("Cannot run {}", self.shim.display()))?;
         if let Some(mut stdin) = child.stdin.take() {
             let mut line = serde_json::to_vec(event)?;
             line.push(b'\n');
-            stdin.write_all(&line).context("cannot send an event to the shim")?;
+            stdin.write_all(&line).context("Cannot send an event to the shim")?;
         }
-        let output = child.wait_with_output().context("waiting for the shim")?;
+        let output = child.wait_with_output().context("Cannot wait for the shim")?;
         let took = begun.elapsed();
         let stdout = match output.stdout.as_slice() {
             [] => Value::Null,
-            said => serde_json::from_slice(said).context("cannot read the shim's answer")?,
+            said => serde_json::from_slice(said).context("Cannot read the shim's answer")?,
         };
         Ok(Played { stdout, took })
     }

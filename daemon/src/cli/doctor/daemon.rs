@@ -101,8 +101,8 @@ fn trouble(area: &mut Area<'_>, status: &StatusAnswer) {
     }
     if status.traces_left {
         area.bad(
-            "traces of what was forgotten may remain: something cannot be removed",
-            "The daemon's log names it. recall retries every minute until nothing is in the way.",
+            "traces of forgotten items may remain, because recall cannot remove something",
+            "The daemon's log says what. recall retries every minute until it succeeds.",
         );
     }
     embedding(area, &status.embedding);
@@ -125,7 +125,7 @@ fn sharing(area: &mut Area<'_>, remotes: &[RemoteState]) {
         match error {
             Some(error) => area.bad(
                 format!("sharing through {remote} has failed, and {waiting} changes wait: {error}"),
-                "What is new stays here. `recall sync --now` tries again at once.",
+                "New changes stay here until sharing works again. `recall sync --now` retries at once.",
             ),
             None => {
                 let projects = counted(*projects, "project", "projects");
@@ -141,16 +141,14 @@ fn sharing(area: &mut Area<'_>, remotes: &[RemoteState]) {
         if *parked > 0 {
             area.note(
                 format!("{parked} changes through {remote} were made by a newer version of recall"),
-                "They are applied once this machine has it.",
+                "Update recall on this machine to apply them.",
             );
         }
         if *quarantined > 0 {
-            let items = counted(*quarantined, "item of others reads", "items of others read");
+            let items = counted(*quarantined, "shared item reads", "shared items read");
             area.note(
-                format!(
-                    "through {remote}: {items} like instructions to a model, and recall keeps that apart"
-                ),
-                "`recall review` shows them, and lets them in or not.",
+                format!("through {remote}: {items} like instructions to a model, so recall quarantined them"),
+                "`recall review` shows them; keep or reject each.",
             );
         }
         if *stopped > 0 {

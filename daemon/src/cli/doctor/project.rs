@@ -78,7 +78,7 @@ fn proposal(area: &mut Area<'_>, folder: &Path, facts: &RepositoryFacts) {
             format!(
                 "the project's .recall.toml proposes to share its notes through {remote:?}; nothing is shared"
             ),
-            "`recall share` shows what would leave, and asks.",
+            "`recall share` shows what would be shared, and asks.",
         );
     }
 }

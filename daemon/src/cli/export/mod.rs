@@ -71,7 +71,10 @@ pub fn run(args: &ExportArgs, out: &mut dyn Write) -> anyhow::Result<()> {
                 })?;
             let mut file = BufWriter::new(file);
             let lines = write(&mut client, &filter, first, &mut file)?;
-            file.into_inner().context("writing the export")?.sync_all().context("writing the export")?;
+            file.into_inner()
+                .context("Cannot write the export")?
+                .sync_all()
+                .context("Cannot write the export")?;
             Ok(writeln!(out, "Wrote {} to {}.", counted(lines, "line", "lines"), path.display())?)
         }
     }

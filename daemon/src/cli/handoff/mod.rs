@@ -74,7 +74,7 @@ pub fn run(args: &HandoffArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             let length = handoff.text.chars().count();
             Ok(writeln!(
                 out,
-                "Asked the terminal to put {} on the clipboard. If they are not there, the terminal forbids it: use `--file`.",
+                "Sent {} to the terminal's clipboard. If they do not arrive, your terminal forbids this: use `--file`.",
                 counted(length, "character", "characters")
             )?)
         }
@@ -97,10 +97,10 @@ fn hand_over(
     let session = terminal::session(&handed.session_id);
     writeln!(
         out,
-        "The next session of {} in {} is told how far session {session} is, once, within 7 days.",
+        "The next session of {} in {} receives the handoff of session {session}, if it starts within 7 days.",
         handed.agent_title, handed.project
     )?;
-    Ok(writeln!(out, "`recall handoff {session}` shows what it is told.")?)
+    Ok(writeln!(out, "`recall handoff {session}` shows the text.")?)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +115,7 @@ impl Format {
             Some("md" | "markdown") => Ok(Self::Markdown),
             Some("html" | "htm") => Ok(Self::Html),
             _ => Err(Failure::usage(format!("{} ends with neither .md nor .html", path.display()))
-                .hint("The end of the name says what is written: `--file handoff.html`.")
+                .hint("The extension chooses the format, e.g. `--file handoff.html`.")
                 .into()),
         }
     }
@@ -126,9 +126,9 @@ fn write_new(path: &Path, text: &str) -> anyhow::Result<()> {
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let mut file = file.map_err(|error| {
         Failure::failed(format!("Cannot create {}: {error}", path.display()))
-            .hint("Name a file that does not exist yet, in a folder that does.")
+            .hint("Name a new file in an existing folder.")
     })?;
-    file.write_all(text.as_bytes()).with_context(|| format!("writing {}", path.display()))
+    file.write_all(text.as_bytes()).with_context(|| format!("Cannot write {}", path.display()))
 }
 
 /// Sends the text to the terminal's clipboard, even if stdout is a pipe.
@@ -139,7 +139,7 @@ fn to_clipboard(text: &str) -> anyhow::Result<()> {
     })?;
     terminal
         .write_all(format!("\u{1b}]52;c;{}\u{1b}\\", base64(text.as_bytes())).as_bytes())
-        .context("writing to the terminal")
+        .context("Cannot write to the terminal")
 }
 
 fn base64(bytes: &[u8]) -> String {

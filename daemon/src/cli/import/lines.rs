@@ -131,7 +131,7 @@ fn each(path: &Path, mut take: impl FnMut(&[u8]) -> anyhow::Result<()>) -> anyho
     })?;
     let mut reader = BufReader::new(file);
     let mut head = Vec::new();
-    reader.by_ref().take(LONGEST_HEAD).read_until(b'\n', &mut head).context("reading the export")?;
+    reader.by_ref().take(LONGEST_HEAD).read_until(b'\n', &mut head).context("Cannot read the export")?;
     let head: Value = serde_json::from_slice(&head).unwrap_or_default();
     if head["format"] != FORMAT {
         return Err(Failure::failed(format!("{} is not an export of recall", path.display()))
@@ -149,6 +149,6 @@ fn each(path: &Path, mut take: impl FnMut(&[u8]) -> anyhow::Result<()>) -> anyho
             outcome = take(line);
         }
     })
-    .context("reading the export")?;
+    .context("Cannot read the export")?;
     outcome
 }

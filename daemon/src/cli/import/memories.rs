@@ -49,11 +49,9 @@ struct OfAgent {
 
 pub(super) fn run(args: &ImportArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     if args.path.is_some() || args.since.is_some() || args.own {
-        return Err(Failure::usage(
-            "Memories are looked for where agents keep them; --since and --own do not apply",
-        )
-        .hint("recall import memories [--agent AGENT] [--project P]")
-        .into());
+        return Err(Failure::usage("--since and --own do not apply to agents' memories")
+            .hint("recall import memories [--agent AGENT] [--project P]")
+            .into());
     }
     let environment = Environment::of_process()
         .ok_or_else(|| Failure::failed("The home folder is not known").hint("Set HOME to its path."))?;
@@ -88,7 +86,7 @@ fn folders(client: &mut Client, named: Option<&str>) -> anyhow::Result<Vec<PathB
         folders.extend(repository_here().filter(|here| !folders.contains(here)));
     }
     if let (true, Some(name)) = (folders.is_empty(), named) {
-        return Err(Failure::failed(format!("No folder of a project {name:?} is known"))
+        return Err(Failure::failed(format!("recall knows no folder of a project {name:?}"))
             .hint("Name its folder: --project /path/to/it.")
             .into());
     }
@@ -142,10 +140,7 @@ fn take(
 
 fn tell(out: &mut dyn Write, found: &FoundMemories, args: &ImportArgs) -> anyhow::Result<()> {
     if found.agents.is_empty() {
-        writeln!(
-            out,
-            "No memories of agents were found, neither here nor for the projects that recall knows."
-        )?;
+        writeln!(out, "No agents' memories were found, neither here nor in the projects that recall knows.")?;
     }
     for (agent, of_agent) in &found.agents {
         let title = AGENTS.named(agent).map_or(*agent, |spec| spec.title);

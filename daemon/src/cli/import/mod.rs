@@ -134,14 +134,14 @@ pub fn run(args: &ImportArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         return memories::run(args, out);
     }
     if args.agent.is_some() {
-        return Err(Failure::usage("--agent is for what agents keep as their own memory")
+        return Err(Failure::usage("--agent applies only to agents' memories")
             .hint("Name the agent as the source: recall import AGENT. Or: recall import memories --agent AGENT.")
             .into());
     }
     let counts = take_in(args, out)?;
     if counts.has_only_unreadable_files() {
         return Err(Failure::failed("Nothing was imported, because no file could be read")
-            .hint("Give a file that the agent wrote and that is yours, or see what is said of the file.")
+            .hint("Name a file that the agent wrote and that belongs to you. The lines above say what is wrong with each file.")
             .into());
     }
     Ok(())
@@ -203,7 +203,7 @@ fn rows(
             };
             lines = lines.from(RowSource::OtherMemory);
             claude_mem::read(&path, &mut lines, wanted)
-                .with_context(|| format!("importing {}", path.display()))?;
+                .with_context(|| format!("Cannot import {}", path.display()))?;
         }
         Some(_) => return Ok(None),
     }
@@ -229,8 +229,8 @@ fn is_own(args: &ImportArgs, path: &Path, out: &mut dyn Write) -> anyhow::Result
     if said.is_empty() {
         return Ok(false);
     }
-    writeln!(out, "The file has {}. Anybody can write that into a file.", said.join(", "))?;
-    let question = "Is it an export of your own memory, which nobody changed? Then recall believes it.";
+    writeln!(out, "The file contains {}. Anybody could have written that into it.", said.join(", "))?;
+    let question = "Is it an unchanged export of your own memory? Then recall imports these, too.";
     Ok(Confirmation::read(&mut std::io::stdin().lock(), question, out)? == Confirmation::Go)
 }
 
@@ -373,16 +373,16 @@ fn tell_what_stays_out(out: &mut dyn Write, rows: &RestoreAnswer) -> std::io::Re
     let (unpinned, aliases) = (rows.unpinned, rows.aliases);
     for (count, what) in [
         (rows.forgotten, "left out: you have forgotten them here"),
-        (unpinned, "pinned in the file, not here: `recall pin ID` pins what you want"),
-        (aliases, "other names of projects left out: a file cannot join projects"),
-        (rows.unsigned, "by a person in the file, by nobody here"),
+        (unpinned, "pinned in the file and imported without the pin: `recall pin ID` pins one"),
+        (aliases, "other names of projects left out, because a file cannot merge projects"),
+        (rows.unsigned, "with an author in the file, imported without the author"),
     ] {
         if count > 0 {
             writeln!(out, "{DIM}{count} {what}{DIM:#}")?;
         }
     }
     if unpinned + aliases + rows.unsigned > 0 {
-        writeln!(out, "{DIM}If the export is your own, `--own` takes these too.{DIM:#}")?;
+        writeln!(out, "{DIM}If the export is your own, `--own` imports these, too.{DIM:#}")?;
     }
     for (field, count) in rows.unfit.iter().take(MOST_NAMED) {
         let lines = counted(*count, "line", "lines");
@@ -413,7 +413,7 @@ fn tell(out: &mut dyn Write, counts: &Counts, args: &ImportArgs) -> std::io::Res
     }
     if counts.completed > 0 {
         let completed = counted(counts.completed, "session", "sessions");
-        writeln!(out, "Completed {completed} with answers that no hook had reported.")?;
+        writeln!(out, "Completed {completed} with answers that hooks had not reported.")?;
     }
     if let Some(rows) = &counts.rows {
         let added: Vec<_> = rows.added.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
@@ -451,7 +451,7 @@ fn tell(out: &mut dyn Write, counts: &Counts, args: &ImportArgs) -> std::io::Res
     if !args.dry_run && counts.sessions > 0 {
         writeln!(
             out,
-            "Notes are made from them in the background; `recall ctl status` shows how many wait."
+            "recall makes notes from them in the background; `recall ctl status` shows how many wait."
         )?;
     }
     Ok(())

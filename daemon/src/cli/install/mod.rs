@@ -167,7 +167,7 @@ pub(in crate::cli) fn guarding(environment: &Environment) -> Guarding {
 
 /// Returns the folder of the project that contains the current folder.
 pub(super) fn this_project() -> anyhow::Result<PathBuf> {
-    let here = std::env::current_dir().context("finding the current folder")?;
+    let here = std::env::current_dir().context("Cannot find the current folder")?;
     let root = PathBuf::from(recall_repository::facts(&here).folder);
     Ok(if root.as_os_str().is_empty() { here } else { root })
 }
@@ -303,7 +303,7 @@ impl Installation<'_> {
                 out,
                 "  {WARNING}Other users can write to {path} (mode {mode:o}) and change what your agent runs.{WARNING:#}"
             )?;
-            writeln!(out, "  recall keeps the mode. To close the file: chmod go-w '{path}'")?;
+            writeln!(out, "  recall does not change the mode. To fix it: chmod go-w '{path}'")?;
         }
         for edit in edits.iter().filter(|edit| edit.is_needed() && edit.file.path() != path) {
             writeln!(out, "  Also {}", edit.file.path().display())?;

@@ -46,7 +46,7 @@ pub(super) fn offer(
     let file = SettingsFile::at(paths.config_file())?;
     let mut text = file.read()?.unwrap_or_default();
     for (key, value) in decided {
-        let key = Key::find(key).context("finding a key of the settings")?;
+        let key = Key::find(key).context("Cannot find a setting")?;
         text = change::set(&text, &key, &[(*value).to_owned()])?;
     }
     file.write(&text)?;

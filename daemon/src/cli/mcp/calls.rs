@@ -30,7 +30,7 @@ use recall_domain::plain::plain;
 const MOST: u32 = 100;
 const NEWEST: &str = "kind:observation";
 const NOTHING: &str = "Nothing found.";
-const NEW: &str = "Nothing is known about this project yet. With all = true, search covers all projects.";
+const NEW: &str = "recall has no notes on this project yet. With all = true, search covers all projects.";
 
 /// An id as models write it: a number or a text.
 #[derive(Debug, Deserialize)]

@@ -50,8 +50,8 @@ pub fn run() -> anyhow::Result<()> {
     runtime.block_on(async {
         let (input, output) = rmcp::transport::stdio();
         let service = Server::default().serve(Lines::new(input, output)).await;
-        let service = service.context("starting the session")?;
-        service.waiting().await.context("serving the client")?;
+        let service = service.context("Cannot start the MCP session")?;
+        service.waiting().await.context("Cannot serve the client")?;
         Ok(())
     })
 }
@@ -141,7 +141,7 @@ fn is_not_found(error: &anyhow::Error) -> bool {
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
 ) -> anyhow::Result<T> {
-    tokio::task::spawn_blocking(work).await.context("asking the daemon")?
+    tokio::task::spawn_blocking(work).await.context("Cannot ask the daemon")?
 }
 
 impl ServerHandler for Server {
@@ -223,7 +223,7 @@ impl ServerHandler for Server {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        let about = PromptArgument::new("subject").with_description("What it is about").with_required(true);
+        let about = PromptArgument::new("subject").with_description("The subject").with_required(true);
         let prompt = Prompt::new(
             "what-do-you-know",
             Some("What the memory contains about a subject"),

@@ -116,7 +116,7 @@ fn questions(args: &BenchArgs) -> anyhow::Result<Vec<(String, String)>> {
     let file = &args.questions;
     let is_small = std::fs::metadata(file).is_ok_and(|found| found.is_file() && found.len() <= MOST_BYTES);
     let text = if is_small { std::fs::read_to_string(file).ok() } else { None };
-    let lines = text.with_context(|| format!("reading {} as text of at most 1 MiB", file.display()))?;
+    let lines = text.with_context(|| format!("Cannot read {} as text of at most 1 MiB", file.display()))?;
     let lines: Vec<&str> = lines.lines().filter(|line| !line.trim().is_empty()).collect();
     let read = lines.iter().zip(1..).map(|(line, number)| {
         let (question, id) = line.rsplit_once('\t').ok_or_else(|| {

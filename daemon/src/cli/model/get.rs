@@ -155,8 +155,7 @@ impl<'a> Getting<'a> {
                 }
                 writeln!(
                     out,
-                    "{DIM}{from} was not read. To install it from there: recall model remove {name}, and the same \
-                     again.{DIM:#}"
+                    "{DIM}recall did not read {from}. To install from it, first run `recall model remove {name}`.{DIM:#}"
                 )?;
             }
         } else {
@@ -172,9 +171,9 @@ impl<'a> Getting<'a> {
     fn get(&self, from: Option<&str>, out: &mut dyn Write) -> anyhow::Result<()> {
         let Published { name, title, language, licence, page, revision, .. } = self.model;
         let folder = unfinished(self.paths).join(name);
-        self.paths.create_folders().context("making recall's folders")?;
-        fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
-        let alone = File::open(&folder).with_context(|| format!("opening {}", folder.display()))?;
+        self.paths.create_folders().context("Cannot create recall's folders")?;
+        fs::create_dir_all(&folder).with_context(|| format!("Cannot create {}", folder.display()))?;
+        let alone = File::open(&folder).with_context(|| format!("Cannot open {}", folder.display()))?;
         if alone.try_lock().is_err() {
             return Err(Failure::failed("Another `recall model get` is downloading this model")
                 .hint("Wait until it is done.")
@@ -182,8 +181,7 @@ impl<'a> Getting<'a> {
         }
         writeln!(
             out,
-            "{BOLD}{title}{BOLD:#}, a sentence model ({language}): with it, searches also find text that says the same in \
-             other words."
+            "{BOLD}{title}{BOLD:#}, a sentence model ({language}): with it, searches also find text by its meaning."
         )?;
         match from {
             Some(from) => writeln!(out, "  from     {from}")?,
@@ -363,7 +361,7 @@ impl<'a> Getting<'a> {
         let mut changed = text;
         // A backend without a model would be rejected.
         for (key, value) in [("embedding.model", name.as_str()), ("embedding.backend", "local")] {
-            let key = Key::find(key).context("finding a key of the settings")?;
+            let key = Key::find(key).context("Cannot find a setting")?;
             changed = change::set(&changed, &key, &[value.to_owned()]).map_err(|error| {
                 Failure::failed(format!(
                     "The model is installed, but {} was not changed: {error}",

@@ -86,7 +86,7 @@ struct Line {
 }
 
 pub fn run(command: &ModelCommand, out: &mut dyn Write) -> anyhow::Result<()> {
-    let paths = Paths::from_env().context("finding recall's folders")?;
+    let paths = Paths::from_env().context("Cannot find recall's folders")?;
     let models = InstalledModels::new(paths.models_dir());
     match command {
         ModelCommand::Get(args) => get::run(args, &paths, out),
@@ -106,10 +106,10 @@ fn configured(paths: &Paths) -> Option<String> {
 }
 
 fn add(args: &AddArgs, paths: &Paths, models: &InstalledModels, out: &mut dyn Write) -> anyhow::Result<()> {
-    let folder = std::path::absolute(&args.folder).context("finding the model's folder")?;
+    let folder = std::path::absolute(&args.folder).context("Cannot find the model's folder")?;
     let of_folder = || folder.file_name().map(|name| name.to_string_lossy().into_owned());
     let name = args.name.clone().or_else(of_folder).unwrap_or_default();
-    paths.create_folders().context("making recall's folders")?;
+    paths.create_folders().context("Cannot create recall's folders")?;
     let facts = models.add(&folder, &name).map_err(failure)?;
     writeln!(
         out,

@@ -50,8 +50,7 @@ impl Offer<'_> {
             Self::Ask(input) => {
                 writeln!(
                     out,
-                    "A sentence model lets searches find text that says the same in other words: {title}, {size} from {page}, \
-                     {stays} of it stay. It runs here, and nothing is sent anywhere."
+                    "A sentence model lets searches find text by its meaning: {title}, a download of {size} from {page}, then {stays} on disk. It runs on this machine and sends nothing anywhere."
                 )?;
                 if !agrees(input, out)? {
                     decline(paths)?;
@@ -73,7 +72,7 @@ impl Offer<'_> {
 
 /// Anything except a clear no means yes.
 fn agrees(input: &mut dyn BufRead, out: &mut dyn Write) -> anyhow::Result<bool> {
-    write!(out, "Get it? [Y/n] ")?;
+    write!(out, "Download it? [Y/n] ")?;
     out.flush()?;
     let mut answer = String::new();
     let length = input.read_line(&mut answer)?;
@@ -84,7 +83,7 @@ fn agrees(input: &mut dyn BufRead, out: &mut dyn Write) -> anyhow::Result<bool> 
 fn decline(paths: &Paths) -> anyhow::Result<()> {
     let file = SettingsFile::at(paths.config_file())?;
     let text = file.read()?.unwrap_or_default();
-    let key = Key::find("embedding.backend").context("finding a key of the settings")?;
+    let key = Key::find("embedding.backend").context("Cannot find a setting")?;
     file.write(&change::set(&text, &key, &["none".to_owned()])?)?;
     Ok(())
 }

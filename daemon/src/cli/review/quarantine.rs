@@ -22,14 +22,14 @@ pub(super) fn list(found: &UnreviewedAnswer, out: &mut dyn Write) -> std::io::Re
         return Ok(());
     }
     let count = usize::try_from(*quarantined_in_all).unwrap_or(usize::MAX);
-    let items = counted(count, "item of others reads", "items of others read");
-    writeln!(out, "{WARNING}{items} like instructions to a model{WARNING:#}. Kept apart until you decide:")?;
+    let items = counted(count, "shared item reads", "shared items read");
+    writeln!(out, "{WARNING}{items} like instructions to a model{WARNING:#}. Quarantined until you decide:")?;
     for item in quarantined {
         show(item, out)?;
     }
     let shown = quarantined.len();
     let rest = if shown < count { format!(" The newest {shown} are shown.") } else { String::new() };
-    writeln!(out, "{DIM}`recall review --keep ID` lets one in, `--reject ID` keeps it out.{rest}{DIM:#}\n")
+    writeln!(out, "{DIM}`recall review --keep ID` accepts one, `--reject ID` rejects it.{rest}{DIM:#}\n")
 }
 
 fn show(item: &QuarantinedItem, out: &mut dyn Write) -> std::io::Result<()> {
@@ -73,7 +73,7 @@ pub(super) fn told(item: &JudgedItem, verdict: ReviewVerdict, out: &mut dyn Writ
             writeln!(out, "{ACCENT}{id}{ACCENT:#} is rejected; {} stays as it is here", terminal::id(*own))
         }
         (ReviewVerdict::Rejected, None) => {
-            writeln!(out, "{ACCENT}{id}{ACCENT:#} is rejected: it does not come in")
+            writeln!(out, "{ACCENT}{id}{ACCENT:#} is rejected and will not be stored")
         }
     }?)
 }
@@ -88,7 +88,7 @@ pub(super) fn ask_about_each(project: Option<String>, out: &mut dyn Write) -> an
     for item in found.read()?.quarantined {
         writeln!(
             out,
-            "{WARNING}This reads like instructions to a model. Nobody is told of it yet.{WARNING:#}"
+            "{WARNING}This reads like instructions to a model. No search or session receives it yet.{WARNING:#}"
         )?;
         show(&item, out)?;
         write!(out, "k keeps it, r rejects it, Enter leaves it for later: ")?;

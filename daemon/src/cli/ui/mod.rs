@@ -96,9 +96,10 @@ fn show(ui: Ui) -> anyhow::Result<()> {
     });
 
     // Also restores the terminal after a panic.
-    let mut terminal = ratatui::try_init().context("initialising the terminal")?;
-    let outcome =
-        execute!(std::io::stdout(), EnableMouseCapture).context("switching the mouse on").and_then(|()| {
+    let mut terminal = ratatui::try_init().context("Cannot initialise the terminal")?;
+    let outcome = execute!(std::io::stdout(), EnableMouseCapture)
+        .context("Cannot switch the mouse on")
+        .and_then(|()| {
             let ends = Ends { ask, arrivals, want_keys };
             serve(&mut terminal, ui, &ends)
         });
@@ -134,7 +135,7 @@ fn serve(terminal: &mut ratatui::DefaultTerminal, mut ui: Ui, ends: &Ends) -> an
     ends.ask(ui.first())?;
     ends.want_keys.send(())?;
     loop {
-        terminal.draw(|frame| view::draw(frame, &mut ui, clock::now())).context("drawing")?;
+        terminal.draw(|frame| view::draw(frame, &mut ui, clock::now())).context("Cannot draw")?;
         let mut arrival = ends.arrivals.recv()?;
         // Everything that has arrived is handled before the next drawing, so a fast wheel does not queue up.
         loop {
@@ -155,7 +156,7 @@ fn serve(terminal: &mut ratatui::DefaultTerminal, mut ui: Ui, ends: &Ends) -> an
                     ends.want_keys.send(())?;
                 }
                 Arrival::Answer(told) => ends.ask(ui.on_told(told))?,
-                Arrival::Gone(error) => return Err(error).context("reading the terminal"),
+                Arrival::Gone(error) => return Err(error).context("Cannot read the terminal"),
             }
             match ends.arrivals.try_recv() {
                 Ok(more) => arrival = more,
@@ -167,8 +168,8 @@ fn serve(terminal: &mut ratatui::DefaultTerminal, mut ui: Ui, ends: &Ends) -> an
 
 /// Gives the terminal to the editor and takes it back. Fails only if that is impossible.
 fn edit_alone(terminal: &mut ratatui::DefaultTerminal, id: i64) -> anyhow::Result<anyhow::Result<String>> {
-    execute!(std::io::stdout(), DisableMouseCapture).context("switching the mouse off")?;
-    ratatui::try_restore().context("giving the terminal back")?;
+    execute!(std::io::stdout(), DisableMouseCapture).context("Cannot switch the mouse off")?;
+    ratatui::try_restore().context("Cannot restore the terminal")?;
     let outcome = edited(id);
     *terminal = enable_raw_mode()
         .and_then(|()| {
@@ -176,7 +177,7 @@ fn edit_alone(terminal: &mut ratatui::DefaultTerminal, id: i64) -> anyhow::Resul
         })
         // A new terminal, because the old drawing is no longer on the screen.
         .and_then(|()| Terminal::new(CrosstermBackend::new(std::io::stdout())))
-        .context("taking over the terminal")?;
+        .context("Cannot use the terminal")?;
     Ok(outcome)
 }
 

@@ -33,7 +33,7 @@ pub(super) fn open(out: &mut dyn Write) -> anyhow::Result<()> {
         writeln!(out, "{link}")?;
         return Ok(());
     }
-    let page = Paths::from_env().context("finding recall's folders")?.viewer_page();
+    let page = Paths::from_env().context("Cannot find recall's folders")?.viewer_page();
     let started = write_page(&page, &link).and_then(|()| {
         let mut opener = Command::new(OPENER);
         opener.arg(&page).env("PATH", search_path::of_process());

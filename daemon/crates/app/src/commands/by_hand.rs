@@ -142,7 +142,7 @@ fn markable(db: Reader<'_>, id: &str, validity: Validity) -> Result<ObservationI
         return Err(Refused::new(
             ErrorKind::Invalid,
             format!("{key} is not an observation"),
-            "Only observations are resolved: 12 or #12.",
+            "Only observations can be resolved: 12 or #12.",
         ));
     }
     load(db, key)?;
@@ -193,7 +193,7 @@ fn remembered(
         return Err(Refused::new(
             ErrorKind::Invalid,
             "The whole text is private, so nothing was stored",
-            "Say what may be remembered.",
+            "Put text that may be stored outside of <private>.",
         ));
     }
     if text.is_empty() {
@@ -270,7 +270,7 @@ impl RemarkProject {
                 let meant = read(&context.context_lookup, |db| Ok(meant(db, Named::Project, named)?))?;
                 Err(Refused::new(
                     ErrorKind::NotFound,
-                    format!("Nothing is known about a project {named:?}"),
+                    format!("recall knows no project {named:?}"),
                     format!("{}Name its folder, or run this in it.", did_you_mean(meant)),
                 ))
             }
@@ -318,7 +318,7 @@ pub(super) fn quarantined(id: &str) -> Result<i64, Refused> {
     id.trim().strip_prefix(QUARANTINED).and_then(|digits| digits.parse().ok()).ok_or_else(|| {
         Refused::new(
             ErrorKind::Invalid,
-            format!("{id:?} is not a number of this list"),
+            format!("{id:?} is not an item of this list"),
             "`recall review --list` shows what waits: 12, or q3.",
         )
     })

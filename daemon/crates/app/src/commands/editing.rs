@@ -115,7 +115,7 @@ pub(super) fn observation(db: Reader<'_>, id: &str) -> Result<ObservationId, Ref
         return Err(Refused::new(
             ErrorKind::Invalid,
             format!("{key} is not an observation"),
-            "Only observations are changed by hand: 12 or #12.",
+            "Only observations can be edited: 12 or #12.",
         ));
     }
     load(db, key)?;

@@ -81,8 +81,7 @@ fn not_done(error: &ForgetError) -> Refused {
     let hint = match error {
         // The same command would find nothing the second time.
         ForgetError::TracesLeft(_) => {
-            "The rows are gone. recall tries again within seconds, then every minute, as soon as what is in the way is \
-             gone. `recall ctl check` says whether traces are left."
+            "The items are deleted. recall retries the cleanup within seconds, then every minute. `recall ctl check` says whether traces are left."
         }
         _ => "Run the same command again, or see the daemon's log.",
     };

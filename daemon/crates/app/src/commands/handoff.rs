@@ -23,14 +23,14 @@ pub async fn hand_over(context: &CommandContext<impl Ports>, request: Request) -
             return Err(Refused::new(
                 ErrorKind::Conflict,
                 format!("{} cannot receive context: it ignores the output of its hooks", spec.title),
-                "Give it the text yourself: `recall handoff`.",
+                "Paste the text of `recall handoff` yourself.",
             ));
         }
         if lookup.settings.context().budgets.start == 0 {
             return Err(Refused::new(
                 ErrorKind::Conflict,
                 "Sessions receive nothing at their start, because context.start_tokens is 0",
-                "Set it (`recall config unset context.start_tokens`), or give the text yourself: `recall handoff`.",
+                "Restore the default with `recall config unset context.start_tokens`, or paste the text of `recall handoff` yourself.",
             ));
         }
         let session = read(&lookup, |db| meant_session(db, request.session.as_deref(), &request.project))?;

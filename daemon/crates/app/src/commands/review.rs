@@ -65,9 +65,7 @@ pub async fn review(context: &CommandContext<impl Ports>, request: Review) -> An
 fn not_apart(id: i64) -> Refused {
     Refused::new(
         ErrorKind::NotFound,
-        format!(
-            "There is no {QUARANTINED}{id}: it has been changed or taken back meanwhile, or was never there"
-        ),
+        format!("There is no {QUARANTINED}{id}: its author may have changed or withdrawn it meanwhile"),
         "`recall review --list` shows what waits.",
     )
 }

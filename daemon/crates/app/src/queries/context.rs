@@ -57,7 +57,7 @@ async fn folder(lookup: &ContextLookup, given: String) -> Answer<String> {
                 root = root.or(db.latest_root(project.row)?);
             }
             root.ok_or_else(|| {
-                let what = format!("No folder is known of the project {given:?}");
+                let what = format!("recall knows no folder of the project {given:?}");
                 Refused::new(ErrorKind::NotFound, what, "Give the folder instead.")
             })
         })

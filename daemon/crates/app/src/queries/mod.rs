@@ -83,7 +83,7 @@ pub fn projects(db: Reader<'_>, filter: &Filter) -> Result<Option<Vec<ProjectInf
         db.projects_named(name)?
     };
     if found.is_empty() {
-        let what = format!("Nothing is known about a project {name:?}");
+        let what = format!("recall knows no project {name:?}");
         let meant = did_you_mean(meant::meant(db, Named::Project, name)?);
         return Err(Refused::new(
             ErrorKind::NotFound,

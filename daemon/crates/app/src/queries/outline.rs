@@ -32,8 +32,8 @@ pub fn outline(lookup: &ContextLookup, request: Request) -> Answer<TextAnswer<Pl
     let place = WorkLocation { cwd: Some(request.folder.clone()), root: Some(request.folder.clone()) };
     let tree = WorkTree::of(&place);
     let Some(folder) = tree.as_ref().and_then(WorkTree::of_repository) else {
-        let what = format!("{} is in no git repository", request.folder);
-        return Err(Refused::new(ErrorKind::NotFound, what, "Run it in a folder of one."));
+        let what = format!("{} is not in a Git repository", request.folder);
+        return Err(Refused::new(ErrorKind::NotFound, what, "Run the command inside a Git repository."));
     };
     let Some(outline) = waited_for(lookup, folder) else {
         let what = "The repository is still being read";

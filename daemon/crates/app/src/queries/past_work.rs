@@ -145,7 +145,7 @@ fn sessions_with(lookup: &ContextLookup, words: &str, filter: &Filter) -> Answer
         if read(lookup, |db| Ok(db.is_empty()?))? {
             return Ok(Vec::new());
         }
-        let hint = "`recall status` says how far it is. Try again then.";
+        let hint = "`recall status` shows its progress. Try again when it is done.";
         return Err(Refused::new(ErrorKind::Unavailable, "The search index is not ready", hint));
     };
     read(lookup, |db| {

@@ -109,7 +109,7 @@ fn candidate(context: &CommandContext<impl Ports>, named: &str) -> Result<Candid
             Some(doubted) => Err(Refused::new(
                 ErrorKind::Conflict,
                 format!(
-                    "This folder claims to be the project {}, and has no commit of it",
+                    "This folder claims to be the project {}, but contains none of its commits",
                     doubted.project.name
                 ),
                 "Fetch its commits first; then recall recognises the project.",
@@ -131,7 +131,7 @@ fn candidate(context: &CommandContext<impl Ports>, named: &str) -> Result<Candid
         )),
         (None, _) => Err(Refused::new(
             ErrorKind::NotFound,
-            format!("Nothing is remembered of a project {named:?}"),
+            format!("recall knows no project {named:?}"),
             "Name its folder, or run this in it.",
         )),
     }

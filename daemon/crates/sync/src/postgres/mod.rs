@@ -48,13 +48,15 @@ pub enum DatabaseError {
     Unreachable { server: String, why: String },
     #[error("{server} did not answer within {seconds} s")]
     Silent { server: String, seconds: u64 },
-    #[error("{server} offers no encryption. If the way to it is safe, add sslmode=disable to the address")]
+    #[error(
+        "{server} offers no encryption. If you trust the network between, add sslmode=disable to the address"
+    )]
     Unencrypted { server: String },
-    #[error("{server} does not prove that it is the right one: {why}")]
+    #[error("cannot verify the identity of {server}: {why}")]
     Unproven { server: String, why: String },
     #[error("{server} asks for a password of {user}, and {place} has none for it")]
     NoPassword { server: String, user: String, place: String },
-    #[error("{server} does not let {user} in (the password is from {place}): {why}")]
+    #[error("{server} refuses {user} (with the password from {place}): {why}")]
     NotLetIn { server: String, user: String, place: String, why: String },
     #[error(
         "the database {database} is not set up for recall: run `recall remote init` with its address once"
@@ -75,9 +77,9 @@ pub enum DatabaseError {
     NotAllowed { database: String, user: String },
     #[error("the database {database} is not the one that was there before")]
     OtherDatabase { database: String },
-    #[error("{server} has no room on its disk. Nothing is lost: what is new waits here until it has")]
+    #[error("the disk of {server} is full. Nothing is lost: new changes wait here until it has space")]
     NoRoom { server: String },
-    #[error("the server refuses it: {0}")]
+    #[error("the server refused: {0}")]
     Refused(String),
     #[error("the server's answer cannot be understood: {0}")]
     Answer(String),

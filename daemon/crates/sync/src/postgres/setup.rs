@@ -48,7 +48,7 @@ pub enum SetupError {
     NotAllowed { user: String, server: String, why: String },
     #[error("the server has no role {0:?}; create it with CREATE ROLE")]
     NoRole(String),
-    #[error("the server refuses it: {0}")]
+    #[error("the server refused: {0}")]
     Refused(String),
 }
 

@@ -79,14 +79,14 @@ fn place(path: &Path, name: &str) -> anyhow::Result<Existing> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Existing::Free),
         // A file exists where the page's folder should be.
         Err(error) if error.kind() == ErrorKind::NotADirectory => return Ok(Existing::Foreign),
-        Err(error) => return Err(error).with_context(|| format!("looking at {}", path.display())),
+        Err(error) => return Err(error).with_context(|| format!("Cannot read {}", path.display())),
     };
     if !metadata.is_file() {
         return Ok(Existing::Foreign);
     }
     let mut content = Vec::new();
-    let mut file = fs::File::open(path).with_context(|| format!("opening {}", path.display()))?;
-    file.read_to_end(&mut content).with_context(|| format!("reading {}", path.display()))?;
+    let mut file = fs::File::open(path).with_context(|| format!("Cannot open {}", path.display()))?;
+    file.read_to_end(&mut content).with_context(|| format!("Cannot read {}", path.display()))?;
     Ok(if content.starts_with(mark(name).as_bytes()) { Existing::Ours(content) } else { Existing::Foreign })
 }
 
@@ -122,10 +122,10 @@ fn remove_others(folder: &Path, pages: &BTreeMap<String, String>) -> anyhow::Res
         let entries = match fs::read_dir(&inner_path) {
             Ok(entries) => entries,
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => continue,
-            Err(error) => return Err(error).with_context(|| format!("reading {}", inner_path.display())),
+            Err(error) => return Err(error).with_context(|| format!("Cannot read {}", inner_path.display())),
         };
         for entry in entries {
-            let path = entry.with_context(|| format!("reading {}", inner_path.display()))?.path();
+            let path = entry.with_context(|| format!("Cannot read {}", inner_path.display()))?.path();
             let Some(file) = path.file_name().and_then(|name| name.to_str()) else { continue };
             let name = format!("{inner}/{file}");
             if file.starts_with(UNFINISHED) {
@@ -145,7 +145,7 @@ fn remove_others(folder: &Path, pages: &BTreeMap<String, String>) -> anyhow::Res
 }
 
 fn remove(path: &PathBuf) -> anyhow::Result<()> {
-    fs::remove_file(path).with_context(|| format!("removing {}", path.display()))
+    fs::remove_file(path).with_context(|| format!("Cannot remove {}", path.display()))
 }
 
 #[cfg(test)]

@@ -136,7 +136,7 @@ impl Memory {
     /// # Errors
     /// Fails when a daemon of another version writes lines of a different form.
     pub(super) fn add(&mut self, line: &str) -> anyhow::Result<()> {
-        let Kind { kind } = serde_json::from_str(line).context("reading a line of the export")?;
+        let Kind { kind } = serde_json::from_str(line).context("Cannot read a line of the export")?;
         let unknown = || format!("reading a line of the export of the kind {kind}");
         match kind.as_str() {
             "project" => {

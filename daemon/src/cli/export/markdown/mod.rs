@@ -48,7 +48,7 @@ pub(super) fn write_once(path: &Path, filter: &Filter, out: &mut dyn Write) -> a
 /// # Errors
 /// See [`write_once`]; also when the connection to the daemon is lost.
 pub(super) fn watch(path: &Path, filter: &Filter, out: &mut dyn Write) -> anyhow::Result<()> {
-    let paths = Paths::from_env().context("finding recall's folders")?;
+    let paths = Paths::from_env().context("Cannot find recall's folders")?;
     let follow = Follow { session: None, kinds: Vec::new() };
     let changes = changes_of(Client::connect(Start::IfNeeded)?.follow(follow)?);
     // Changes made while the pages are written are noticed afterwards.

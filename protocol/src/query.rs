@@ -3,7 +3,19 @@
 //! Answers are JSON; the daemon's library says which type answers which request. Times are in milliseconds since 1970,
 //! and an absent time sets no bound. The rules of evolution are those of [`crate::wire`].
 
+mod by_hand;
+mod transfer;
+
 use serde::{Deserialize, Serialize};
+
+pub use by_hand::{
+    AgentRemark, Changes, Edit, Forget, ForgetStep, Forgettable, Mark, Pin, PinUp, Remember, Review,
+    ReviewVerdict, Told, Undo, UndoOf, Unreadable, Unreviewed, Validity, Wrong,
+};
+pub use transfer::{
+    AgentNote, Backup, Export, ExportFrom, MemoryStep, Restore, RestoreBackup, RestoreFrom, RowSource,
+    TakeMemories,
+};
 
 /// Declares the enum of all requests and the conversion of each request into it.
 macro_rules! queries {
@@ -190,72 +202,6 @@ pub struct Captured {
     pub sessions: Vec<String>,
 }
 
-/// Requests the next part of the stored memory, as JSON lines.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Export {
-    pub filter: Filter,
-    /// Where the part begins; `None` for the beginning.
-    pub from: Option<ExportFrom>,
-}
-
-/// The position where a part of an export begins. Only the daemon that created it can interpret it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ExportFrom {
-    pub table: u32,
-    pub after: i64,
-}
-
-/// Stores lines of an export, each a JSON object. Rows that already exist stay unchanged.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Restore {
-    pub lines: Vec<String>,
-}
-
-/// Like [`Restore`], for lines from a source that is trusted more than a stranger's.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RestoreFrom {
-    pub lines: Vec<String>,
-    pub source: RowSource,
-}
-
-/// The author of these lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum RowSource {
-    /// Another tool's memory, which identifies projects by name.
-    OtherMemory,
-    /// The user's own export, according to the user.
-    OwnExport,
-}
-
-/// Replaces the stored notes of an agent's own memory about a project with these.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TakeMemories {
-    pub agent: String,
-    /// The absolute path of the project's folder.
-    pub folder: String,
-    pub notes: Vec<AgentNote>,
-    pub step: MemoryStep,
-}
-
-/// A note from an agent's own memory.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AgentNote {
-    pub file: String,
-    /// The headings above the note.
-    pub heading: String,
-    pub text: String,
-    /// When the note's file was written.
-    pub at_ms: i64,
-}
-
-/// Whether to store anything.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum MemoryStep {
-    /// Only counts the changes.
-    Preview,
-    Store,
-}
-
 /// Requests the number of entries per day, newest first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Days {
@@ -348,22 +294,6 @@ pub struct Improve {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Improving {
     pub jobs: Vec<i64>,
-}
-
-/// Records whether documents (ids as in [`Show`]) should have been injected where they were.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wrong {
-    pub ids: Vec<String>,
-    /// The agent's session id or an unambiguous prefix of it; absent: wherever each document was last injected.
-    pub session: Option<String>,
-    pub told: Told,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Told {
-    Wrongly,
-    /// Withdraws an earlier objection.
-    Rightly,
 }
 
 /// Finds commands that were run and contain these words.
@@ -472,110 +402,6 @@ pub enum SyncRound {
     Now,
 }
 
-/// Forgets permanently, or previews what would be removed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Forget {
-    pub what: Forgettable,
-    pub unreadable: Unreadable,
-    pub step: ForgetStep,
-}
-
-/// Stores what the user says. The daemon chooses all absent fields.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Remember {
-    pub text: String,
-    pub title: Option<String>,
-    /// One of the types of observations.
-    pub kind: Option<String>,
-    /// A known project's name or identity, or an absolute folder.
-    pub project: String,
-    /// Absolute paths, or relative to the project's folder.
-    pub files: Vec<String>,
-    /// 1 to 10.
-    pub importance: Option<u8>,
-}
-
-/// Stores a statement of an agent's model.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AgentRemark {
-    pub remark: Remember,
-}
-
-/// Marks observations (`123`, `#123`) as still valid or not.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mark {
-    pub ids: Vec<String>,
-    pub validity: Validity,
-}
-
-/// Lists observations that await review, newest first: written by a machine and not yet seen by a person.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unreviewed {
-    pub filter: Filter,
-    /// Only observations before this time.
-    pub until_ms: Option<i64>,
-    /// Skips this many of the newest observations.
-    pub skip: u32,
-}
-
-/// A person's verdict on observations (`123`, `#123`).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Review {
-    pub ids: Vec<String>,
-    pub verdict: ReviewVerdict,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ReviewVerdict {
-    /// Keeps the observation as it is. A rejected one becomes valid again.
-    Kept,
-    /// The observation is never injected unasked, and supersedes nothing.
-    Rejected,
-}
-
-/// A person's new text for an observation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Edit {
-    /// `123`, `#123`.
-    pub id: String,
-    pub kind: String,
-    pub title: String,
-    pub narrative: String,
-    pub facts: Vec<String>,
-    /// Absolute paths, or relative to the project's folder.
-    pub files: Vec<String>,
-}
-
-/// Pins observations to the start of sessions, or unpins them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PinUp {
-    pub ids: Vec<String>,
-    pub pin: Pin,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Pin {
-    On,
-    Off,
-}
-
-/// Reverts the newest manual change of this machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Undo;
-
-/// Reverts the newest manual change of one item, whoever made it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UndoOf {
-    /// An observation, or `q3`, as `recall review` names what waits.
-    pub id: String,
-}
-
-/// Lists manual changes that can be reverted, newest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Changes {
-    pub limit: u32,
-}
-
 /// Subscribes to events as they happen. The first reply is a `Json`; every later event is then sent as its own reply
 /// until the client disconnects. When the daemon stops, the last reply says so.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -592,20 +418,6 @@ pub struct Sql {
     pub text: String,
     /// The maximum number of rows to return; the daemon has its own limit.
     pub limit: u32,
-}
-
-/// Copies the database to this file, which must not exist yet; if absent, to the backup folder.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Backup {
-    /// An absolute path.
-    pub path: Option<String>,
-}
-
-/// Replaces the database with this one, and keeps the current one aside.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RestoreBackup {
-    /// An absolute path.
-    pub path: String,
 }
 
 /// Checks the database for damage and the index for missing documents.
@@ -640,47 +452,6 @@ pub enum WhichJobs {
     All,
     /// Jobs that were given up.
     Dead,
-}
-
-/// What to forget: the documents in `ids`, or one session, or everything that matches the other fields.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Forgettable {
-    /// Ids as in [`Show`].
-    pub ids: Vec<String>,
-    /// The agent's session id or an unambiguous prefix of it.
-    pub session: Option<String>,
-    /// See [`Filter::project`].
-    pub project: Option<String>,
-    /// Only items from this time on.
-    pub since_ms: Option<i64>,
-    /// Only items before this time.
-    pub until_ms: Option<i64>,
-    /// Texts that must all occur, ignoring case.
-    pub words: Vec<String>,
-}
-
-/// Whether to remove unreadable files too. Nobody can tell which session they belong to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Unreadable {
-    #[default]
-    Stays,
-    Goes,
-}
-
-/// Whether to forget, or only to preview it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ForgetStep {
-    /// Only counts and names what would be removed.
-    #[default]
-    Preview,
-    Forget,
-}
-
-/// Whether an observation still holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Validity {
-    Active,
-    Resolved,
 }
 
 /// Whether results explain their scores.

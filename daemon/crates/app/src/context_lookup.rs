@@ -1,54 +1,44 @@
 //! Looks up context: reads the store and the index, and lets `domain/` choose. It never waits for a compressor.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod notices;
+mod notes;
+
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::ancestry::{Ancestry, BranchContext};
 use super::clock;
 use super::continuity::continuity;
-use super::freshness::{Dated, Freshness};
+use super::freshness::Freshness;
 use super::index_handle::IndexHandle;
 use super::outlines::Outlines;
 use super::said_again::without_repeats;
 use super::settings::Settings;
 use super::subject_cache::SubjectCache;
 use super::welcome::Welcome;
+pub use notes::note;
+use notes::{noted, own_state, summary_note, warnings_of_branch};
+use notices::{ambient_line, notice, replaced_notice, trouble_notice};
 use recall_agents::{Agents, Cap};
-use recall_compression::alone;
 use recall_config::{Ambient, Code, Notice};
-use recall_domain::context::{
-    BLANK, Block, BlockLimits, Declaration, InjectionMoment, Material, Note, SummaryNote, assemble,
-};
+use recall_domain::context::{BLANK, Block, BlockLimits, Declaration, InjectionMoment, Material, assemble};
 use recall_domain::document::DocumentKind;
 use recall_domain::event::{Audience, StartSource};
-use recall_domain::file_memory::{InjectedSet, LEAST_IMPORTANCE};
-use recall_domain::ids::{AgentName, ObservationId, ProjectRow, SessionId, Timestamp};
+use recall_domain::file_memory::InjectedSet;
+use recall_domain::ids::{AgentName, SessionId, Timestamp};
 use recall_domain::injection::prompt::Author;
 use recall_domain::injection::{PromptDecision, asked};
-use recall_domain::observation::{Maker, ObservationType, SHARED, Voice};
-use recall_domain::plain::{plain, visible};
 use recall_domain::review::Tellable;
 use recall_domain::session::ContextAsk;
-use recall_domain::text::shortened_line;
 use recall_domain::tokens::Measure;
 use recall_domain::used::Occasion;
 use recall_repository::refs::WorkLocation;
 use recall_repository::work_tree::WorkTree;
-use recall_store::{
-    CompressionTrouble, NotesWanted, ObservationRow, ProjectInfo, Reader, Readers, SessionInfo, StoreError,
-    SummaryRow, Turns, WorkOf,
-};
+use recall_store::{ObservationRow, ProjectInfo, Reader, Readers, StoreError, Turns};
 use recall_system::faults::{self, Fault, Point, planted};
 
 /// The number of newest, and of most important, observations that are candidates at a start.
 const CANDIDATES: u32 = 60;
-/// Types of observations that warn about a file.
-const WARNINGS: [ObservationType; 3] =
-    [ObservationType::Gotcha, ObservationType::Security, ObservationType::Correction];
-/// The maximum number of warnings about one file at a start, newest first.
-const WARNINGS_EACH: u32 = 3;
-/// The number of files of the branch that are looked up at a start.
-const MOST_FILES: usize = 40;
 /// If the start's context comes with the first prompt, one in this many parts of the agent's limit is left for
 /// passages about the prompt.
 const FIRST_PROMPT: u64 = 3;
@@ -488,175 +478,5 @@ impl ContextLookup {
     /// allows.
     pub(crate) fn branch_context(&self, place: &WorkLocation) -> BranchContext {
         self.ancestry.branch_context(place, self.answer_within / 2)
-    }
-}
-
-/// The date, the project and its branch.
-fn ambient_line(depth: Depth, context_request: &ContextRequest, now: Timestamp) -> String {
-    const LONGEST: usize = 80;
-    let name = |text: &str| shortened_line(&plain(text), LONGEST).replace('`', "'");
-    let mut line =
-        format!("Today is {}. Project: `{}`", clock::day_of(now).0, name(&context_request.project.name));
-    let checkout = match depth {
-        Depth::Whole => context_request.place.refs().and_then(|refs| refs.checkout()),
-        Depth::Titles => None,
-    };
-    if let Some(branch) = checkout.and_then(|checkout| checkout.branch) {
-        line.push_str(&format!(", branch `{}`", name(branch.as_str())));
-    }
-    line.push('.');
-    line
-}
-
-/// Builds a candidate. `None` if the current state of its files contradicts it and no person wrote it.
-fn noted(
-    row: ObservationRow,
-    warnings: &BTreeMap<ObservationId, String>,
-    branch_context: &BranchContext,
-    freshness: Option<&mut Freshness<'_>>,
-) -> Result<Option<Note>, StoreError> {
-    let (modified, evidence) = (row.files_modified.clone(), row.evidence.clone());
-    let mut note = note(row, branch_context);
-    note.alone = alone(&note.title);
-    note.warns_of = warnings.get(&note.id).cloned();
-    // Work on another branch is about other versions of the files.
-    if let Some(freshness) = freshness.filter(|_| note.elsewhere.is_none()) {
-        let since = freshness.of(&Dated {
-            texts: [&note.title, &note.narrative],
-            at: note.at,
-            modified: &modified,
-            work: Some(WorkOf::Events(&evidence)),
-        })?;
-        if since.is_contradicted && note.maker == Maker::Machine {
-            return Ok(None);
-        }
-        note.changed = since.changed;
-    }
-    Ok(Some(note))
-}
-
-/// Returns warnings about files that the newest work on the reader's branch changed, each with its file. The files
-/// come from recall's own records, because a start does not wait for git.
-fn warnings_of_branch(
-    db: Reader<'_>,
-    project: ProjectRow,
-    tellable: Tellable,
-    newest: &[ObservationRow],
-    branch_context: &BranchContext,
-) -> Result<BTreeMap<ObservationId, String>, StoreError> {
-    let on_branch = newest.iter().filter(|row| branch_context.is_own(&row.made_on));
-    let files: BTreeSet<&str> = on_branch.flat_map(|row| &row.files_modified).map(String::as_str).collect();
-    let wanted =
-        NotesWanted { kinds: &WARNINGS, least_importance: LEAST_IMPORTANCE, most: WARNINGS_EACH, tellable };
-    let mut warnings = BTreeMap::new();
-    for file in files.into_iter().take(MOST_FILES) {
-        for row in db.notes_about(project, file, wanted)? {
-            warnings.entry(row.id).or_insert_with(|| file.to_owned());
-        }
-    }
-    Ok(warnings)
-}
-
-fn own_state(
-    db: Reader<'_>,
-    session: &SessionId,
-) -> Result<(Option<SummaryRow>, Option<SessionInfo>), StoreError> {
-    match db.find_sessions(session.as_str())?.into_iter().next() {
-        Some(info) => Ok((db.summary_of_session(info.row)?, Some(info))),
-        None => Ok((None, None)),
-    }
-}
-
-pub fn note(row: ObservationRow, branch_context: &BranchContext) -> Note {
-    Note {
-        elsewhere: branch_context.mark(&row.made_on),
-        maker: row.maker(),
-        id: row.id,
-        kind: row.kind,
-        title: row.title,
-        narrative: row.narrative,
-        facts: row.facts,
-        importance: row.importance,
-        alone: 0,
-        voice: Voice::of(row.kind, &row.origin),
-        author: row.author,
-        is_of_others: row.origin.starts_with(SHARED),
-        is_pinned: row.is_pinned,
-        warns_of: None,
-        at: row.created_at,
-        changed: Vec::new(),
-    }
-}
-
-fn summary_note(row: SummaryRow, branch_context: &BranchContext) -> SummaryNote {
-    SummaryNote {
-        elsewhere: branch_context.mark(std::slice::from_ref(&row.made_on)),
-        id: row.id.0,
-        author: row.author,
-        title: row.title,
-        request: row.request,
-        completed: row.completed,
-        learned: row.learned,
-        next_steps: row.next_steps,
-        at: row.created_at,
-    }
-}
-
-/// Returns the line for the user at a start; `None` if nothing is injected.
-fn notice(block: &Block, project: &str) -> Option<String> {
-    let observations = block.items.iter().filter(|item| item.kind == "observation").count();
-    let summary =
-        block.items.iter().any(|item| matches!(item.kind, "summary" | "session" | recall_store::HANDED_OVER));
-    let given = match (observations, summary) {
-        (0, false) => return None,
-        (0, true) => "the last session's summary".to_owned(),
-        (1, false) => "1 note".to_owned(),
-        (1, true) => "the last session's summary and 1 note".to_owned(),
-        (many, false) => format!("{many} notes"),
-        (many, true) => format!("the last session's summary and {many} notes"),
-    };
-    Some(format!(
-        "recall: gave {given} about {} (~{} tokens). See them with `recall context`.",
-        visible(project),
-        block.tokens
-    ))
-}
-
-/// Returns the line for the user at a project's first start in a folder that another project had before.
-fn replaced_notice(context_request: &ContextRequest) -> Option<String> {
-    let before = visible(context_request.replaced.as_deref()?);
-    let name = visible(&context_request.project.name);
-    Some(format!(
-        "recall: this folder held another project before, \"{before}\". What is here now shows nothing of it, so it is a \
-         project of its own, \"{name}\". `recall search WORDS --project \"{before}\"` finds what is known of the other."
-    ))
-}
-
-/// Returns the line for the user if models have been failing for long.
-fn trouble_notice(trouble: &CompressionTrouble) -> String {
-    let since = jiff::Timestamp::from_millisecond(trouble.since.0).unwrap_or_default();
-    let since = since.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M");
-    format!(
-        "recall: the model that makes the notes has failed since {since} ({}); the built-in compressor \
-         replaces it until then. See `recall ctl jobs --dead`, and run `recall ctl retry` once it works again.",
-        visible(&trouble.error)
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use recall_domain::context::{BlockItem, InjectedExtent};
-
-    #[test]
-    fn what_the_user_reads_cannot_steer_a_terminal() {
-        let hostile = "sh\u{1b}[2Jo\u{202e}p\u{200b}\nrecall: all is well";
-        let (title, reason) = (String::new(), String::new());
-        let item = BlockItem { kind: "observation", id: 1, extent: InjectedExtent::Whole, title, reason };
-        let notice = notice(&Block { items: vec![item], ..Block::default() }, hostile).unwrap();
-        let trouble = CompressionTrouble { since: Timestamp(0), jobs: 1, error: hostile.to_owned() };
-        for line in [notice, trouble_notice(&trouble)] {
-            assert!(!line.contains(|c: char| c.is_control() || "\u{202e}\u{200b}".contains(c)), "{line:?}");
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! The names of an enum's variants in the database, in answers and in filters.
 
-/// Names every variant. A variant without a name does not compile.
+/// Names every variant of an enum of this crate or another. A variant without a name does not compile.
 #[macro_export]
 macro_rules! named {
     ($type:ident { $($(#[$doc:meta])* $variant:ident = $name:literal),+ $(,)? }) => {

@@ -1,7 +1,9 @@
 //! Chooses titles: among some pieces, the statement that stands alone in an index line.
 
+mod written;
+
 use super::check::{is_check, is_code};
-use super::clause::{Border, Cut, Opening, cut, opening, trimmed};
+use super::clause::{Border, Cut, Opening, cut, opening};
 use super::commit::Conventional;
 use super::faults::{faults, is_bare};
 use super::never::{Within, never};
@@ -9,6 +11,7 @@ use super::plain::{capitalized, is_balanced, plain, row, without_list_mark};
 use super::subject::{Label, labelled, of_heading, of_sentence};
 use super::word::{bare, content, is_file, is_identifier, is_past};
 use super::{Piece, Progress, SourceKind};
+pub(crate) use written::clean_title;
 
 /// The maximum number of characters of a title.
 pub(crate) const LONGEST_TITLE: usize = 100;
@@ -487,90 +490,6 @@ fn names_more_than_places(text: &str) -> bool {
             && !matches!(bare(word).as_str(), "line" | "lines" | "and" | "location" | "file")
     });
     others.count() >= 2
-}
-
-/// A title by a model or a user, corrected by the same rules: no prefix, no marks, no ellipsis, complete within
-/// [`LONGEST_TITLE`]. The rest is what had to be cut. `None` if it is not a statement: a question, a heading, nothing.
-pub(crate) fn clean_title(written: &str) -> Option<Title> {
-    let mut text = plain(&written.replace('…', " "));
-    for _ in 0..2 {
-        let Some((label, rest)) = text.split_once(": ") else { break };
-        let label = label.to_lowercase();
-        let label = label.split(" (").next().unwrap_or_default();
-        const PREFIXES: [&str; 22] = [
-            "user",
-            "plan",
-            "open",
-            "decision",
-            "decided",
-            "summary",
-            "note",
-            "title",
-            "bugfix",
-            "fix",
-            "feature",
-            "change",
-            "discovery",
-            "gotcha",
-            "refactor",
-            "security",
-            "trade-off",
-            "preference",
-            "correction",
-            "next step",
-            "todo",
-            "user chose",
-        ];
-        if !PREFIXES.contains(&label) {
-            break;
-        }
-        text = capitalized(&plain(rest));
-    }
-    let text = trimmed(without_quotes(text.trim()).trim_end_matches("...").trim_end());
-    // A script without spaces says enough in one word.
-    let enough = text.split_whitespace().count() >= 2 || !text.is_ascii() && text.chars().count() > 6;
-    if text.ends_with('?') || !enough || !text.chars().any(char::is_alphabetic) {
-        return None;
-    }
-    let (cut, _) = fitting(text, LONGEST_TITLE).unwrap_or_else(|| (at_a_word(text), 0.0));
-    let holds = cut.head.chars().any(char::is_alphabetic)
-        && !cut.head.ends_with(['?', ':'])
-        && !cut.head.ends_with("...");
-    holds.then(|| Title { text: capitalized(&cut.head), piece: 0, rest: cut.rest })
-}
-
-/// The text without quotation marks around all of it. `"Shared" is a "section"` keeps its marks.
-fn without_quotes(text: &str) -> &str {
-    let inside = |(open, close): (char, char)| {
-        let inside = text.strip_prefix(open)?.strip_suffix(close)?;
-        (!inside.contains([open, close])).then(|| inside.trim())
-    };
-    [('"', '"'), ('“', '”'), ('„', '“')].into_iter().find_map(inside).unwrap_or(text)
-}
-
-/// Cut between words, because no clause ends in time. The rest is then the whole text, because a beginning alone says
-/// too little.
-fn at_a_word(text: &str) -> Cut {
-    let mut head = String::new();
-    for word in text.split_whitespace() {
-        if head.chars().count() + 1 + word.chars().count() > LONGEST_TITLE {
-            break;
-        }
-        if !head.is_empty() {
-            head.push(' ');
-        }
-        head.push_str(word);
-    }
-    while let Some((before, last)) = head.rsplit_once(' ') {
-        if !super::word::is_weak(&bare(last)) && is_balanced(&head) {
-            break;
-        }
-        head = before.to_owned();
-    }
-    if head.is_empty() {
-        head = text.chars().take(LONGEST_TITLE).collect();
-    }
-    Cut { head: trimmed(&head).to_owned(), rest: text.to_owned(), border: Border::Addition }
 }
 
 #[cfg(test)]

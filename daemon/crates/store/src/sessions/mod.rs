@@ -1,5 +1,6 @@
 //! Sessions and their turns: incoming events, their order, and what the domain's effects store.
 
+pub(crate) mod activities;
 #[cfg(test)]
 pub(crate) mod arrival;
 pub(crate) mod compactions;

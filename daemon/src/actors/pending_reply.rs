@@ -449,7 +449,8 @@ impl PendingReply {
         LookedUp { mut injected, context_reply }: LookedUp,
     ) -> (Vec<u8>, Option<RecordedInjection>) {
         let injection = self.record(&context_reply, asked.event).map(|recorded| {
-            let items = context_reply.block.items.iter().map(|item| (item.kind, item.id, item.extent));
+            let items =
+                context_reply.block.items.iter().filter_map(|item| Some((item.document()?, item.extent)));
             let given = InjectedSet::of_items(items, context_reply.file.clone());
             let news = match asked.ask {
                 ContextAsk::Task(_) => InjectedSet::default(),

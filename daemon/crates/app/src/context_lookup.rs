@@ -181,7 +181,7 @@ impl ContextLookup {
         let answer = match prompt {
             None => ContextReply::default(),
             Some(prompt) => {
-                let told = start.items.iter().map(|item| (item.kind, item.id, item.extent));
+                let told = start.items.iter().filter_map(|item| Some((item.document()?, item.extent)));
                 let mut injected = context_request.injected.clone();
                 injected.add(InjectedSet::of_items(told, None));
                 let taken = Measure::of(&start.text).and(Measure::of(BLANK)).utf16_units();

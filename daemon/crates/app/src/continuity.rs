@@ -20,7 +20,7 @@ pub fn continuity(db: Reader<'_>, agents: Agents, session: &SessionInfo) -> Resu
         if plan.kind == PlanKind::Tasks {
             state.open_tasks = open_tasks(&plan.text).map(str::to_owned).collect();
         } else if state.plan.is_none() {
-            state.plan = Some(PlanNote { title: plan.title, state: plan.state, text: plan.text });
+            state.plan = Some(PlanNote { title: plan.title, stage: plan.stage, text: plan.text });
         }
     }
     touched_files(db, agents, session, &mut state)?;

@@ -2,7 +2,7 @@
 
 use super::context_lookup::{ContextLookup, ContextRequest};
 use super::material::session_material;
-use recall_domain::context::{Block, BlockItem, InjectedExtent};
+use recall_domain::context::{Block, BlockItem, BlockItemKind, InjectedExtent};
 use recall_domain::continuity::{PlanNote, is_decision};
 use recall_domain::document::{DocumentKey, DocumentKind, Status};
 use recall_domain::handoff::work::work;
@@ -16,7 +16,7 @@ use recall_domain::task_list::open_tasks;
 use recall_domain::text::shortened_line;
 use recall_domain::tokens::Measure;
 use recall_repository::refs::WorkLocation;
-use recall_store::{HANDED_OVER, ObservationRow, Reader, SessionInfo, StoreError, SummaryRow};
+use recall_store::{ObservationRow, Reader, SessionInfo, StoreError, SummaryRow};
 
 /// The UTF-16 units of an agent's limit that are left for the rest of its context.
 const LEFT_FOR_OTHERS: u64 = 1_000;
@@ -108,7 +108,7 @@ fn plans(db: Reader<'_>, session: SessionRow, state: &mut Handoff) -> Result<(),
             state.open_tasks = open_tasks(&plan.text).map(str::to_owned).collect();
         } else if state.plan.is_none() {
             let id = DocumentKey { kind: DocumentKind::Plan, row: plan.id.0 }.to_string();
-            state.plan = Some((id, PlanNote { title: plan.title, state: plan.state, text: plan.text }));
+            state.plan = Some((id, PlanNote { title: plan.title, stage: plan.stage, text: plan.text }));
         }
     }
     Ok(())
@@ -137,8 +137,13 @@ impl ContextLookup {
             let text = format!("{OPENING}{text}{CLOSING}");
             let title = shortened_line(state.title.as_deref().unwrap_or(&state.goal), 100);
             let reason = "handed over with `recall handoff`".to_owned();
-            let item =
-                BlockItem { kind: HANDED_OVER, id: row.0, extent: InjectedExtent::Whole, title, reason };
+            let item = BlockItem {
+                kind: BlockItemKind::Handover,
+                id: row.0,
+                extent: InjectedExtent::Whole,
+                title,
+                reason,
+            };
             Ok(Block { tokens: Measure::of(&text).spent(), text, items: vec![item] })
         })
     }

@@ -6,7 +6,7 @@
 
 pub(crate) mod page;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::changed::Statements;
 use super::checkout::Elsewhere;
@@ -251,15 +251,53 @@ pub enum InjectedExtent {
     Passage(u32),
 }
 
+/// The kind of a block's item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockItemKind {
+    Document(DocumentKind),
+    /// The state of a session, which is derived from its prompts and what followed.
+    SessionState,
+    /// A session that was handed over to this one.
+    Handover,
+}
+
+impl BlockItemKind {
+    pub const OBSERVATION: Self = Self::Document(DocumentKind::Observation);
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Document(kind) => kind.as_str(),
+            Self::SessionState => "session",
+            Self::Handover => "handoff",
+        }
+    }
+}
+
+impl Serialize for BlockItemKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
 /// One item of a block, with the reason why it was chosen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BlockItem {
-    /// `session` for a session's state, else the kind of the document.
-    pub kind: &'static str,
+    pub kind: BlockItemKind,
+    /// The row of the document, or of the session.
     pub id: i64,
     pub extent: InjectedExtent,
     pub title: String,
     pub reason: String,
+}
+
+impl BlockItem {
+    /// The document; `None` for the state of a session and for a handover.
+    pub fn document(&self) -> Option<DocumentKey> {
+        match self.kind {
+            BlockItemKind::Document(kind) => Some(DocumentKey { kind, row: self.id }),
+            BlockItemKind::SessionState | BlockItemKind::Handover => None,
+        }
+    }
 }
 
 /// The maximum length of a block.
@@ -715,7 +753,12 @@ mod tests {
         ];
         let block = assemble(InjectionMoment::Start, &material, within(2000), NOW);
         let known = |block: &Block| -> Vec<i64> {
-            block.items.iter().filter(|item| item.kind == "observation").map(|item| item.id).collect()
+            block
+                .items
+                .iter()
+                .filter(|item| item.kind == BlockItemKind::OBSERVATION)
+                .map(|item| item.id)
+                .collect()
         };
         // 2 is the title of the last session, and 4 and 5 say the same: such notes stand last.
         assert_eq!(known(&block), [6, 3, 5, 8, 7], "{}", block.text);
@@ -735,8 +778,12 @@ mod tests {
         material.observations =
             vec![bare(1, ""), bare(2, "Discounts for the cart."), bare(3, "Refunds have none.")];
         let block = assemble(InjectionMoment::Start, &material, within(2000), NOW);
-        let known: Vec<i64> =
-            block.items.iter().filter(|item| item.kind == "observation").map(|item| item.id).collect();
+        let known: Vec<i64> = block
+            .items
+            .iter()
+            .filter(|item| item.kind == BlockItemKind::OBSERVATION)
+            .map(|item| item.id)
+            .collect();
         // The third says something beside its title.
         assert_eq!(known, [3], "{}", block.text);
     }

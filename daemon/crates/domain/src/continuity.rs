@@ -2,6 +2,7 @@
 //! own rows, because the agent's own summary arrives too late or never.
 
 use super::observation::{Importance, ObservationType};
+use super::plan::PlanStage;
 use super::text::shortened;
 
 /// The state of a session.
@@ -28,8 +29,7 @@ pub struct Continuity {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanNote {
     pub title: String,
-    /// `draft` or `approved`.
-    pub state: String,
+    pub stage: PlanStage,
     pub text: String,
 }
 
@@ -62,7 +62,7 @@ impl Continuity {
     pub fn lines(&self, reader: Reader) -> Vec<(&'static str, String)> {
         let plan = self.plan.as_ref().map(|plan| {
             let text = shortened(&plan.text, PLAN_CHARS);
-            format!("{} ({}): {text}", plan.title, plan.state)
+            format!("{} ({}): {text}", plan.title, plan.stage.as_str())
         });
         let lines = [
             ("Goal", Some(shortened(&self.goal, PROMPT_CHARS))),
@@ -101,7 +101,11 @@ mod tests {
             goal: "Add a discount".into(),
             changed_files: (0..14).map(|n| format!("f{n}")).collect(),
             open_tasks: vec!["Test it".into()],
-            plan: Some(PlanNote { title: "Coins".into(), state: "approved".into(), text: "x".repeat(2000) }),
+            plan: Some(PlanNote {
+                title: "Coins".into(),
+                stage: PlanStage::Approved,
+                text: "x".repeat(2000),
+            }),
             ..Continuity::default()
         };
         let lines = state.lines(Reader::Itself);

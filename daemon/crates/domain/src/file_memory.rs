@@ -50,29 +50,25 @@ impl InjectedSet {
         }
     }
 
-    /// The items of a block, by the names of their kinds, and the file that the block was about.
-    pub fn of_items<'a>(
-        items: impl IntoIterator<Item = (&'a str, i64, InjectedExtent)>,
+    /// The documents of a block, and the file that the block was about. A session's state is not recorded, because it
+    /// is derived from its prompts and what followed.
+    pub fn of_items(
+        items: impl IntoIterator<Item = (DocumentKey, InjectedExtent)>,
         file: Option<String>,
     ) -> Self {
         let mut given = Self { files: file.into_iter().collect(), ..Self::default() };
         let mut whole = HashSet::new();
-        for (kind, row, extent) in items {
-            match (DocumentKind::parse(kind), extent) {
-                (Some(DocumentKind::Observation), extent) => {
-                    let id = ObservationId(row);
-                    given.observations.insert(id);
-                    if extent == InjectedExtent::Title {
-                        given.titles.insert(id)
-                    } else {
-                        whole.insert(id)
-                    };
-                }
-                (Some(kind), extent) => {
-                    given.documents.insert((DocumentKey { kind, row }, extent));
-                }
-                // A session's state is derived from its prompts and what followed, so it is not recorded.
-                (None, _) => {}
+        for (document, extent) in items {
+            if document.kind == DocumentKind::Observation {
+                let id = ObservationId(document.row);
+                given.observations.insert(id);
+                if extent == InjectedExtent::Title {
+                    given.titles.insert(id)
+                } else {
+                    whole.insert(id)
+                };
+            } else {
+                given.documents.insert((document, extent));
             }
         }
         given.titles.retain(|id| !whole.contains(id));
@@ -142,8 +138,9 @@ mod tests {
     fn removing_an_injection_keeps_earlier_ones() {
         let mut injected = InjectedSet { observations: [ObservationId(1)].into(), ..InjectedSet::default() };
         let given = |ids: &[i64]| {
-            let items = ids.iter().map(|id| ("observation", *id, InjectedExtent::Whole));
-            let items = items.chain([("response", 4, InjectedExtent::Passage(1))]);
+            let key = |kind, row| DocumentKey { kind, row };
+            let items = ids.iter().map(|id| (key(DocumentKind::Observation, *id), InjectedExtent::Whole));
+            let items = items.chain([(key(DocumentKind::Response, 4), InjectedExtent::Passage(1))]);
             InjectedSet::of_items(items, Some("a.rs".to_owned()))
         };
         let passage =
@@ -153,7 +150,7 @@ mod tests {
         assert!(injected.has(passage(1)) && !injected.has(passage(0)));
         let of_three =
             PassageKey { document: DocumentKey { kind: DocumentKind::Observation, row: 3 }, part: 0 };
-        let three = |extent| InjectedSet::of_items([("observation", 3, extent)], None);
+        let three = |extent| InjectedSet::of_items([(of_three.document, extent)], None);
         injected.add(three(InjectedExtent::Title));
         assert!(
             injected.observations.contains(&ObservationId(3)) && !injected.has(of_three),

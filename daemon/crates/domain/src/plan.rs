@@ -39,7 +39,19 @@ named! { PlanKind {
     Tasks = "tasks",
 } }
 
-/// The state of a plan.
+/// The state of a stored plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlanStage {
+    Draft,
+    Approved,
+}
+
+named! { PlanStage {
+    Draft = "draft",
+    Approved = "approved",
+} }
+
+/// The state of a plan that an event reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanState {
     Draft,

@@ -16,6 +16,7 @@ use super::document::{DocumentKey, DocumentKind};
 use super::ids::{BranchName, CommitId, ObservationId, Timestamp};
 use super::observation::{Importance, Maker, ObservationType, Voice};
 use super::passage::PassageKey;
+use super::plan::PlanStage;
 
 const NOW: Timestamp = Timestamp(86_400_000_000);
 
@@ -112,7 +113,7 @@ fn material(text: &str) -> Material {
             prompts: 3,
             goal: text.to_owned(),
             asked: Some(text.to_owned()),
-            plan: Some(PlanNote { title: text.to_owned(), state: text.to_owned(), text: text.to_owned() }),
+            plan: Some(PlanNote { title: text.to_owned(), stage: PlanStage::Draft, text: text.to_owned() }),
             open_tasks: vec![text.to_owned(), text.to_owned()],
             changed_files: vec![text.to_owned()],
             read_files: vec![text.to_owned()],

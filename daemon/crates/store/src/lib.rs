@@ -59,7 +59,9 @@ pub use notes::results::BatchResult;
 pub use notes::review::{ReviewObservations, Unreviewed};
 pub use notes::told_uses::{ClearWrong, MarkWrong, ToldCounts, ToldRow, ToldUse, ToldWhere};
 pub use operation::{Changes, Operation, WriteContext};
-pub use portable::{DamagedRow, PageStart, Portion, RestoreRows, Restored, Trust, name_fields, text_fields};
+pub use portable::{
+    DamagedRow, PageStart, Portion, RestoreRows, Restored, RowKind, Trust, name_fields, text_fields,
+};
 pub use questions::authors::Authors;
 pub use questions::browsing::{BROWSED, Browsed, EntryRow, ProjectLine, QUARTER_MS, Quarter};
 pub use questions::names::Named;
@@ -78,7 +80,7 @@ pub use searching::vectors::{
 pub use sessions::compactions::CompactionRow;
 pub use sessions::delivery::{Delivery, Precedence, SessionOrigin};
 pub use sessions::effect_context::StoredEvent;
-pub use sessions::handoffs::{HANDED_OVER, HandOver};
+pub use sessions::handoffs::HandOver;
 pub use sessions::imported::{AnswerState, Capture, StoredPrompt};
 pub use sessions::known::KnownSession;
 pub use sessions::lineage::{LineageRow, Relation};

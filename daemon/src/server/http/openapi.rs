@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::answer::JSON;
 use super::hooks::{Accepted, HookCall, ProcessingAnswer, PromptAnswer, StartAnswer};
-use super::route::{Endpoint, HealthAnswer, OpenAnswer, Required, Route, schema_of};
+use super::route::{Endpoint, HealthAnswer, OpenAnswer, ParameterValue, Required, Route, schema_of};
 
 pub(super) fn document(routes: &[Route]) -> Value {
     let placed = |settings: SchemaSettings| {
@@ -30,10 +30,10 @@ pub(super) fn document(routes: &[Route]) -> Value {
             },
         });
         parameters.extend(route.parameters.iter().map(|parameter| {
-            let mut schema = json!({"type": parameter.kind});
-            if parameter.kind == "integer" {
-                schema["minimum"] = json!(0);
-            }
+            let schema = match parameter.value {
+                ParameterValue::Text => json!({"type": "string"}),
+                ParameterValue::Number => json!({"type": "integer", "minimum": 0}),
+            };
             let required = parameter.required == Required::Yes;
             json!({"name": parameter.name, "in": "query", "required": required, "schema": schema})
         }));

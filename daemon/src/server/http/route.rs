@@ -42,9 +42,15 @@ pub(super) struct Route {
 /// A parameter of the query.
 pub(super) struct Parameter {
     pub(super) name: &'static str,
-    /// The type of the value in JSON Schema.
-    pub(super) kind: &'static str,
+    pub(super) value: ParameterValue,
     pub(super) required: Required,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum ParameterValue {
+    Text,
+    /// 0 or more.
+    Number,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -54,15 +60,15 @@ pub(super) enum Required {
 }
 
 pub(super) const fn text(name: &'static str) -> Parameter {
-    Parameter { name, kind: "string", required: Required::No }
+    Parameter { name, value: ParameterValue::Text, required: Required::No }
 }
 
 pub(super) const fn number(name: &'static str) -> Parameter {
-    Parameter { name, kind: "integer", required: Required::No }
+    Parameter { name, value: ParameterValue::Number, required: Required::No }
 }
 
 pub(super) const fn needed(name: &'static str) -> Parameter {
-    Parameter { name, kind: "string", required: Required::Yes }
+    Parameter { name, value: ParameterValue::Text, required: Required::Yes }
 }
 
 pub(super) const fn get(

@@ -96,7 +96,7 @@ impl HandoffAnswer {
                 .collect(),
             plan: state.plan.map(|(id, plan)| OpenPlanAnswer {
                 id,
-                state: plan.state,
+                state: plan.stage.as_str().to_owned(),
                 title: plan.title,
                 text: plan.text,
             }),

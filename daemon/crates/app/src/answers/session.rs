@@ -33,13 +33,13 @@ pub struct SessionLine {
     pub ended_at: Option<Moment>,
 }
 
-impl From<SessionInfo> for SessionLine {
-    fn from(info: SessionInfo) -> Self {
+impl SessionLine {
+    pub fn new(info: SessionInfo, displayed_state: &str) -> Self {
         Self {
             session_id: info.id.0,
             agent: info.agent.0,
             project: info.project.name,
-            status: info.status,
+            status: displayed_state.to_owned(),
             title: info.title,
             prompts: info.prompts,
             activities: info.activities,
@@ -195,7 +195,7 @@ impl PlanAnswer {
             device: row.device,
             path: row.path,
             title: row.title,
-            state: row.state,
+            state: row.stage.as_str().to_owned(),
             text: row.text,
             prompt_numbers: row.prompt_numbers,
             created_at: Moment(row.created_at),

@@ -19,6 +19,7 @@ use crate::ports::{Ports, Writer};
 use crate::queries::meant::{did_you_mean, meant};
 use crate::queries::show::{load, parse_id};
 use crate::queries::{Answer, Refused, blocking, read};
+use recall_domain::context::BlockItemKind;
 use recall_domain::document::{DocumentKind, Status};
 use recall_domain::event::{Audience, StartSource};
 use recall_domain::file_memory::InjectedSet;
@@ -69,7 +70,7 @@ fn told_at_start(lookup: &ContextLookup, id: ObservationId) -> Result<(String, O
     };
     let start = ContextAsk::Start(StartSource::Startup, Audience::Nobody);
     let told = lookup.look_up_titles(&start, &context_request)?.block.items.into_iter();
-    let mut notes = told.filter(|item| item.kind == DocumentKind::Observation.as_str());
+    let mut notes = told.filter(|item| item.kind == BlockItemKind::OBSERVATION);
     Ok((name, notes.position(|item| item.id == id.0).map(|place| place + 1)))
 }
 

@@ -19,7 +19,7 @@ use recall_domain::event::{HookEvent, HookEventKind, ToolCall, ToolResult, is_to
 use recall_domain::ids::SessionId;
 use recall_domain::redaction::{Outputs, Redactor};
 use recall_repository::project_file::Captured;
-use recall_store::{RestoreRows, Trust, name_fields, text_fields};
+use recall_store::{RestoreRows, RowKind, Trust, name_fields, text_fields};
 
 /// Stores lines of an export from an unknown author.
 pub async fn restore(context: &CommandContext<impl Ports>, request: Restore) -> Answer<RestoreAnswer> {
@@ -213,8 +213,10 @@ fn cleanse(line: &mut Value, redactor: &Redactor) {
             cleanse_texts(value, cleansed);
         }
     };
-    text_fields(&kind).for_each(|field| cleanse_field(field, &text));
-    name_fields(&kind).for_each(|field| cleanse_field(field, &name));
+    if let Some(kind) = RowKind::parse(&kind) {
+        text_fields(kind).for_each(|field| cleanse_field(field, &text));
+        name_fields(kind).for_each(|field| cleanse_field(field, &name));
+    }
     if kind == "project" {
         ["key", "name"].into_iter().for_each(|field| cleanse_field(field, &name));
     }

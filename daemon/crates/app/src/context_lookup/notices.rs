@@ -2,7 +2,8 @@
 
 use super::{ContextRequest, Depth};
 use crate::clock;
-use recall_domain::context::Block;
+use recall_domain::context::{Block, BlockItemKind};
+use recall_domain::document::DocumentKind;
 use recall_domain::ids::Timestamp;
 use recall_domain::plain::{plain, visible};
 use recall_domain::text::shortened_line;
@@ -27,9 +28,11 @@ pub(super) fn ambient_line(depth: Depth, context_request: &ContextRequest, now: 
 
 /// Returns the line for the user at a start; `None` if nothing is injected.
 pub(super) fn notice(block: &Block, project: &str) -> Option<String> {
-    let observations = block.items.iter().filter(|item| item.kind == "observation").count();
-    let summary =
-        block.items.iter().any(|item| matches!(item.kind, "summary" | "session" | recall_store::HANDED_OVER));
+    let observations = block.items.iter().filter(|item| item.kind == BlockItemKind::OBSERVATION).count();
+    let summary = block.items.iter().any(|item| match item.kind {
+        BlockItemKind::Document(kind) => kind == DocumentKind::Summary,
+        BlockItemKind::SessionState | BlockItemKind::Handover => true,
+    });
     let given = match (observations, summary) {
         (0, false) => return None,
         (0, true) => "the last session's summary".to_owned(),
@@ -75,7 +78,13 @@ mod tests {
     fn what_the_user_reads_cannot_steer_a_terminal() {
         let hostile = "sh\u{1b}[2Jo\u{202e}p\u{200b}\nrecall: all is well";
         let (title, reason) = (String::new(), String::new());
-        let item = BlockItem { kind: "observation", id: 1, extent: InjectedExtent::Whole, title, reason };
+        let item = BlockItem {
+            kind: BlockItemKind::OBSERVATION,
+            id: 1,
+            extent: InjectedExtent::Whole,
+            title,
+            reason,
+        };
         let notice = notice(&Block { items: vec![item], ..Block::default() }, hostile).unwrap();
         let trouble = CompressionTrouble { since: Timestamp(0), jobs: 1, error: hostile.to_owned() };
         for line in [notice, trouble_notice(&trouble)] {

@@ -86,7 +86,7 @@ pub fn search(lookup: &ContextLookup, request: Search) -> Answer<SearchAnswer> {
                 author,
                 device,
                 observation_type: place.observation_type.map(Into::into),
-                status: place.status.map(Into::into),
+                status: place.status.map(|status| status.as_str().into()),
                 tokens: estimate(&title) + estimate(&body),
                 title,
                 snippet: snippet(&body, &sought, SNIPPET_CHARS),

@@ -9,7 +9,9 @@ use super::meant::{did_you_mean, meant};
 use super::{Answer, Refused, limit, projects, read};
 use crate::answers::Moment;
 use crate::answers::found::SummaryAnswer;
-use crate::answers::session::{BatchAnswer, PlanAnswer, SessionAnswer, SessionsAnswer, SubagentAnswer};
+use crate::answers::session::{
+    BatchAnswer, PlanAnswer, SessionAnswer, SessionLine, SessionsAnswer, SubagentAnswer,
+};
 use crate::context_lookup::ContextLookup;
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{ProjectRow, SessionRow, Timestamp};
@@ -34,15 +36,17 @@ pub fn session_page(
         let since = filter.since_ms.map(Timestamp);
         let total = db.session_count(rows.as_deref(), since)?;
         let found = db.session_list(rows.as_deref(), since, skip, limit(&filter))?;
-        let lines = found.into_iter().map(|info| with_displayed_state(db, info).map(Into::into));
+        let lines = found
+            .into_iter()
+            .map(|info| displayed_state(db, &info).map(|state| SessionLine::new(info, state)));
         Ok(SessionsAnswer { sessions: lines.collect::<Result<_, _>>()?, total })
     })
 }
 
-/// Replaces the status with the displayed state.
-fn with_displayed_state(db: Reader<'_>, info: SessionInfo) -> Result<SessionInfo, StoreError> {
-    let is_summarizing = info.status == SessionStatus::Active.as_str() && db.is_summarizing(info.row)?;
-    Ok(if is_summarizing { SessionInfo { status: SUMMARIZING.to_owned(), ..info } } else { info })
+/// The status as people see it.
+fn displayed_state(db: Reader<'_>, info: &SessionInfo) -> Result<&'static str, StoreError> {
+    let is_summarizing = info.status == SessionStatus::Active && db.is_summarizing(info.row)?;
+    Ok(if is_summarizing { SUMMARIZING } else { info.status.as_str() })
 }
 
 /// Returns the only session that matches an id.
@@ -80,7 +84,8 @@ pub fn session_of_number(lookup: &ContextLookup, number: i64) -> Answer<String> 
 
 pub fn session(lookup: &ContextLookup, Session { id }: Session) -> Answer<SessionAnswer> {
     read(lookup, |db| {
-        let info = with_displayed_state(db, one_session(db, &id)?)?;
+        let info = one_session(db, &id)?;
+        let status = displayed_state(db, &info)?.to_owned();
         let mut batches = Vec::new();
         for batch in db.batches(info.row)? {
             let activities = db.session_activities(info.row, Some(batch.id))?;
@@ -111,7 +116,7 @@ pub fn session(lookup: &ContextLookup, Session { id }: Session) -> Answer<Sessio
             project: info.project.name,
             project_id: info.project.key.0,
             workspace: info.root,
-            status: info.status,
+            status,
             reason: info.reason,
             title: info.title,
             started_at: Moment(info.started_at),

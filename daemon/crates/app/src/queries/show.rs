@@ -11,7 +11,7 @@ use crate::answers::session::PlanAnswer;
 use crate::answers::{Moment, PublicId, TextAnswer};
 use crate::context_lookup::ContextLookup;
 use crate::documents::title_and_text;
-use recall_domain::document::{DocumentKey, DocumentKind};
+use recall_domain::document::{DocumentKey, DocumentKind, Status};
 use recall_domain::ids::{ProjectRow, Timestamp};
 use recall_domain::observation::Voice;
 use recall_domain::text::shortened_line;
@@ -30,7 +30,7 @@ pub(crate) struct DocumentContext {
     pub prompt_number: Option<u32>,
     pub observation_type: Option<&'static str>,
     /// Only observations can be superseded or resolved.
-    pub status: Option<&'static str>,
+    pub status: Option<Status>,
     pub at: Timestamp,
     pub(crate) project_row: ProjectRow,
 }
@@ -52,7 +52,7 @@ impl DocumentContext {
         Ok(match row {
             DocumentRow::Observation { row, session, project } => Self {
                 observation_type: Some(row.kind.as_str()),
-                status: Some(row.status.as_str()),
+                status: Some(row.status),
                 ..of_project(project, session.as_deref(), row.prompt_number, row.created_at)
             },
             DocumentRow::Summary { row, session, project } => {

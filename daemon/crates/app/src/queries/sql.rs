@@ -83,7 +83,7 @@ fn damaged_rows(rows: &[DamagedRow]) -> Vec<String> {
             ),
             (None, None) => (String::new(), String::new()),
         };
-        format!("{kind}{id} has an unreadable `{column}` and is read as far as possible{way}")
+        format!("{}{id} has an unreadable `{column}` and is read as far as possible{way}", kind.as_str())
     });
     let more = (rows.len() >= MOST_UNREADABLE).then(|| "more rows have unreadable values".to_owned());
     named.chain(more).collect()

@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 
 use super::{
-    Block, BlockItem, BlockLimits, Declaration, InjectedExtent, InjectionMoment, Note, PassageNote,
-    SummaryNote, age, mixed,
+    Block, BlockItem, BlockItemKind, BlockLimits, Declaration, InjectedExtent, InjectionMoment, Note,
+    PassageNote, SummaryNote, age, mixed,
 };
 use crate::checkout::Elsewhere;
 use crate::continuity::{Continuity, Reader};
@@ -155,7 +155,7 @@ impl Page {
             _ => "the project's last session",
         };
         self.items.push(BlockItem {
-            kind: "summary",
+            kind: BlockItemKind::Document(DocumentKind::Summary),
             id: summary.id,
             extent: InjectedExtent::Whole,
             title: summary.title.clone(),
@@ -189,7 +189,13 @@ impl Page {
         }
         let reason = format!("the last session of {author}, on another machine");
         let (id, title) = (summary.id, summary.title.clone());
-        self.items.push(BlockItem { kind: "summary", id, extent: InjectedExtent::Whole, title, reason });
+        self.items.push(BlockItem {
+            kind: BlockItemKind::Document(DocumentKind::Summary),
+            id,
+            extent: InjectedExtent::Whole,
+            title,
+            reason,
+        });
         self.told.push(Words::of(&summary.title));
         for (label, text) in [("Done", &summary.completed), ("Open", &summary.next_steps)] {
             self.sentences(label, text, within);
@@ -214,7 +220,7 @@ impl Page {
         }
         let (id, title) = (summary.id, summary.title.clone());
         self.items.push(BlockItem {
-            kind: "summary",
+            kind: BlockItemKind::Document(DocumentKind::Summary),
             id,
             extent: InjectedExtent::Whole,
             title,
@@ -230,7 +236,13 @@ impl Page {
         if self.text.len() > before {
             let (id, title) = (state.session, "where the session stands".to_owned());
             let reason = "its goal, plan, files and open ends".to_owned();
-            self.items.push(BlockItem { kind: "session", id, extent: InjectedExtent::Whole, title, reason });
+            self.items.push(BlockItem {
+                kind: BlockItemKind::SessionState,
+                id,
+                extent: InjectedExtent::Whole,
+                title,
+                reason,
+            });
         }
     }
 
@@ -437,7 +449,7 @@ impl PassageNote {
         };
         let named = if self.heading.is_empty() { &self.text } else { &self.heading };
         let title = plain(named).chars().take(LONGEST_TITLE).collect();
-        BlockItem { kind: kind.as_str(), id: self.key.document.row, extent, title, reason }
+        BlockItem { kind: BlockItemKind::Document(kind), id: self.key.document.row, extent, title, reason }
     }
 }
 
@@ -467,7 +479,13 @@ impl Note {
         if !self.changed.is_empty() {
             let _ = write!(reason, "; {}", changed_since(&self.changed));
         }
-        BlockItem { kind: "observation", id: self.id.0, extent, title: self.title.clone(), reason }
+        BlockItem {
+            kind: BlockItemKind::OBSERVATION,
+            id: self.id.0,
+            extent,
+            title: self.title.clone(),
+            reason,
+        }
     }
 }
 

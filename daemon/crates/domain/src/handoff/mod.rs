@@ -214,7 +214,8 @@ impl Handoff {
 
     fn plan_section(&self) -> Section {
         let Some((id, plan)) = &self.plan else { return Section::new("Plan", []) };
-        let heading = format!("Plan ({}, {id}): {}", plain(&plan.state), shortened(&plain(&plan.title), 100));
+        let heading =
+            format!("Plan ({}, {id}): {}", plan.stage.as_str(), shortened(&plain(&plan.title), 100));
         let title = plan.title.trim();
         let lines = plan.text.lines().filter(|line| line.trim_start_matches(['#', ' ']).trim() != title);
         let text = lines.collect::<Vec<_>>().join("\n");

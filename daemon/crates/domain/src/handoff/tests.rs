@@ -2,6 +2,7 @@ use super::work::work;
 use super::*;
 use crate::material::{BatchMaterial, SessionMaterial};
 use crate::past_work::testing::{done, edited, failed};
+use crate::plan::PlanStage;
 use crate::tokens::Measure;
 
 const NOW: Timestamp = Timestamp(100 * 86_400_000);
@@ -44,7 +45,7 @@ fn shop() -> Handoff {
             "l3".to_owned(),
             PlanNote {
                 title: "Receipt".to_owned(),
-                state: "approved".to_owned(),
+                stage: PlanStage::Approved,
                 text: "# Receipt\n\n1. A line for the discount\n## Later\n2. Its test".to_owned(),
             },
         )),

@@ -16,7 +16,7 @@ use recall_domain::ids::{EventId, SessionKey, Timestamp};
 use recall_domain::material::BatchSource;
 use recall_domain::observation::{Importance, ObservationType};
 use recall_domain::order::Order;
-use recall_domain::plan::PlanKind;
+use recall_domain::plan::{PlanKind, PlanStage};
 use recall_domain::session::{ActivityKind, BatchState, SessionStatus};
 
 /// A value read from one or more columns.
@@ -310,6 +310,7 @@ stored_names! {
     BatchState else BatchState::Closed,
     ActivityKind else ActivityKind::Other,
     PlanKind else PlanKind::Plan,
+    PlanStage else PlanStage::Draft,
 }
 
 impl FromRow for Importance {

@@ -2,7 +2,7 @@
 //! (`row.rs`), so nothing else fails. Here the rows are listed so that they can be deleted.
 
 use crate::database::row::Cells;
-use crate::portable::tables::{Form, TABLES, Table, key_of};
+use crate::portable::tables::{Form, RowKind, TABLES, Table, key_of};
 use crate::portable::value::is_readable;
 use crate::{Reader, StoreError};
 use recall_domain::document::{DocumentKey, DocumentKind};
@@ -11,8 +11,7 @@ use recall_domain::ids::SessionId;
 /// A row and its first unreadable value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedRow {
-    /// The row's kind, as in a line of an export.
-    pub kind: &'static str,
+    pub kind: RowKind,
     /// The document to forget; `None` if the row is removed with its session.
     pub document: Option<DocumentKey>,
     pub session: Option<SessionId>,

@@ -5,7 +5,7 @@ use rusqlite::{Connection, Row};
 use serde_json::{Map, Value, json};
 
 use crate::database::row::{Cells, Sql};
-use crate::portable::tables::{Form, TABLES, Table, key_of};
+use crate::portable::tables::{Form, RowKind, TABLES, Table, key_of};
 use crate::{Reader, StoreError};
 use recall_domain::ids::{ProjectKey, ProjectRow, Timestamp};
 
@@ -82,7 +82,7 @@ fn select(table: &Table) -> String {
     let Table { name, page, project, time, .. } = table;
     // Data from other machines' sessions has no session here. It returns through its share.
     let own = match table.kind {
-        "summary" | "plan" => " AND t.share IS NULL",
+        RowKind::Summary | RowKind::Plan => " AND t.share IS NULL",
         _ => "",
     };
     format!(
@@ -94,7 +94,7 @@ fn select(table: &Table) -> String {
 
 fn line(table: &Table, row: &Row<'_>) -> Result<Value, StoreError> {
     let mut line = Map::new();
-    line.insert("kind".to_owned(), json!(table.kind));
+    line.insert("kind".to_owned(), json!(table.kind.as_str()));
     for (number, (column, form)) in table.columns.iter().enumerate() {
         let raw = row.get_ref(number)?;
         if raw == ValueRef::Null {

@@ -15,4 +15,4 @@ pub use damaged::DamagedRow;
 pub use export::{PageStart, Portion};
 pub(super) use foreign::{Misfits, misfits, take_rows};
 pub use restore::{RestoreRows, Restored, Trust};
-pub use tables::{name_fields, text_fields};
+pub use tables::{RowKind, name_fields, text_fields};

@@ -16,7 +16,7 @@ use crate::forgetting::{CopyOf, forgotten_at, is_forgotten};
 use crate::notes::threads;
 use crate::notes::threads::thread_words_of;
 use crate::operation::{Operation, WriteContext, log};
-use crate::portable::tables::{Form, TABLES, Table, key_of};
+use crate::portable::tables::{Form, RowKind, TABLES, Table, key_of};
 use crate::portable::value::{Given, given};
 use crate::questions::projects;
 use crate::sessions::enders::USER;
@@ -27,6 +27,7 @@ use recall_domain::ids::{
     BatchId, ObservationId, ProjectKey, ProjectRow, SessionId, SessionKey, SessionRow, Timestamp,
 };
 use recall_domain::observation::IMPORTED;
+use recall_domain::plan::PlanKind;
 use recall_domain::sync::kind::{plan_of, summary_of};
 
 /// Stores lines of an export. Existing rows stay unchanged.
@@ -88,7 +89,7 @@ impl Operation for RestoreRows {
             let outcome = match kind {
                 "project" => restore_project(db, line, self.trust, self.at)?,
                 "superseded" => restore_superseded(db, line)?,
-                kind => match TABLES.iter().find(|table| table.kind == kind) {
+                kind => match TABLES.iter().find(|table| table.kind.as_str() == kind) {
                     Some(table) => restore(db, table, line, self.trust, &mut observations)?,
                     None => Outcome::Skipped,
                 },
@@ -195,21 +196,28 @@ fn restore(
         Ok(row) => row,
         Err(outcome) => return Ok(outcome),
     };
-    if matches!(table.kind, "event" | "prompt" | "call" | "summary" | "plan" | "compaction" | "subagent")
-        && session.is_none()
+    if matches!(
+        table.kind,
+        RowKind::Event
+            | RowKind::Prompt
+            | RowKind::Call
+            | RowKind::Summary
+            | RowKind::Plan
+            | RowKind::Compaction
+            | RowKind::Subagent
+    ) && session.is_none()
     {
         return Ok(Outcome::Skipped);
     }
     // A compaction has no name of its own to compare.
-    if table.kind == "compaction" && is_known_compaction(db, session, line)? {
+    if table.kind == RowKind::Compaction && is_known_compaction(db, session, line)? {
         return Ok(Outcome::Known);
     }
     if let Some(session) = session {
         match table.kind {
-            "summary" => sharing::claim_summary(db, session)?,
-            "plan" => {
-                let text = |key: &str| line[key].as_str().unwrap_or_default();
-                sharing::claim_plan(db, session, text("plan_kind"), text("path"))?;
+            RowKind::Summary => sharing::claim_summary(db, session)?,
+            RowKind::Plan if line["plan_kind"] == PlanKind::Plan.as_str() => {
+                sharing::claim_plan(db, session, line["path"].as_str().unwrap_or_default())?;
             }
             _ => {}
         }
@@ -222,7 +230,7 @@ fn restore(
         places.join(", ")
     );
     match db.update(&sql, params_from_iter(values)) {
-        Ok(0) if table.kind == "observation" && trust == Trust::All => return claim(db, line),
+        Ok(0) if table.kind == RowKind::Observation && trust == Trust::All => return claim(db, line),
         Ok(0) => return Ok(Outcome::Known),
         Ok(_) => {}
         Err(error) if error.is_constraint() => return Ok(Outcome::Skipped),
@@ -234,7 +242,7 @@ fn restore(
             log(db, DocumentKey { kind: *document, row })?;
         }
     }
-    if table.kind == "observation" {
+    if table.kind == RowKind::Observation {
         let id = ObservationId(row);
         complete_observation(db, id, line)?;
         observations.entry(project.unwrap_or(ProjectRow(0))).or_default().insert(id);
@@ -341,7 +349,7 @@ fn is_known_compaction(
 /// Whether the item in a line was forgotten here.
 fn was_forgotten(db: &Connection, table: &Table, line: &Value) -> Result<bool, StoreError> {
     let session = match table.kind {
-        "session" => session_key_of(line),
+        RowKind::Session => session_key_of(line),
         _ => line["session"]
             .as_str()
             .and_then(|name| name.split_once(':'))
@@ -357,31 +365,33 @@ fn was_forgotten(db: &Connection, table: &Table, line: &Value) -> Result<bool, S
         ["event_id", "prompt_event", "message_event", "end_event"].map(|key| text(key).to_lowercase());
     // Its name on other machines, where it may have been forgotten.
     let shared = match (table.kind, &session) {
-        ("summary", Some(session)) => summary_of(session),
-        ("plan", Some(session)) => plan_of(session, text("path")),
+        (RowKind::Summary, Some(session)) => summary_of(session),
+        (RowKind::Plan, Some(session)) => plan_of(session, text("path")),
         _ => String::new(),
     };
     let mut copies: Vec<CopyOf<'_>> = match (table.kind, &session) {
-        ("observation", _) => vec![
+        (RowKind::Observation, _) => vec![
             CopyOf::Uuid(text("uuid")),
             CopyOf::Statement { title: text("title"), text: text("narrative") },
         ],
-        ("summary", Some(session)) => vec![CopyOf::Summary(session), CopyOf::Uuid(&shared)],
-        ("plan", Some(session)) => {
+        (RowKind::Summary, Some(session)) => vec![CopyOf::Summary(session), CopyOf::Uuid(&shared)],
+        (RowKind::Plan, Some(session)) => {
             vec![CopyOf::Plan { session, kind: text("plan_kind"), path: text("path") }, CopyOf::Uuid(&shared)]
         }
-        ("prompt", Some(session)) => {
+        (RowKind::Prompt, Some(session)) => {
             vec![CopyOf::Prompt { session, seq: line["seq"].as_i64().unwrap_or_default() }]
         }
         _ => Vec::new(),
     };
     // An event without text only leaves its id here.
-    if table.kind != "event" {
+    if table.kind != RowKind::Event {
         copies.extend(events.iter().filter(|event| !event.is_empty()).map(|event| CopyOf::Event(event)));
     }
     // Summaries and plans are made repeatedly, so they may be stored elsewhere later.
-    let made =
-        line["updated_at"].as_i64().or(line["created_at"].as_i64()).filter(|_| table.kind != "observation");
+    let made = line["updated_at"]
+        .as_i64()
+        .or(line["created_at"].as_i64())
+        .filter(|_| table.kind != RowKind::Observation);
     for copy in copies {
         let at = forgotten_at(db, copy)?;
         if at.is_some_and(|at| made.is_none_or(|made| made <= at.0)) {
@@ -402,23 +412,24 @@ fn stated<'a>(
     let owned = |value: Value| Cow::Owned(value);
     match (table.kind, column, value) {
         // A session of another machine does not run here, and its prompts are already compressed or never will be.
-        ("session", "status", _) => owned(json!("completed")),
-        ("session", "root", _) | ("observation", "pinned_at" | "reviewed_at" | "rejected_at", _)
+        (RowKind::Session, "status", _) => owned(json!("completed")),
+        (RowKind::Session, "root", _)
+        | (RowKind::Observation, "pinned_at" | "reviewed_at" | "rejected_at", _)
             if trust != Trust::All =>
         {
             owned(Value::Null)
         }
-        ("session", "ended_at", Value::Null) => Cow::Borrowed(&line["last_event_at"]),
-        ("prompt", "status", _) => owned(json!("closed")),
-        ("prompt", "closed_at" | "compressed_at", Value::Null) => Cow::Borrowed(&line["opened_at"]),
-        ("observation" | "summary", "origin", origin) => match origin.as_str() {
+        (RowKind::Session, "ended_at", Value::Null) => Cow::Borrowed(&line["last_event_at"]),
+        (RowKind::Prompt, "status", _) => owned(json!("closed")),
+        (RowKind::Prompt, "closed_at" | "compressed_at", Value::Null) => Cow::Borrowed(&line["opened_at"]),
+        (RowKind::Observation | RowKind::Summary, "origin", origin) => match origin.as_str() {
             Some(_) if trust == Trust::All => Cow::Borrowed(value),
             Some(origin) if origin.starts_with(IMPORTED) => owned(json!(origin)),
             Some(origin) => owned(json!(format!("{IMPORTED}{origin}"))),
             None => owned(json!(format!("{IMPORTED}recall"))),
         },
         (_, "life", Value::Null) => owned(json!(1)),
-        ("observation" | "summary", _, Value::Null) => {
+        (RowKind::Observation | RowKind::Summary, _, Value::Null) => {
             let form = table.columns.iter().find(|(name, _)| *name == column).map(|(_, form)| *form);
             match form {
                 Some(Form::Text) if !["subtitle", "made_as", "author", "device"].contains(&column) => {

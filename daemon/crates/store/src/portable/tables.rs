@@ -1,6 +1,7 @@
 //! Lists the exported tables and columns, and the form of each column in a line.
 
 use recall_domain::document::DocumentKind;
+use recall_domain::named;
 
 /// The content of a column, and its form in a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,9 +39,34 @@ pub(super) enum Form {
     Project,
 }
 
+/// The kind of a row, as its line names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowKind {
+    Session,
+    Event,
+    Prompt,
+    Call,
+    Observation,
+    Summary,
+    Plan,
+    Compaction,
+    Subagent,
+}
+
+named! { RowKind {
+    Session = "session",
+    Event = "event",
+    Prompt = "prompt",
+    Call = "call",
+    Observation = "observation",
+    Summary = "summary",
+    Plan = "plan",
+    Compaction = "compaction",
+    Subagent = "subagent",
+} }
+
 pub(super) struct Table {
-    /// The kind in the line.
-    pub(super) kind: &'static str,
+    pub(super) kind: RowKind,
     pub(super) name: &'static str,
     pub(super) columns: &'static [(&'static str, Form)],
     /// The expression at whose changes a page may end.
@@ -58,7 +84,7 @@ const HEARD: &str = "(SELECT s.last_event_at FROM sessions s WHERE s.id = t.sess
 /// All tables, in this order, because a row may refer to rows of earlier tables.
 pub(super) const TABLES: &[Table] = &[
     Table {
-        kind: "session",
+        kind: RowKind::Session,
         name: "sessions",
         columns: &[
             ("agent", Form::Name),
@@ -85,7 +111,7 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         // The events of a session, so that none of them is stored twice.
-        kind: "event",
+        kind: RowKind::Event,
         name: "deliveries",
         columns: &[
             ("event_id", Form::Id),
@@ -105,7 +131,7 @@ pub(super) const TABLES: &[Table] = &[
         documents: &[],
     },
     Table {
-        kind: "prompt",
+        kind: RowKind::Prompt,
         name: "prompt_batches",
         columns: &[
             ("session", Form::Session),
@@ -132,7 +158,7 @@ pub(super) const TABLES: &[Table] = &[
         documents: &[(DocumentKind::Prompt, "prompt"), (DocumentKind::Response, "response")],
     },
     Table {
-        kind: "call",
+        kind: RowKind::Call,
         name: "activities",
         columns: &[
             ("session", Form::Session),
@@ -155,7 +181,7 @@ pub(super) const TABLES: &[Table] = &[
         documents: &[(DocumentKind::Activity, "tool_name")],
     },
     Table {
-        kind: "observation",
+        kind: RowKind::Observation,
         name: "observations",
         columns: &[
             ("uuid", Form::Name),
@@ -190,7 +216,7 @@ pub(super) const TABLES: &[Table] = &[
         documents: &[(DocumentKind::Observation, "title")],
     },
     Table {
-        kind: "summary",
+        kind: RowKind::Summary,
         name: "session_summaries",
         columns: &[
             ("session", Form::Session),
@@ -211,7 +237,7 @@ pub(super) const TABLES: &[Table] = &[
         documents: &[(DocumentKind::Summary, "title")],
     },
     Table {
-        kind: "plan",
+        kind: RowKind::Plan,
         name: "plans",
         columns: &[
             ("session", Form::Session),
@@ -232,7 +258,7 @@ pub(super) const TABLES: &[Table] = &[
         documents: &[(DocumentKind::Plan, "title")],
     },
     Table {
-        kind: "compaction",
+        kind: RowKind::Compaction,
         name: "compactions",
         columns: &[
             ("session", Form::Session),
@@ -252,7 +278,7 @@ pub(super) const TABLES: &[Table] = &[
         documents: &[(DocumentKind::Compaction, "summary")],
     },
     Table {
-        kind: "subagent",
+        kind: RowKind::Subagent,
         name: "subagents",
         columns: &[
             ("session", Form::Session),
@@ -276,23 +302,23 @@ pub(super) fn key_of(table: &Table, column: &'static str) -> &'static str {
     match (table.kind, column) {
         (_, "batch") => "prompt",
         // The line has its own `kind`.
-        ("plan", "kind") => "plan_kind",
-        ("call", "kind") => "call_kind",
+        (RowKind::Plan, "kind") => "plan_kind",
+        (RowKind::Call, "kind") => "call_kind",
         _ => column,
     }
 }
 
 /// The fields of a line that contain words of a person or an agent.
-pub fn text_fields(kind: &str) -> impl Iterator<Item = &'static str> {
+pub fn text_fields(kind: RowKind) -> impl Iterator<Item = &'static str> {
     fields_of(kind, &[Form::Text, Form::LongText, Form::Texts, Form::Tasks])
 }
 
 /// The fields of a line that contain ids, names and paths.
-pub fn name_fields(kind: &str) -> impl Iterator<Item = &'static str> {
+pub fn name_fields(kind: RowKind) -> impl Iterator<Item = &'static str> {
     fields_of(kind, &[Form::Name, Form::Paths, Form::Session, Form::Project])
 }
 
-fn fields_of(kind: &str, forms: &'static [Form]) -> impl Iterator<Item = &'static str> {
+fn fields_of(kind: RowKind, forms: &'static [Form]) -> impl Iterator<Item = &'static str> {
     let table = TABLES.iter().find(move |table| table.kind == kind);
     table.into_iter().flat_map(move |table| {
         let columns = table.columns.iter().filter(move |(_, form)| forms.contains(form));

@@ -6,10 +6,9 @@ use crate::database::bind::params;
 use crate::database::row::Sql;
 use crate::operation::{Operation, WriteContext};
 use crate::{Reader, StoreError};
+use recall_domain::context::BlockItemKind;
 use recall_domain::ids::{AgentName, EventId, ProjectRow, SessionId, SessionRow, Timestamp};
 
-/// The kind of an injected item that names a handed-over session.
-pub const HANDED_OVER: &str = "handoff";
 /// How long a handover waits before it expires, in milliseconds.
 const WAITS_MS: i64 = 7 * 86_400_000;
 
@@ -68,14 +67,15 @@ pub(crate) fn given(
     event: EventId,
     items: &str,
 ) -> Result<(), StoreError> {
-    if !items.contains(HANDED_OVER) {
+    let kind = BlockItemKind::Handover.as_str();
+    if !items.contains(kind) {
         return Ok(());
     }
     db.run(
         "UPDATE handoffs SET given = ?1 WHERE given IS NULL AND agent = ?2 AND session IN (
             SELECT json_extract(e.value, '$.id') FROM json_each(?3) e
             WHERE json_extract(e.value, '$.kind') = ?4)",
-        params![event.0, agent.as_str(), items, HANDED_OVER],
+        params![event.0, agent.as_str(), items, kind],
     )
 }
 

@@ -6,6 +6,7 @@ use crate::database::bind::params;
 use crate::database::row::{FromRow, Sql, record};
 use crate::{ProjectInfo, Reader, StoreError};
 use recall_domain::context::InjectedExtent;
+use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::event::SubagentTask;
 use recall_domain::file_memory::InjectedSet;
 use recall_domain::guard::Rule;
@@ -313,7 +314,8 @@ fn injected(db: &Connection, session: SessionRow) -> Result<InjectedSet, StoreEr
     let items = items.iter().filter_map(|(kind, row, extent)| {
         let extent: Option<InjectedExtent> =
             extent.as_deref().and_then(|extent| serde_json::from_str(extent).ok());
-        Some((kind.as_deref()?, (*row)?, extent.unwrap_or_default()))
+        let document = DocumentKey { kind: DocumentKind::parse(kind.as_deref()?)?, row: (*row)? };
+        Some((document, extent.unwrap_or_default()))
     });
     let given = InjectedSet::of_items(items, None);
     Ok(InjectedSet { files: files.into_iter().collect(), ..given })

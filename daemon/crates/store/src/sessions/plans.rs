@@ -11,7 +11,7 @@ use crate::sessions::known::order_of;
 use crate::{Reader, StoreError, sharing};
 use recall_domain::ids::{BatchId, PlanId, ProjectRow, SessionRow, Timestamp};
 use recall_domain::order::Order;
-use recall_domain::plan::{self, PlanKind, PlanReference, PlanState};
+use recall_domain::plan::{self, PlanKind, PlanReference, PlanStage, PlanState};
 use recall_domain::session::Seq;
 use recall_domain::task_list::{TaskChange, TaskList};
 
@@ -32,8 +32,7 @@ pub struct PlanRow from "plans" {
     pub path: Option<String> = "nullif(path, '')",
     pub title: String = "title",
     pub text: String = "text",
-    /// `draft` or `approved`.
-    pub state: String = "state",
+    pub stage: PlanStage = "state",
     /// The prompt numbers of the batches that wrote the plan or carry it out.
     pub prompt_numbers: Vec<u32> = "(SELECT json_group_array(n) FROM (
         SELECT DISTINCT b.prompt_number n FROM plan_batches l JOIN prompt_batches b ON b.id = l.batch
@@ -208,7 +207,9 @@ fn write(
     text: &str,
 ) -> Result<(), StoreError> {
     let title = if kind == PlanKind::Tasks { "Task list".to_owned() } else { plan::title(text) };
-    sharing::claim_plan(scene.db, scene.session(), kind.as_str(), path)?;
+    if kind == PlanKind::Plan {
+        sharing::claim_plan(scene.db, scene.session(), path)?;
+    }
     let batch = scene.batch_row(seq)?;
     // A task change counts whenever it arrives; a whole text counts only if it is the newest.
     let row: Option<PlanId> = scene.db.first(

@@ -11,7 +11,7 @@ use recall_domain::ids::{
     SessionKey, SessionRow, Timestamp,
 };
 use recall_domain::material::BatchSource;
-use recall_domain::session::{ActivityKind, BatchState};
+use recall_domain::session::{ActivityKind, BatchState, SessionStatus};
 
 record! {
 /// A session as shown to people.
@@ -22,7 +22,7 @@ pub struct SessionInfo from "sessions s JOIN projects p ON p.id = s.project" {
     pub id: SessionId = "s.session_id",
     pub project: ProjectInfo = "p.id, p.key, p.name",
     pub root: Option<String> = "s.root",
-    pub status: String = "s.status",
+    pub status: SessionStatus = "s.status",
     pub reason: Option<String> = "s.reason",
     pub title: Option<String> = "s.title",
     pub prompts: u32 = "s.prompts",

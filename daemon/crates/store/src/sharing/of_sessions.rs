@@ -14,7 +14,7 @@ use crate::forgetting::{CopyOf, forgotten_at, is_forgotten};
 use crate::operation::{WriteContext, log};
 use crate::sharing::home::{Adopted, Home, home, text};
 use crate::sharing::{Known, Share};
-use recall_domain::document::{DocumentKey, DocumentKind};
+use recall_domain::document::DocumentKey;
 use recall_domain::ids::{SessionKey, SessionRow};
 use recall_domain::observation::SHARED;
 use recall_domain::sync::fields::{PARTS, session_of};
@@ -239,13 +239,8 @@ pub(crate) fn claim_summary(db: &Connection, session: SessionRow) -> Result<(), 
 }
 
 /// Does the same for a plan.
-pub(crate) fn claim_plan(
-    db: &Connection,
-    session: SessionRow,
-    kind: &str,
-    path: &str,
-) -> Result<(), StoreError> {
-    if kind != DocumentKind::Plan.as_str() || !is_sharing(db)? {
+pub(crate) fn claim_plan(db: &Connection, session: SessionRow, path: &str) -> Result<(), StoreError> {
+    if !is_sharing(db)? {
         return Ok(());
     }
     let key: SessionKey = db.one("SELECT agent, session_id FROM sessions WHERE id = ?1", params![session])?;

@@ -252,8 +252,7 @@ struct PlanColumns from "plans l LEFT JOIN sessions s ON s.id = l.session LEFT J
     uuid: Option<String> = "l.uuid",
     project: ProjectRow = "ifnull(s.project, h.project)",
     share: Option<ShareId> = "l.share",
-    kind: String = "l.kind",
-    state: String = "l.state",
+    is_approved: bool = "l.kind = 'plan' AND l.state = 'approved'",
     path: String = "l.path",
     title: String = "l.title",
     text: String = "l.text",
@@ -270,7 +269,7 @@ impl PlanColumns {
     }
 
     fn shared(self, key: DocumentKey) -> Option<SharedRow> {
-        if (self.kind.as_str(), self.state.as_str()) != ("plan", "approved") {
+        if !self.is_approved {
             return None;
         }
         let session = session(self.agent, self.session);

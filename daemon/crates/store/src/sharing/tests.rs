@@ -310,7 +310,7 @@ impl Operation for KeepPlan {
 
     fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
         let Self { session, at, text, state } = self;
-        claim_plan(db, session, "plan", "/home/secret-user/plan.md")?;
+        claim_plan(db, session, "/home/secret-user/plan.md")?;
         db.run(
             "INSERT INTO plans (session, kind, path, title, text, state, created_at, updated_at)
              VALUES (?1, 'plan', '/home/secret-user/plan.md', 'Coins', ?2, ?3, ?4, ?4) ON CONFLICT (session, kind, path)

@@ -57,6 +57,13 @@ impl ThreadWords {
         (self.compare(other).common * 100).checked_div(self.0.len()).unwrap_or(0)
     }
 
+    /// Whether statements that share so many words belong together: a third of all their words, and half if the
+    /// statements are short.
+    fn is_close(&self, other: &Self, common: usize) -> bool {
+        let of_both = self.0.len() + other.0.len();
+        (common >= 5 && 4 * common >= of_both) || (common == 4 && 3 * common >= of_both)
+    }
+
     /// Compares both: what they share, and what only one of them names.
     fn compare(&self, other: &Self) -> Comparison {
         let mut found = Comparison::default();
@@ -117,10 +124,7 @@ pub enum Kinship {
 /// Determines how an older statement relates to a newer one.
 pub fn kinship(older: &ThreadWords, newer: &ThreadWords) -> Kinship {
     let found = older.compare(newer);
-    let (common, of_both) = (found.common, older.0.len() + newer.0.len());
-    // A third of all words must be shared; half if the statements are short.
-    let is_close = (common >= 5 && 4 * common >= of_both) || (common == 4 && 3 * common >= of_both);
-    match (is_close, found.only_self_names, found.only_other_names) {
+    match (older.is_close(newer, found.common), found.only_self_names, found.only_other_names) {
         (false, ..) | (true, true, true) => Kinship::Unrelated,
         (true, true, false) => Kinship::AddsAFact,
         (true, false, _) => Kinship::Covered,
@@ -153,9 +157,6 @@ impl Saying {
             && kinship(&older.words, &self.words) == Kinship::Covered
     }
 }
-
-/// The fewest words that two statements of one thread share.
-const FEWEST_SHARED: u8 = 4;
 
 /// Statements by their words, so that those close to another one are found without comparing it with each of them.
 #[derive(Debug, Default)]
@@ -190,7 +191,8 @@ impl<'a> SayingsByWord<'a> {
                 *count = count.saturating_add(1);
             }
         }
-        let close = self.sayings.iter().zip(shared).filter(|(_, shared)| *shared >= FEWEST_SHARED);
+        let found = self.sayings.iter().zip(shared);
+        let close = found.filter(|(newer, shared)| older.words.is_close(&newer.words, usize::from(*shared)));
         close.map(|(saying, _)| *saying).collect()
     }
 }

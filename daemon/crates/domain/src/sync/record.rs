@@ -4,7 +4,7 @@
 //! nothing about it.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::DeviceId;
@@ -145,13 +145,20 @@ impl Record {
         }
     }
 
+    /// Whether its content is [`RecordContent::Unknown`], without parsing the body.
+    pub fn is_unknown(&self) -> bool {
+        let is_removal = [FORGET, WITHDRAW].contains(&self.kind.as_str());
+        let is_short = self.body.as_ref().is_none_or(|body| body.len() <= MOST_BODY);
+        !is_removal && is_short && ItemKind::parse(&self.kind).is_none()
+    }
+
     pub fn content(&self) -> RecordContent {
         match self.kind.as_str() {
             FORGET => RecordContent::Change(ItemChange::Remove(ItemRemoval::Forgotten)),
             WITHDRAW => RecordContent::Change(ItemChange::Remove(ItemRemoval::Withdrawn)),
             kind => match (ItemKind::parse(kind), &self.body) {
-                (None, Some(body)) if body.len() > MOST_BODY => RecordContent::Malformed,
-                (None, _) => RecordContent::Unknown,
+                (None, _) if self.is_unknown() => RecordContent::Unknown,
+                (None, _) => RecordContent::Malformed,
                 // An item's name determines its kind.
                 (Some(kind), _) if kind != ItemKind::of(&self.item) => RecordContent::Malformed,
                 (Some(_), None) => RecordContent::Empty,
@@ -184,8 +191,11 @@ impl Record {
 }
 
 fn fields_of(body: &str) -> Option<ItemFields> {
-    let body: Value = serde_json::from_str(body).ok()?;
-    serde_json::from_value(body.get("fields")?.clone()).ok()
+    #[derive(Deserialize)]
+    struct Body {
+        fields: ItemFields,
+    }
+    serde_json::from_str::<Body>(body).ok().map(|body| body.fields)
 }
 
 /// Computes the name of a project's space. All machines that know the project by this identity use it.

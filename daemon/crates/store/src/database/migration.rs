@@ -214,6 +214,33 @@ mod tests {
     }
 
     #[test]
+    fn merged_states_stay_when_their_table_is_made_anew() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("recall.db");
+        let mut connection = Connection::open(&path).unwrap();
+        connection.execute_batch("PRAGMA foreign_keys = ON").unwrap();
+        migrate_by(&STEPS[..11], &mut connection, &path, home.path()).unwrap();
+        connection
+            .execute_batch(
+                "INSERT INTO projects VALUES (1, 'path:/shop', 'shop', 0);
+                 INSERT INTO shares (id, project, remote, space, device, author, device_name, inject, personal)
+                 VALUES (2, 1, 'team', 's', 'd', 'mia', 'laptop', 1, 0);
+                 INSERT INTO sync_items VALUES (2, 'b', '{\"x\": 1}', 7, 0), (2, 'a', '{}', NULL, 1)",
+            )
+            .unwrap();
+        migrate(&mut connection, &path, home.path()).unwrap();
+        let of = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, String>(0)).unwrap();
+        assert_eq!(
+            of("SELECT group_concat(concat_ws('|', share, item, state, row, unwanted), ' ')
+                FROM (SELECT * FROM sync_items ORDER BY item)"),
+            "2|a|{}|1 2|b|{\"x\": 1}|7|0"
+        );
+        assert!(connection.execute("INSERT INTO sync_items VALUES (2, 'a', '', NULL, 0)", []).is_err());
+        connection.execute("DELETE FROM shares", []).unwrap();
+        assert_eq!(of("SELECT count(*) || '' FROM sync_items"), "0");
+    }
+
+    #[test]
     fn summaries_and_plans_keep_their_numbers_and_their_prompts_when_their_tables_are_made_anew() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("recall.db");

@@ -16,6 +16,7 @@ pub(crate) const STEPS: &[&str] = &[
     include_str!("schema_9.sql"),
     include_str!("schema_10.sql"),
     include_str!("schema_11.sql"),
+    include_str!("schema_12.sql"),
 ];
 
 pub(crate) const VERSION: u32 = STEPS.len() as u32;

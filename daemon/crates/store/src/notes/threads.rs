@@ -42,11 +42,13 @@ pub(crate) fn rethread(
     project: ProjectRow,
     touched: &BTreeSet<ObservationId>,
 ) -> Result<(), StoreError> {
-    let concerned = concerned(db, project, touched)?;
+    let mut concerned = concerned(db, project, touched)?;
     if concerned.is_empty() && touched.is_empty() {
         return Ok(());
     }
     let (latest, rejected) = (latest(db, project)?, rejected(db, project)?);
+    let compared: HashSet<ObservationId> = latest.iter().map(|saying| saying.id).collect();
+    concerned.retain(|id| compared.contains(id));
     let newer = SayingsByWord::of(latest.iter().filter(|saying| touched.contains(&saying.id)));
     let is_concerned = |older: &&Saying| {
         concerned.contains(&older.id) || newer.close_to(older).iter().any(|newer| newer.covers(older))

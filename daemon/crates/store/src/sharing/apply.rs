@@ -77,7 +77,7 @@ impl Operation for ApplyRecords {
             Err(BrokenChain::Gap { known, first }) => return Ok(Applied::Gap { known, first }),
             Err(BrokenChain::WrongHash { at }) => return Ok(Applied::WrongHash { at }),
         }
-        let unknown = new.iter().filter(|record| record.content() == RecordContent::Unknown).count() as u64;
+        let unknown = new.iter().filter(|record| record.is_unknown()).count() as u64;
         if unknown > 0 {
             let parked: u64 = db.one(
                 "SELECT count(*) FROM sync_parked WHERE share = ?1 AND device = ?2",
@@ -123,7 +123,7 @@ impl Operation for ApplyParked {
         let mut applied = 0;
         for Parked { device, seq, kind, item, at, body } in parked {
             let record = Record { seq, kind, item, at, body, body_hash: String::new() };
-            if record.content() == RecordContent::Unknown {
+            if record.is_unknown() {
                 continue;
             }
             pass.take(&device, &record)?;

@@ -85,6 +85,7 @@ pub(super) fn log_row(db: &WriteContext<'_>, share: &Share, row: &SharedRow) -> 
     }
     let differing = known.item.difference(&fields);
     match differing.is_empty() {
+        true if before == known.row => Ok(()),
         true => keep(db, share.id, item, &known),
         false => log_change(db, share, item, known, ItemChange::Set(differing)),
     }
@@ -228,41 +229,55 @@ pub enum Left {
     Some,
 }
 
-/// The rows to log when a share is created: the kind, the query for a project's rows after a number, and the share's
-/// column with the progress.
-const EXISTING: [(DocumentKind, &str, &str); 5] = [
-    (
-        DocumentKind::Observation,
-        "SELECT id FROM observations WHERE project = ?1 AND share IS NULL
+/// Rows of one kind that existed before their project was shared.
+struct Existing {
+    kind: DocumentKind,
+    /// Finds a project's rows of this machine, after those that were logged.
+    find: &'static str,
+    /// The number of the table's last row. Only for tables that also have rows of other machines.
+    last: Option<&'static str>,
+    /// Keeps the number up to which they were logged.
+    keep_upto: &'static str,
+}
+
+const EXISTING: [Existing; 5] = [
+    Existing {
+        kind: DocumentKind::Observation,
+        find: "SELECT id FROM observations WHERE project = ?1 AND share IS NULL
             AND id > (SELECT logged_upto FROM shares WHERE id = ?2) ORDER BY id LIMIT ?3",
-        "UPDATE shares SET logged_upto = ?2 WHERE id = ?1",
-    ),
-    (
-        DocumentKind::Summary,
-        "SELECT id FROM session_summaries WHERE project = ?1 AND share IS NULL
+        last: Some("SELECT max(id) FROM observations"),
+        keep_upto: "UPDATE shares SET logged_upto = ?2 WHERE id = ?1 AND logged_upto < ?2",
+    },
+    Existing {
+        kind: DocumentKind::Summary,
+        find: "SELECT id FROM session_summaries WHERE project = ?1 AND share IS NULL
             AND id > (SELECT summaries_logged_upto FROM shares WHERE id = ?2) ORDER BY id LIMIT ?3",
-        "UPDATE shares SET summaries_logged_upto = ?2 WHERE id = ?1",
-    ),
-    (
-        DocumentKind::Plan,
-        "SELECT l.id FROM plans l JOIN sessions s ON s.id = l.session WHERE s.project = ?1
+        last: Some("SELECT max(id) FROM session_summaries"),
+        keep_upto: "UPDATE shares SET summaries_logged_upto = ?2 WHERE id = ?1 AND summaries_logged_upto < ?2",
+    },
+    Existing {
+        kind: DocumentKind::Plan,
+        find: "SELECT l.id FROM plans l JOIN sessions s ON s.id = l.session WHERE s.project = ?1
             AND l.id > (SELECT plans_logged_upto FROM shares WHERE id = ?2) ORDER BY l.id LIMIT ?3",
-        "UPDATE shares SET plans_logged_upto = ?2 WHERE id = ?1",
-    ),
-    (
-        DocumentKind::Prompt,
-        "SELECT b.id FROM prompt_batches b JOIN sessions s ON s.id = b.session
+        last: None,
+        keep_upto: "UPDATE shares SET plans_logged_upto = ?2 WHERE id = ?1",
+    },
+    Existing {
+        kind: DocumentKind::Prompt,
+        find: "SELECT b.id FROM prompt_batches b JOIN sessions s ON s.id = b.session
          WHERE s.project = ?1 AND b.prompt IS NOT NULL AND (SELECT prompts FROM shares WHERE id = ?2)
             AND b.id > (SELECT prompts_logged_upto FROM shares WHERE id = ?2) ORDER BY b.id LIMIT ?3",
-        "UPDATE shares SET prompts_logged_upto = ?2 WHERE id = ?1",
-    ),
-    (
-        DocumentKind::Response,
-        "SELECT b.id FROM prompt_batches b JOIN sessions s ON s.id = b.session
+        last: None,
+        keep_upto: "UPDATE shares SET prompts_logged_upto = ?2 WHERE id = ?1",
+    },
+    Existing {
+        kind: DocumentKind::Response,
+        find: "SELECT b.id FROM prompt_batches b JOIN sessions s ON s.id = b.session
          WHERE s.project = ?1 AND b.response IS NOT NULL AND (SELECT answers FROM shares WHERE id = ?2)
             AND b.id > (SELECT answers_logged_upto FROM shares WHERE id = ?2) ORDER BY b.id LIMIT ?3",
-        "UPDATE shares SET answers_logged_upto = ?2 WHERE id = ?1",
-    ),
+        last: None,
+        keep_upto: "UPDATE shares SET answers_logged_upto = ?2 WHERE id = ?1",
+    },
 ];
 
 impl Operation for LogExisting {
@@ -270,16 +285,24 @@ impl Operation for LogExisting {
 
     fn execute(self, db: &WriteContext<'_>) -> Result<Left, StoreError> {
         let Some(share) = share(db, self.share)? else { return Ok(Left::Nothing) };
-        for (kind, find, keep_number) in EXISTING {
+        for Existing { kind, find, last, keep_upto } in EXISTING {
             let rows: Vec<i64> = db.all(find, params![share.project.0, share.id, self.most])?;
             for row in &rows {
                 if let Some(row) = SharedRow::of(db, DocumentKey { kind, row: *row })? {
                     log_row(db, &share, &row)?;
                 }
             }
-            let Some(last) = rows.last() else { continue };
-            db.run(keep_number, params![share.id, last])?;
-            if rows.len() >= self.most as usize {
+            let is_full = rows.len() >= self.most as usize;
+            let upto = match last {
+                // Later rounds skip the thousands of rows that a pull has added. New rows of this machine are logged
+                // when they are written.
+                Some(last) if !is_full => db.one(last, [])?,
+                _ => rows.last().copied(),
+            };
+            if let Some(upto) = upto {
+                db.run(keep_upto, params![share.id, upto])?;
+            }
+            if is_full {
                 return Ok(Left::Some);
             }
         }

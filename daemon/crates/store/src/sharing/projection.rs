@@ -119,7 +119,7 @@ impl Projection<'_> {
             )?;
         }
         relate(db, row, state, home)?;
-        follow_marks(db, share, row, state, now)?;
+        Marks::of(db, ObservationId(row))?.follow(db, share, state, now)?;
         match (before, sender) {
             (Some(before), Some(sender)) => before.record(db, share, sender, now),
             _ => Ok(()),
@@ -198,33 +198,71 @@ fn remove(
     }
 }
 
+/// Adds a row in one statement, because a pull adds thousands, and each later change would update indexes again.
 fn insert(db: &WriteContext<'_>, share: &Share, item: &str, state: &SharedItem) -> Result<i64, StoreError> {
     let origin = match share.is_personal {
         true => text(state, "origin").to_owned(),
         false => format!("{SHARED}{}", text(state, "origin")),
     };
+    let list =
+        |name: &str| if state.get(name).is_array() { state.get(name).to_string() } else { "[]".to_owned() };
+    let Relation { is_by_hand, stands_beside, work, subject } = Relation::of(state);
+    let said = [text(state, "title"), text(state, "narrative")].into_iter().chain(texts(state, "facts"));
     db.run(
-        "INSERT INTO observations (uuid, project, type, title, narrative, facts, concepts, files_read, files_modified,
-                importance, evidence, origin, created_at, own_importance, own_evidence, share, author, device)
-         VALUES (?1, ?2, ?3, ?4, '', '[]', '[]', '[]', '[]', ?5, '[]', ?6, ?7, ?5, '[]', ?8, ?9, ?10)",
+        "INSERT INTO observations (uuid, project, type, title, subtitle, narrative, facts, concepts, files_read,
+                files_modified, importance, evidence, origin, created_at, own_importance, own_evidence, share, author,
+                device, by_hand, stands_beside, work, subject, words)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, '[]', ?12, ?13, ?11, '[]', ?14, ?15, ?16, ?17, ?18, ?19,
+                ?20, ?21)",
         params![
             item,
             share.project.0,
             text(state, "type"),
             text(state, "title"),
+            state.get("subtitle").as_str(),
+            text(state, "narrative"),
+            list("facts"),
+            list("concepts"),
+            list("files_read"),
+            list("files_modified"),
             state.get("importance").as_i64(),
             origin,
             state.get("created_at").as_i64(),
             share.id,
             text(state, "author"),
             text(state, "device"),
+            is_by_hand,
+            stands_beside,
+            work,
+            subject,
+            thread_words_of(said),
         ],
     )?;
     let row = db.last_insert_rowid();
-    write(db, row, state)?;
-    relate(db, row, state, Home::Elsewhere)?;
-    follow_marks(db, share, row, state, Timestamp(state.get("created_at").as_i64().unwrap_or_default()))?;
+    let id = ObservationId(row);
+    add_files(db, row, texts(state, "files_read"), "read")?;
+    add_files(db, row, texts(state, "files_modified"), "modified")?;
+    log(db, id)?;
+    let at = Timestamp(state.get("created_at").as_i64().unwrap_or_default());
+    Marks::of_new(id).follow(db, share, state, at)?;
     Ok(row)
+}
+
+/// Returns the texts of a list field; none if it is missing.
+fn texts<'a>(state: &'a SharedItem, name: &str) -> impl Iterator<Item = &'a str> {
+    state.get(name).as_array().into_iter().flatten().filter_map(serde_json::Value::as_str)
+}
+
+fn add_files<'a>(
+    db: &Connection,
+    row: i64,
+    paths: impl IntoIterator<Item = &'a str>,
+    usage: &str,
+) -> Result<(), StoreError> {
+    for path in paths {
+        db.run("INSERT OR IGNORE INTO observation_files VALUES (?1, ?2, ?3)", params![row, path, usage])?;
+    }
+    Ok(())
 }
 
 /// The row, and the fields that its state contains.
@@ -262,11 +300,8 @@ fn write(db: &WriteContext<'_>, row: i64, state: &SharedItem) -> Result<(), Stor
     let files: (Vec<String>, Vec<String>) =
         db.one("SELECT files_read, files_modified FROM observations WHERE id = ?1", [row])?;
     db.run("DELETE FROM observation_files WHERE observation = ?1", [row])?;
-    for (paths, usage) in [(files.0, "read"), (files.1, "modified")] {
-        for path in paths {
-            db.run("INSERT OR IGNORE INTO observation_files VALUES (?1, ?2, ?3)", params![row, path, usage])?;
-        }
-    }
+    add_files(db, row, files.0.iter().map(String::as_str), "read")?;
+    add_files(db, row, files.1.iter().map(String::as_str), "modified")?;
     log(db, ObservationId(row))?;
     let (title, narrative, facts) = texts;
     let said = [title, narrative].into_iter().chain(facts).collect::<Vec<_>>();
@@ -274,27 +309,47 @@ fn write(db: &WriteContext<'_>, row: i64, state: &SharedItem) -> Result<(), Stor
     db.run("UPDATE observations SET words = ?2 WHERE id = ?1", params![row, words])
 }
 
-/// Writes what decides how notes replace each other. `Relations` then decides it.
+/// What decides how notes replace each other. `Relations` then decides it.
+struct Relation<'a> {
+    is_by_hand: bool,
+    stands_beside: Option<String>,
+    /// The name of another machine's session.
+    work: Option<&'a str>,
+    subject: Option<[u8; 16]>,
+}
+
+impl<'a> Relation<'a> {
+    fn of(state: &'a SharedItem) -> Self {
+        let uuid = |name: &str| state.get(name).as_str().and_then(|text| Uuid::parse_str(text).ok());
+        Self {
+            is_by_hand: state.get("hand") == true,
+            stands_beside: state.get("beside").is_array().then(|| state.get("beside").to_string()),
+            work: state.get("session").as_str(),
+            subject: uuid("subject").map(Uuid::into_bytes),
+        }
+    }
+}
+
 fn relate(db: &WriteContext<'_>, row: i64, state: &SharedItem, home: Home) -> Result<(), StoreError> {
-    let uuid = |name: &str| state.get(name).as_str().and_then(|text| Uuid::parse_str(text).ok());
-    let beside = state.get("beside").is_array().then(|| state.get("beside").to_string());
+    let Relation { is_by_hand, stands_beside, work, subject } = Relation::of(state);
     db.run(
         "UPDATE observations SET by_hand = ?2, stands_beside = ?3 WHERE id = ?1 AND (by_hand, stands_beside) IS NOT (?2, ?3)",
-        params![row, state.get("hand") == true, beside],
+        params![row, is_by_hand, stands_beside],
     )?;
     if home == Home::Elsewhere {
         // This machine knows the sessions and the subjects of its own notes.
         db.run(
             "UPDATE observations SET work = ?2, subject = ?3 WHERE id = ?1 AND (work, subject) IS NOT (?2, ?3)",
-            params![row, state.get("session").as_str(), uuid("subject").map(Uuid::into_bytes)],
+            params![row, work, subject],
         )?;
     }
     Ok(())
 }
 
 record! {
-/// The marks of an observation.
+/// An observation's marks.
 struct Marks from "observations o" {
+    id: ObservationId = "o.id",
     is_resolved: bool = "EXISTS (SELECT 1 FROM lineage WHERE older = o.id AND newer IS NULL AND NOT undone)",
     is_rejected: bool = "rejected_at IS NOT NULL",
     is_reviewed: bool = "reviewed_at IS NOT NULL",
@@ -302,37 +357,45 @@ struct Marks from "observations o" {
 }
 }
 
-/// Applies marks: resolves, rejects, reopens, pins and unpins.
-fn follow_marks(
-    db: &WriteContext<'_>,
-    share: &Share,
-    row: i64,
-    state: &SharedItem,
-    now: Timestamp,
-) -> Result<(), StoreError> {
-    let id = ObservationId(row);
-    let marks: Marks = db.one(&format!("{} WHERE id = ?1", Marks::SELECT), [row])?;
-    match (marks.is_resolved, state.get("resolved").as_bool()) {
-        (false, Some(true)) => lineage::resolve_by_hand(db, id)?,
-        (true, Some(false)) => lineage::uphold_against_work(db, id)?,
-        _ => {}
+impl Marks {
+    /// Those of a new observation.
+    fn of_new(id: ObservationId) -> Self {
+        Self { id, is_resolved: false, is_rejected: false, is_reviewed: false, is_pinned: false }
     }
-    if !marks.is_rejected && state.get("rejected") == true && state.get("resolved") == true {
-        lineage::judge(db, id, ReviewVerdict::Rejected)?;
+
+    fn of(db: &Connection, id: ObservationId) -> Result<Self, StoreError> {
+        db.one(&format!("{} WHERE o.id = ?1", Self::SELECT), params![id])
     }
-    let is_reviewed = state.get("reviewed") == true;
-    if share.is_personal && state.has("reviewed") && is_reviewed != marks.is_reviewed {
-        let at = is_reviewed.then_some(now.0);
-        db.run("UPDATE observations SET reviewed_at = ?2 WHERE id = ?1", params![row, at])?;
-    }
-    match state.get("pinned").as_bool().filter(|pinned| share.is_personal && *pinned != marks.is_pinned) {
-        Some(pinned) => {
-            db.run(
-                "UPDATE observations SET pinned_at = ?2 WHERE id = ?1",
-                params![row, pinned.then_some(now.0)],
-            )?;
-            log(db, ObservationId(row))
+
+    /// Applies the marks that a state has: resolves, rejects, reopens, pins and unpins.
+    fn follow(
+        &self,
+        db: &WriteContext<'_>,
+        share: &Share,
+        state: &SharedItem,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let id = self.id;
+        match (self.is_resolved, state.get("resolved").as_bool()) {
+            (false, Some(true)) => lineage::resolve_by_hand(db, id)?,
+            (true, Some(false)) => lineage::uphold_against_work(db, id)?,
+            _ => {}
         }
-        None => Ok(()),
+        if !self.is_rejected && state.get("rejected") == true && state.get("resolved") == true {
+            lineage::judge(db, id, ReviewVerdict::Rejected)?;
+        }
+        let is_reviewed = state.get("reviewed") == true;
+        if share.is_personal && state.has("reviewed") && is_reviewed != self.is_reviewed {
+            let at = is_reviewed.then_some(now.0);
+            db.run("UPDATE observations SET reviewed_at = ?2 WHERE id = ?1", params![id, at])?;
+        }
+        match state.get("pinned").as_bool().filter(|pinned| share.is_personal && *pinned != self.is_pinned) {
+            Some(pinned) => {
+                let at = pinned.then_some(now.0);
+                db.run("UPDATE observations SET pinned_at = ?2 WHERE id = ?1", params![id, at])?;
+                log(db, id)
+            }
+            None => Ok(()),
+        }
     }
 }

@@ -374,6 +374,24 @@ fn what_was_there_before_is_logged_in_steps_and_once() {
 }
 
 #[test]
+fn no_round_looks_again_at_what_others_sent_and_later_notes_of_its_own_are_logged() {
+    let (a, b) = (Machine::sharing('a', TEAM), Machine::sharing('b', TEAM));
+    for number in 0..5 {
+        a.remember(ObservationType::Decision, &format!("Number {number}"));
+    }
+    b.remember(ObservationType::Decision, "Cents are integers");
+    b.pull(&a);
+    assert_eq!(b.write(LogExisting { share: b.share.unwrap(), most: 2 }), Left::Nothing);
+    let upto: (i64, i64) =
+        b.db.one("SELECT logged_upto, (SELECT max(id) FROM observations) FROM shares", []).unwrap();
+    assert_eq!(upto, (6, 6));
+    assert_eq!(b.log().len(), 1);
+    b.remember(ObservationType::Decision, "Round once");
+    b.write(LogExisting { share: b.share.unwrap(), most: 2 });
+    assert_eq!(b.log().len(), 2);
+}
+
+#[test]
 fn a_note_arrives_with_its_author_and_is_not_logged_again() {
     let (a, b) = (Machine::sharing('a', TEAM), Machine::sharing('b', TEAM));
     a.remember(ObservationType::Decision, "Round once");

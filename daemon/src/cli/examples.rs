@@ -178,7 +178,7 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     ("config list", &[("recall config list --changed", "only keys that the settings file sets")]),
-    ("config get", &[("recall config get context.start_tokens", "900, unless you changed it")]),
+    ("config get", &[("recall config get context.start_tokens", "600, unless you changed it")]),
     (
         "config set",
         &[

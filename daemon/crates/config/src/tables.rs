@@ -48,7 +48,7 @@ table! {
         chunk_kb: u32 = 200, 1..=1_000_000;
         /// Forget a session when you delete it in its agent
         ///
-        /// As by `recall forget`. Only Qwen Code says so to its hooks.
+        /// Deletes as `recall forget` does. Only Qwen Code tells its hooks about it.
         forget_deleted: bool = false;
     }
 }
@@ -81,8 +81,8 @@ table! {
         housekeeping_s: i64 = 60, 1..=3_600;
         /// Days after which a silent session is deleted; 0 keeps all sessions
         ///
-        /// Deletes as `recall forget` does. After a jump of the clock nothing is deleted until another start or a day
-        /// of running.
+        /// Deletes as `recall forget` does. After the clock jumps, recall deletes nothing until it was restarted or has
+        /// run for a day.
         retention_days: u32 = 0, 0..=36_500;
     }
 }
@@ -115,7 +115,7 @@ table! {
         ///
         /// See [review.md](review.md#injecting-only-reviewed-notes).
         reviewed_only: bool = false;
-        /// Inject at a prompt where the code is that it names, at most three places
+        /// Inject with a prompt where the code that it names is, at most three places
         ///
         /// This reads the source files of the repository. See [code.md](code.md).
         code: bool = false;
@@ -358,7 +358,7 @@ table! {
         ///
         /// See [sync.md](sync.md).
         author: Option<String> = None;
-        /// The name of this machine for them; default: its host name
+        /// The name of this machine, shown to them; default: its host name
         device: Option<String> = None;
     }
 }

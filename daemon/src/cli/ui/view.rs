@@ -40,11 +40,11 @@ const KEYS: [[(&str, &str); 10]; 2] = [
     [
         ("t", "timeline around the item"),
         ("T", "thread of the observation"),
-        ("y", "keep: it was reviewed"),
+        ("y", "keep: mark as reviewed"),
         ("x", "reject: never inject it"),
         ("r", "resolve or reopen"),
         ("p", "pin or unpin"),
-        ("w", "wrongly injected"),
+        ("w", "mark as wrongly injected"),
         ("e", "edit in $EDITOR"),
         ("f", "forget"),
         ("?", "this help"),

@@ -171,10 +171,10 @@ fn a_place_that_could_not_be_cleaned_is_tried_again_within_seconds() {
     // The message names the obstacle and the remedy; the command itself would find nothing any more.
     assert!(said.stderr.contains(&backups.display().to_string()), "{said:?}");
     assert!(said.stderr.contains("`recall ctl check` says whether traces are left"), "{said:?}");
-    assert!(stage.recall(["doctor"]).stdout.contains("traces of what was forgotten may remain"));
+    assert!(stage.recall(["doctor"]).stdout.contains("traces of forgotten items may remain"));
     let checked = stage.recall(["ctl", "check"]);
     assert!(
-        checked.code() == 1 && checked.stdout.contains("traces of what was forgotten may remain"),
+        checked.code() == 1 && checked.stdout.contains("traces of forgotten items may remain"),
         "{checked:?}"
     );
     std::fs::remove_file(&backups).unwrap();

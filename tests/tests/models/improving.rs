@@ -173,7 +173,7 @@ fn beyond_the_cap_sessions_wait_for_the_next_day_and_are_not_asked_for_twice() {
     let stage = played(&["s1", "s2", "s3", "s4"], &provider, &format!("tokens_per_day = {CAP}"));
     let said = improve(&stage, &["--yes"]);
     assert_eq!(said.code(), 0, "{said:?}");
-    assert!(said.stdout.contains("Of 7,800 tokens a day 7,800 are left today."), "{said:?}");
+    assert!(said.stdout.contains("7,800 of 7,800 tokens a day are left today."), "{said:?}");
     let done = provider.asked().len();
     assert!(done > 0 && done < 4, "{said:?}");
     let waits = format!("{} session", 4 - done);

@@ -102,7 +102,7 @@ pub fn check(lookup: &ContextLookup, _: Check) -> Answer<CheckAnswer> {
     })?;
     if read(lookup, |db| Ok(db.traces_left()?))? {
         problems.push(
-            "traces of what was forgotten may remain; recall tries every minute to remove them, and its log says what is \
+            "traces of forgotten items may remain; recall tries every minute to remove them, and its log says what is \
              in the way"
                 .to_owned(),
         );

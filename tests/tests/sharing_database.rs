@@ -211,7 +211,7 @@ fn a_server_without_room_loses_nothing_and_gets_what_waited_once_it_has_some() {
     // A deletion that the server cannot write reaches everybody later.
     put(Disk::Full, &cluster, "record");
     done(&mia.recall(["forget", &id, "--yes"]));
-    assert!(error_of(&mia).contains("has no room"));
+    assert!(error_of(&mia).contains("is full"));
     assert_ne!(stored(&cluster, "Hedwig"), "0");
     put(Disk::WithRoom, &cluster, "record");
     exchange(&[&mia, &ben]);

@@ -115,7 +115,9 @@ fn plays(place: &str, everything: impl Fn() -> String) {
     assert!(!["Moss", "Cents", "Hedwig"].iter().any(|word| all.contains(word)));
 
     // Everybody sees who reads what.
-    for (stage, told) in [(&mia, "read only by "), (&jan, "read only by "), (&ben, NOT_A_READER)] {
+    for (stage, told) in
+        [(&mia, "readable only by "), (&jan, "readable only by "), (&ben, "readable only by other machines")]
+    {
         for arguments in [["share", "--list"].as_slice(), &["team", "members", "team"]] {
             let said = stage.recall(arguments.iter().copied());
             assert!(done(&said).stdout.contains(told), "{said:?}");

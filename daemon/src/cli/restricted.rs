@@ -38,7 +38,7 @@ impl Restricted {
 
     pub(super) fn told(&self) -> String {
         match &self.readers {
-            Some(readers) => format!("read only by {}", named(readers)),
+            Some(readers) => format!("readable only by {}", named(readers)),
             None => "readable only by other machines".to_owned(),
         }
     }
@@ -243,7 +243,7 @@ impl Plan {
 
     /// Tells the words of a new key.
     pub(super) fn tell(&self, words: Option<&str>, out: &mut dyn Write) -> std::io::Result<()> {
-        writeln!(out, "{GOOD}Restricted{GOOD:#}: read only by {}.", named(&self.readers))?;
+        writeln!(out, "{GOOD}Restricted{GOOD:#}: readable only by {}.", named(&self.readers))?;
         let Some(words) = words else { return Ok(()) };
         tell_words(words, out)?;
         writeln!(

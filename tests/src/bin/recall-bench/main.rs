@@ -2,7 +2,8 @@
 //! events a second, and search, context, memory, start and catch-up by size.
 //!
 //! `cargo run --release -p recall-tests --bin recall-bench [-- --shim PATH] [--runs N] [--sizes 1000,10000,100000]
-//! [--curves FILE.svg] [--readers 50] [--model FOLDER] [--shared 2000000]`
+//! [--curves FILE.svg] [--readers 50] [--model FOLDER] [--shared 2000000]
+//! [--backlog 1073741824]`
 //!
 //! Compare times within one run; on a shared machine, times of two runs are not comparable.
 
@@ -45,6 +46,7 @@ const WORDS: &str = "login session token cache retry socket parser index writer 
                      daemon stream buffer render prompt terminal colour stack queue lock thread deadlock leak panic \
                      config default flag path folder permission owner symlink cursor page query filter rank score";
 
+mod backlog;
 mod curves;
 mod made_vectors;
 mod readers;
@@ -65,6 +67,9 @@ fn main() {
     }
     if let Some(records) = options.shared {
         return shared::measure(records);
+    }
+    if let Some(bytes) = options.backlog {
+        return backlog::measure(bytes);
     }
     println!("# recall bench ({} shim runs, {CLIENTS} clients)\n", options.runs);
     if options.runs > 0 {
@@ -123,6 +128,9 @@ struct Options {
     /// Only measure sharing through a PostgreSQL server with so many records of 200 machines
     #[arg(long)]
     shared: Option<usize>,
+    /// Only measure how so many bytes of notes are shared for the first time, through a folder
+    #[arg(long)]
+    backlog: Option<usize>,
     /// Draw the times by size into this SVG file
     #[arg(long)]
     curves: Option<PathBuf>,

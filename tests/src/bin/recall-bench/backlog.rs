@@ -1,0 +1,99 @@
+//! Measures how a large memory leaves a machine that shares its project for the first time: an archive is imported, and
+//! sent through a folder.
+
+use std::fs::OpenOptions;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::time::Instant;
+
+use recall_tests::Stage;
+use recall_tests::faults::process::peak_memory;
+use recall_tests::repository::Repository;
+use serde_json::{Value, json};
+
+/// The size of a note, in bytes.
+const NOTE: usize = 10_000;
+/// A flush, and a round with a remote, end after some minutes. A gibibyte takes several.
+const MOST_TRIES: usize = 50;
+
+/// Prints how long so many bytes of notes take, and how much memory.
+pub(super) fn measure(bytes: usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let stage = Stage::new();
+    let repository = Repository::init(&stage.project());
+    repository.git(&["remote", "add", "origin", "git@example.com:acme/shop.git"]);
+    let stage = stage.daemon();
+    let archive = folder.path().join("memory.jsonl");
+    let notes = write_archive(&stage, &archive, bytes);
+    println!(
+        "# {notes} notes of {NOTE} bytes\n\n| | seconds | peak memory of the daemon, MB |\n|---|---:|---:|"
+    );
+    let print = |what: &str, begun: Instant| {
+        let memory = peak_memory(stage.daemon_pid()) as f64 / 1e6;
+        println!("| {what} | {:.1} | {memory:.0} |", begun.elapsed().as_secs_f64());
+    };
+    let begun = Instant::now();
+    done(&stage, &["import", "recall", archive.to_str().unwrap()]);
+    print("imported", begun);
+    let begun = Instant::now();
+    let is_flushed = (0..MOST_TRIES).any(|_| stage.recall(["ctl", "flush"]).code() == 0);
+    assert!(is_flushed, "{}", stage.log());
+    print("indexed", begun);
+    let begun = Instant::now();
+    let remote = folder.path().join("remote");
+    std::fs::create_dir_all(&remote).unwrap();
+    done(&stage, &["remote", "add", "team", remote.to_str().unwrap(), "--plaintext"]);
+    // The command waits for the first round, which may end before all is sent.
+    stage.recall(["share", "--with", "team", "--yes"]);
+    print("shared: the first round", begun);
+    let state = (0..MOST_TRIES).map(|_| stage.json(["sync", "--now"])).find(|state| {
+        let share = &state["shares"][0];
+        share["sent"] == share["logged"] && share["sent"].as_u64() > Some(notes as u64)
+    });
+    assert!(state.is_some(), "{}", stage.json(["sync"]));
+    print("shared: all sent", begun);
+    let (parts, largest, all) = sizes(&remote);
+    println!("\n{:.0} MB in {parts} parts, the largest of {:.2} MB", all as f64 / 1e6, largest as f64 / 1e6);
+}
+
+/// Writes an export with so many bytes of notes. Returns their number.
+fn write_archive(stage: &Stage, path: &Path, bytes: usize) -> usize {
+    let notes = bytes / NOTE;
+    done(stage, &["remember", "Hedwig files invoices", "--type", "gotcha"]);
+    done(stage, &["export", path.to_str().unwrap()]);
+    let text = std::fs::read_to_string(path).unwrap();
+    let note: Value =
+        serde_json::from_str(text.lines().find(|line| line.contains("Hedwig")).unwrap()).unwrap();
+    let filler = "lorem ipsum dolor ".repeat(NOTE / 18);
+    let mut archive = BufWriter::new(OpenOptions::new().append(true).open(path).unwrap());
+    for nth in 0..notes {
+        let mut note = note.clone();
+        note["uuid"] = json!(format!("01890a5d-ac96-474b-bcce-{nth:012x}"));
+        note["title"] = json!(format!("Archive, volume {nth}"));
+        note["narrative"] = json!(format!("note {nth} of the archive {filler}"));
+        writeln!(archive, "{note}").unwrap();
+    }
+    archive.flush().unwrap();
+    notes
+}
+
+fn done(stage: &Stage, arguments: &[&str]) {
+    let said = stage.recall(arguments.iter().copied());
+    assert_eq!(said.code(), 0, "{said:?}");
+}
+
+/// The number of files below a folder, the size of the largest, and the size of all, in bytes.
+fn sizes(folder: &Path) -> (usize, u64, u64) {
+    let mut sum = (0, 0, 0);
+    for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        let (files, largest, all) = match entry.file_type().unwrap().is_dir() {
+            true => sizes(&entry.path()),
+            false => {
+                let size = entry.metadata().unwrap().len();
+                (1, size, size)
+            }
+        };
+        sum = (sum.0 + files, sum.1.max(largest), sum.2 + all);
+    }
+    sum
+}

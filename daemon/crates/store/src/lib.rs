@@ -96,7 +96,7 @@ pub use sessions::writes::{
 pub use sharing::{
     AcceptMarker, Applied, ApplyParked, ApplyRecords, CloseShare, CompareArrived, EmptiedSent, Held,
     HoldBack, JudgeQuarantined, JudgedQuarantine, KnowProject, Left, LogExisting, Logged, OpenShare, Preview,
-    Quarantined, ReadHead, RenewDevice, SaidRow, Share, ShareTerms,
+    PreviewText, Quarantined, ReadHead, RenewDevice, SaidRow, Share, ShareTerms,
 };
 pub use writer::StoreWriter;
 

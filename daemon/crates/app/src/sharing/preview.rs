@@ -15,7 +15,7 @@ use crate::ports::{Ports, Writer};
 use crate::queries::{Answer, Refused, blocking, read};
 use recall_domain::ids::ProjectKey;
 use recall_domain::project::shared_identity;
-use recall_store::{KnowProject, ShareTerms};
+use recall_store::{KnowProject, PreviewText, ShareTerms};
 
 /// The maximum number of titles that are shown.
 const SAMPLES: usize = 3;
@@ -62,15 +62,20 @@ pub async fn terms_preview(
             has_prompts: said.contains(&SaidPart::Prompts),
             has_answers: said.contains(&SaidPart::Answers),
         };
-        let found = read(&context.context_lookup, |db| Ok(db.preview(row, terms)?))?;
         let redactor = context.ingest.redactor.get();
-        let is_held = |text: &String| redactor.redact_text(text) != *text;
-        let samples = found
-            .texts
-            .iter()
-            .filter(|(.., text)| !is_held(text))
-            .map(|(_, title, text)| titled(title, text));
-        let held = found.texts.iter().filter(|(.., text)| is_held(text));
+        let (mut samples, mut held) = (Vec::new(), Vec::new());
+        let visit = |PreviewText { key, title, text }| {
+            if redactor.redact_text(&text) != text {
+                held.push(HeldNote {
+                    id: Some(PublicId(key)),
+                    title: Some(redactor.redact_text(&titled(&title, &text)).into_owned()),
+                    why: "it looks like a secret".to_owned(),
+                });
+            } else if samples.len() < SAMPLES {
+                samples.push(titled(&title, &text));
+            }
+        };
+        let found = read(&context.context_lookup, |db| Ok(db.preview(row, terms, visit)?))?;
         Ok(PreviewAnswer {
             project: name,
             identity: identity.as_str().to_owned(),
@@ -81,14 +86,8 @@ pub async fn terms_preview(
             answers: found.answers,
             sessions: found.sessions,
             personal: found.personal,
-            samples: samples.take(SAMPLES).collect(),
-            held: held
-                .map(|(id, title, text)| HeldNote {
-                    id: Some(PublicId(*id)),
-                    title: Some(redactor.redact_text(&titled(title, text)).into_owned()),
-                    why: "it looks like a secret".to_owned(),
-                })
-                .collect(),
+            samples,
+            held,
         })
     })
     .await

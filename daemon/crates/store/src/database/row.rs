@@ -48,6 +48,9 @@ pub(crate) trait Sql {
     /// Like [`Sql::run`]; returns the number of changed rows.
     fn update(&self, sql: &str, given: impl Params) -> Result<usize, StoreError>;
     fn all<T: FromRow>(&self, sql: &str, given: impl Params) -> Result<Vec<T>, StoreError>;
+    /// Visits the rows one by one, where all of them may be too many for the memory.
+    fn each<T: FromRow>(&self, sql: &str, given: impl Params, visit: impl FnMut(T))
+    -> Result<(), StoreError>;
     /// Returns the first row, if any.
     fn first<T: FromRow>(&self, sql: &str, given: impl Params) -> Result<Option<T>, StoreError>;
     /// Returns the first row. A missing row is an error.
@@ -66,6 +69,20 @@ impl Sql for Connection {
     fn all<T: FromRow>(&self, sql: &str, given: impl Params) -> Result<Vec<T>, StoreError> {
         let mut statement = self.prepare_cached(sql)?;
         Ok(statement.query_map(given, |row| T::from_row(row, 0))?.collect::<Result<_, _>>()?)
+    }
+
+    fn each<T: FromRow>(
+        &self,
+        sql: &str,
+        given: impl Params,
+        mut visit: impl FnMut(T),
+    ) -> Result<(), StoreError> {
+        let mut statement = self.prepare_cached(sql)?;
+        let mut rows = statement.query(given)?;
+        while let Some(row) = rows.next()? {
+            visit(T::from_row(row, 0)?);
+        }
+        Ok(())
     }
 
     fn first<T: FromRow>(&self, sql: &str, given: impl Params) -> Result<Option<T>, StoreError> {

@@ -44,7 +44,8 @@ pub use relations::CompareArrived;
 pub use said::SaidRow;
 pub(crate) use said::said;
 pub use shares::{
-    AcceptMarker, CloseShare, EmptiedSent, HoldBack, KnowProject, OpenShare, Preview, RenewDevice, ShareTerms,
+    AcceptMarker, CloseShare, EmptiedSent, HoldBack, KnowProject, OpenShare, Preview, PreviewText,
+    RenewDevice, ShareTerms,
 };
 
 record! {

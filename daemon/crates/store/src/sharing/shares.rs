@@ -1,6 +1,6 @@
 //! Creates, changes and ends shares.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::database::bind::params;
 use crate::database::row::Sql;
@@ -259,8 +259,14 @@ pub struct Preview {
     pub sessions: u64,
     /// The number of notes that stay because they are personal.
     pub personal: u64,
-    /// All texts that would leave, with their keys and titles: notes first, and the newest first.
-    pub texts: Vec<(DocumentKey, String, String)>,
+}
+
+/// A text that would leave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PreviewText {
+    pub key: DocumentKey,
+    pub title: String,
+    pub text: String,
 }
 
 /// SQL that selects personal notes.
@@ -280,8 +286,14 @@ const OF_SESSIONS: &str = "SELECT 'summary' AS kind, id, title, session, created
     WHERE ?3 AND s.project = ?1 AND b.source = 'user' AND b.response IS NOT NULL";
 
 impl Reader<'_> {
-    /// Lists what would leave now if this project were shared on these terms.
-    pub fn preview(self, project: ProjectRow, terms: ShareTerms) -> Result<Preview, StoreError> {
+    /// Counts what would leave now if this project were shared on these terms, and visits each text: notes first, and
+    /// the newest first. A project may have more text than fits into memory.
+    pub fn preview(
+        self,
+        project: ProjectRow,
+        terms: ShareTerms,
+        mut visit: impl FnMut(PreviewText),
+    ) -> Result<Preview, StoreError> {
         let db = self.0;
         let notes =
             format!("FROM observations WHERE project = ?1 AND share IS NULL AND (?2 OR NOT {PERSONAL})");
@@ -294,19 +306,26 @@ impl Reader<'_> {
             ),
             params![project.0, is_personal],
         )?;
-        let mut texts: Vec<(DocumentKey, String, String)> = db.all(
+        let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut visit = |(key, title, text): (DocumentKey, String, String)| {
+            *kinds.entry(key.kind.as_str()).or_default() += 1;
+            visit(PreviewText { key, title, text });
+        };
+        db.each(
             &format!(
                 "SELECT 'observation', id, title,
                     concat_ws(char(10), title, subtitle, narrative, facts, concepts, files_read, files_modified)
                  {notes} ORDER BY created_at DESC, id DESC"
             ),
             params![project.0, is_personal],
+            &mut visit,
         )?;
         let given = params![project.0, has_prompts, has_answers];
-        texts.extend(db.all::<(DocumentKey, String, String)>(
+        db.each(
             &format!("SELECT kind, id, title, text FROM ({OF_SESSIONS}) ORDER BY at DESC, kind, id DESC"),
             given,
-        )?);
+            &mut visit,
+        )?;
         let mut sessions: BTreeSet<i64> = db
             .all::<i64>(&format!("SELECT DISTINCT session FROM ({OF_SESSIONS})"), given)?
             .into_iter()
@@ -315,7 +334,7 @@ impl Reader<'_> {
             &format!("SELECT DISTINCT session {notes} AND session IS NOT NULL"),
             params![project.0, is_personal],
         )?);
-        let count = |kind: DocumentKind| texts.iter().filter(|(key, ..)| key.kind == kind).count() as u64;
+        let count = |kind: DocumentKind| kinds.get(kind.as_str()).copied().unwrap_or_default();
         Ok(Preview {
             observations,
             summaries: count(DocumentKind::Summary),
@@ -324,7 +343,6 @@ impl Reader<'_> {
             answers: count(DocumentKind::Response),
             sessions: sessions.len() as u64,
             personal,
-            texts,
         })
     }
 }

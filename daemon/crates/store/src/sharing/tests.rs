@@ -846,7 +846,7 @@ fn what_sessions_left_before_the_share_is_logged_too() {
     }
     a.open(TEAM);
     let share = a.share.unwrap();
-    let preview = Reader(&a.db).preview(recall_domain::ids::ProjectRow(1), TEAM).unwrap();
+    let preview = Reader(&a.db).preview(recall_domain::ids::ProjectRow(1), TEAM, drop).unwrap();
     assert_eq!((preview.observations, preview.summaries, preview.plans, preview.sessions), (0, 3, 2, 3));
     while a.write(LogExisting { share, most: 2 }) == Left::Some {}
     assert_eq!(a.kinds(), ["summary", "summary", "summary", "plan", "plan"]);

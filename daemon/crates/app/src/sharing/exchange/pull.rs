@@ -27,7 +27,7 @@ use recall_sync::segment::{Segment, SegmentHeader};
 use recall_sync::team::Reads;
 use recall_system::faults::{self, Point};
 
-/// How many entries of one machine's log are merged in one commit, for the same reason.
+/// How many entries of one machine's log are merged in one commit. Few, so that events do not wait long.
 const MERGED_AT_ONCE: usize = 100;
 /// How many arrived notes and subjects are compared in one commit. More than are merged, because each time a project's
 /// latest notes are read, and few, so that events do not wait long.
@@ -137,7 +137,7 @@ impl<P: Ports> Exchange<'_, P> {
             self.merge_parts(log, to_merge, Unmerged::after(upto, hash)),
             self.open_parts(log, reads, upto, opened),
         );
-        // A merge that fails also ends the reading.
+        // A merge that fails ends the reading, too.
         if let Some(why) = merged? {
             return Ok(Some(why));
         }
@@ -230,8 +230,7 @@ impl<P: Ports> Exchange<'_, P> {
         Ok(None)
     }
 
-    /// Merges the first of the entries that were read. Returns the reason if that fails; then no entry is left to
-    /// merge.
+    /// Merges the first of the entries that were read. Returns the reason if that fails.
     async fn merge(&self, log: &RemoteLog, unmerged: &mut Unmerged) -> Result<Option<String>, SyncError> {
         let count = unmerged.entries.len().min(MERGED_AT_ONCE);
         let (records, hashes): (Vec<Record>, Vec<String>) = unmerged.entries.drain(..count).unzip();
@@ -247,14 +246,7 @@ impl<P: Ports> Exchange<'_, P> {
             now: clock::now(),
         };
         faults::reach(Point::SyncRead);
-        let applied = match self.syncing.ports.writer().write(apply).await {
-            Ok(applied) => applied,
-            Err(error) => {
-                // What follows would not follow any more, and hide why.
-                unmerged.entries.clear();
-                return Err(error.into());
-            }
-        };
+        let applied = self.syncing.ports.writer().write(apply).await?;
         faults::reach(Point::SyncMerged);
         match applied {
             Applied::All { new, touched } => {
@@ -263,18 +255,11 @@ impl<P: Ports> Exchange<'_, P> {
                 self.syncing.ports.reload(touched);
                 Ok(None)
             }
-            Applied::TooManyParked => {
-                unmerged.entries.clear();
-                Ok(Some(
-                    "it has logged too many entries that only a newer recall can read: update recall"
-                        .to_owned(),
-                ))
-            }
+            Applied::TooManyParked => Ok(Some(
+                "it has logged too many entries that only a newer recall can read: update recall".to_owned(),
+            )),
             // They were checked just now, so the share ended meanwhile, or was replaced.
-            Applied::Gap { .. } | Applied::WrongHash { .. } | Applied::NotShared => {
-                unmerged.entries.clear();
-                Err(SyncError::NotShared)
-            }
+            Applied::Gap { .. } | Applied::WrongHash { .. } | Applied::NotShared => Err(SyncError::NotShared),
         }
     }
 }

@@ -1050,7 +1050,7 @@ fn a_mistake_is_told_with_the_way_out() {
     let stage = machine("mia", "laptop", "");
     for (arguments, code, expected) in [
         (&["remote", "add", "team", "/nowhere/at/all"][..], 1, "There is no folder"),
-        (&["remote", "add", "team", "https://host/a"], 2, "is not the address of a folder"),
+        (&["remote", "add", "team", "https://host/a"], 2, "error: The address is neither a folder"),
         (&["remote", "remove", "team"], 2, "There is no remote"),
         (&["share", "--with", "team"], 2, "There is no remote"),
         (&["share", "--with", "team", "--list"], 2, "cannot be used with"),
@@ -1062,6 +1062,10 @@ fn a_mistake_is_told_with_the_way_out() {
     assert!(stage.recall(["sync"]).stdout.starts_with("Nothing is shared."));
     assert!(stage.recall(["share", "--list"]).stdout.starts_with("Nothing is shared."));
     assert!(stage.recall(["remote", "list"]).stdout.starts_with("No remotes."));
+    let shared = Shared::new();
+    share(&stage, &shared, &[]);
+    let said = stage.recall(["share", "/nowhere/at/all", "--with", "team"]);
+    assert!(said.code() == 1 && said.stderr.contains("There is no folder /nowhere/at/all"), "{said:?}");
 }
 
 #[test]

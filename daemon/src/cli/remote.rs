@@ -133,6 +133,7 @@ fn add(args: &AddArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         _ => args.url.clone(),
     };
     let remote = RemoteSettings { plaintext: args.plaintext, ..args.password.remote(&args.name, url)? };
+    address_of(&remote)?;
     change(|text| add_remote(text, &remote))?;
     writeln!(out, "{GOOD}Added{GOOD:#} {} at {}.", remote.name, remote.url)?;
     if remote.plaintext {
@@ -147,20 +148,23 @@ fn add(args: &AddArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(writeln!(out, "Nothing is shared yet: `recall share --with {}` in a project's folder.", remote.name)?)
 }
 
+/// Returns a remote's address. An error does not repeat it, because it may contain a password.
+fn address_of(remote: &RemoteSettings) -> Result<Address, Failure> {
+    remote.address().map_err(|why| Failure::usage(format!("The address {why}")))
+}
+
 fn init(args: &InitArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let remote = match sharing()?.remote(&args.place) {
         Some(known) => known.clone(),
         None => args.password.remote("init", args.place.clone())?,
     };
-    let address = match remote.address() {
-        Ok(Address::Postgres(address)) => address,
-        Ok(Address::Folder(_)) => {
+    let address = match address_of(&remote)? {
+        Address::Postgres(address) => address,
+        Address::Folder(_) => {
             return Err(Failure::usage("A folder needs no setup")
                 .hint("`recall remote add NAME FOLDER` names it.")
                 .into());
         }
-        // The address is not repeated: it may contain a password.
-        Err(why) => return Err(Failure::usage(format!("The address {why}")).into()),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let outcome = runtime

@@ -57,7 +57,7 @@ pub enum RemoteKind {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     #[error(
-        "is not the address of a folder, such as file:///media/stick/recall, or of a database, such as \
+        "is neither a folder, such as file:///media/stick/recall, nor a database, such as \
              postgres://mia@db.example.com/recall"
     )]
     Unknown,

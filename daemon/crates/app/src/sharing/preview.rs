@@ -100,6 +100,10 @@ fn titled(title: &str, text: &str) -> String {
 
 fn candidate(context: &CommandContext<impl Ports>, named: &str) -> Result<Candidate, Refused> {
     if Path::new(named).is_absolute() {
+        if !Path::new(named).is_dir() {
+            let what = format!("There is no folder {named}");
+            return Err(Refused::new(ErrorKind::NotFound, what, "Name an existing folder, or a project."));
+        }
         let facts = recall_repository::facts(Path::new(named));
         let Identity { keys, name, doubted, .. } =
             read(&context.context_lookup, |db| Ok(identify(db, &facts)?))?;

@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn what_is_missing_weak_or_unknown_is_named() {
         for (url, named) in [
-            ("https://db/recall", "not the address"),
+            ("https://db/recall", "neither a folder"),
             ("postgres://db/recall", "no user"),
             ("postgres://mia@/recall", "no host"),
             ("postgres://mia@db", "no database"),

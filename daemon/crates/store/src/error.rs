@@ -1,5 +1,6 @@
 //! Why a store operation failed. SQLite's own errors are not part of the interface.
 
+use std::ffi::c_int;
 use std::io;
 use std::path::PathBuf;
 
@@ -11,18 +12,19 @@ use recall_system::holding::Lost;
 /// An error from SQLite.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
-pub struct SqliteError(#[from] rusqlite::Error);
+pub struct SqliteError(pub(crate) rusqlite::Error);
 
-impl From<rusqlite::Error> for StoreError {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Sqlite(SqliteError(error))
+impl SqliteError {
+    fn is_damage(&self) -> bool {
+        matches!(self.0.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
     }
 }
 
 /// A fault that a test injected: the disk refuses.
 impl From<Refused> for StoreError {
     fn from(_: Refused) -> Self {
-        rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR), None).into()
+        let error = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR);
+        SqliteError(rusqlite::Error::SqliteFailure(error, None)).into()
     }
 }
 
@@ -55,9 +57,14 @@ impl StoreError {
         matches!(self, Self::Sqlite(SqliteError(rusqlite::Error::QueryReturnedNoRows)))
     }
 
-    /// Whether a row violates a constraint of its table.
-    pub(crate) fn is_constraint(&self) -> bool {
-        matches!(self, Self::Sqlite(error) if error.0.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation))
+    /// SQLite's extended code, if a row violates a constraint of its table.
+    pub(crate) fn violated(&self) -> Option<c_int> {
+        match self {
+            Self::Sqlite(SqliteError(rusqlite::Error::SqliteFailure(error, _))) => {
+                (error.code == ErrorCode::ConstraintViolation).then_some(error.extended_code)
+            }
+            _ => None,
+        }
     }
 
     /// Whether the error depends on the disk or another connection, so that a later attempt may succeed.
@@ -86,7 +93,7 @@ impl StoreError {
     pub fn is_damage(&self) -> bool {
         match self {
             Self::Damaged(_) => true,
-            Self::Sqlite(error) => is_damage(&error.0),
+            Self::Sqlite(error) => error.is_damage(),
             Self::Json(_)
             | Self::Text(_)
             | Self::Unavailable(_)
@@ -95,10 +102,6 @@ impl StoreError {
             | Self::LogInUse => false,
         }
     }
-}
-
-fn is_damage(error: &rusqlite::Error) -> bool {
-    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
 
 /// Why a backup failed.
@@ -134,14 +137,14 @@ pub enum OpenStoreError {
     Open {
         path: PathBuf,
         #[source]
-        source: rusqlite::Error,
+        source: SqliteError,
     },
     #[error("cannot migrate database {} to schema {to}", path.display())]
     Migrate {
         path: PathBuf,
         to: u32,
         #[source]
-        source: rusqlite::Error,
+        source: SqliteError,
     },
     #[error("cannot back up database {} before migrating it", path.display())]
     Backup {
@@ -169,7 +172,7 @@ impl OpenStoreError {
     /// See [`StoreError::is_damage`].
     pub fn is_damage(&self) -> bool {
         match self {
-            Self::Open { source, .. } | Self::Migrate { source, .. } => is_damage(source),
+            Self::Open { source, .. } | Self::Migrate { source, .. } => source.is_damage(),
             Self::Backup { source: BackupError::Source(source), .. } => source.is_damage(),
             Self::Backup { .. }
             | Self::TooNew { .. }

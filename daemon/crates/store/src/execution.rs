@@ -3,6 +3,7 @@
 
 use rusqlite::Connection;
 
+use crate::database::row::Sql;
 use crate::operation::{Changes, Operation, WriteContext};
 use crate::{StoreError, sharing};
 
@@ -18,14 +19,14 @@ enum Undo {
 impl Undo {
     fn prepare(self, connection: &Connection) -> Result<(), StoreError> {
         match self {
-            Self::Savepoint => run(connection, "SAVEPOINT one_write"),
+            Self::Savepoint => connection.run("SAVEPOINT one_write", []),
             Self::Transaction => Ok(()),
         }
     }
 
     fn keep(self, connection: &Connection) -> Result<(), StoreError> {
         match self {
-            Self::Savepoint => run(connection, "RELEASE one_write"),
+            Self::Savepoint => connection.run("RELEASE one_write", []),
             Self::Transaction => Ok(()),
         }
     }
@@ -33,23 +34,18 @@ impl Undo {
     fn roll_back(self, connection: &Connection) -> Result<(), StoreError> {
         match self {
             Self::Savepoint => {
-                run(connection, "ROLLBACK TO one_write")?;
-                run(connection, "RELEASE one_write")
+                connection.run("ROLLBACK TO one_write", [])?;
+                connection.run("RELEASE one_write", [])
             }
             Self::Transaction => {
                 // Some errors have already ended the transaction.
                 if !connection.is_autocommit() {
-                    run(connection, "ROLLBACK")?;
+                    connection.run("ROLLBACK", [])?;
                 }
-                run(connection, "BEGIN IMMEDIATE")
+                connection.run("BEGIN IMMEDIATE", [])
             }
         }
     }
-}
-
-fn run(connection: &Connection, sql: &str) -> Result<(), StoreError> {
-    connection.prepare_cached(sql)?.execute([])?;
-    Ok(())
 }
 
 /// Executes an operation and adds its changes to `changes`. The caller must have opened a transaction.

@@ -36,7 +36,7 @@ pub use error::{BackupError, OpenStoreError, SqliteError, StoreError};
 pub(crate) use execution::execute;
 pub use forgetting::{
     Criteria, Forget, Forgotten, ForgottenCounts, RowsToForget, Selection, TracesRemoved, Unreadable,
-    has_all_words, rewrite,
+    has_all_words,
 };
 pub use jobs::finished_jobs::{FinishJob, FinishedJob, JobResult, Next, SessionResult, StoreStandIn};
 pub use jobs::improving::{ImprovableSession, ImproveSessions, JobProgress};
@@ -58,7 +58,7 @@ pub use notes::kept_memories::{KeepMemories, MemoryChanges, MemoryNote, Write};
 pub use notes::results::BatchResult;
 pub use notes::review::{ReviewObservations, Unreviewed};
 pub use notes::told_uses::{ClearWrong, MarkWrong, ToldCounts, ToldRow, ToldUse, ToldWhere};
-pub use operation::{Changes, Operation, WriteContext};
+pub use operation::{Changes, Operation};
 pub use portable::{
     DamagedRow, PageStart, Portion, RestoreRows, Restored, RowKind, Trust, name_fields, text_fields,
 };

@@ -12,7 +12,7 @@ use rusqlite::Connection;
 
 use crate::StoreError;
 use crate::database::bind::params;
-use crate::database::row::{Cells, Sql};
+use crate::database::row::Sql;
 use crate::sessions::spans::ExpiredLife;
 use recall_domain::document::DocumentKey;
 use recall_domain::event::ConversationPlace;
@@ -116,11 +116,7 @@ impl<'a> WriteContext<'a> {
     pub(super) fn publish(&self, key: SessionKey, at: Timestamp, what: LifecycleKind) {
         let sql = "SELECT root, place FROM sessions WHERE session_id = ?1 AND agent = ?2";
         // An informational event must not make a write fail.
-        let found = self.prepare_cached(sql).and_then(|mut find| {
-            find.query_row(params![key.id.as_str(), key.agent.as_str()], |row| {
-                Ok((row.cell(0)?, row.cell(1)?))
-            })
-        });
+        let found = self.one(sql, params![key.id.as_str(), key.agent.as_str()]);
         let (workspace, place): (_, Option<String>) = found.unwrap_or_default();
         let place = place.and_then(|place| serde_json::from_str(&place).ok()).unwrap_or_default();
         let event = LifecycleEvent { session: Some(key), workspace, place, at, what };

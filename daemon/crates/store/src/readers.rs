@@ -9,7 +9,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::database::connection::plans_do_not_depend_on_values;
 use crate::database::damage::{Evidence, Repair, Suspicion};
-use crate::{Reader, StoreError};
+use crate::{Reader, SqliteError, StoreError};
 
 /// The number of prepared statements that a connection keeps.
 const READER_STATEMENTS: usize = 64;
@@ -52,7 +52,7 @@ impl Readers {
         let idle = self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let connection = match idle {
             Some(connection) => connection,
-            None => self.open()?,
+            None => self.open().map_err(SqliteError)?,
         };
         let answer = query(Reader(&connection));
         let mut idle = self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner);
@@ -76,7 +76,7 @@ impl Readers {
         query: impl FnOnce(Reader<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         self.read(|db| {
-            let snapshot = db.0.unchecked_transaction()?;
+            let snapshot = db.0.unchecked_transaction().map_err(SqliteError)?;
             query(Reader(&snapshot))
         })
     }
@@ -154,7 +154,7 @@ impl Readers {
         &self.path
     }
 
-    pub(crate) fn open(&self) -> Result<Connection, StoreError> {
+    pub(crate) fn open(&self) -> rusqlite::Result<Connection> {
         let _it_is_there = self.pool.replacing.read().unwrap_or_else(PoisonError::into_inner);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&self.path, flags)?;

@@ -9,6 +9,7 @@ use recall_system::holding::Holding;
 
 use crate::database::connection::{empty_log, restart_log};
 use crate::database::opening::open_held;
+use crate::database::row::Sql;
 use crate::forgetting::rewrite;
 use crate::operation::{Changes, Operation};
 use crate::{Durability, OpenStoreError, StoreError, execution};
@@ -37,7 +38,7 @@ impl StoreWriter {
     /// Fails when the database refuses.
     pub fn begin(&self) -> Result<(), StoreError> {
         faults::reach_disk(Point::Begin)?;
-        self.run("BEGIN IMMEDIATE")
+        self.0.run("BEGIN IMMEDIATE", [])
     }
 
     /// Commits the transaction. `changes` are the changes of its operations.
@@ -50,7 +51,7 @@ impl StoreWriter {
         if can_be_lost {
             faults::reach_disk(Point::Commit)?;
         }
-        self.run("COMMIT")?;
+        self.0.run("COMMIT", [])?;
         if can_be_lost {
             faults::reach(Point::Committed);
         }
@@ -62,12 +63,7 @@ impl StoreWriter {
     /// # Errors
     /// Fails when there is none, for example because an error already ended it.
     pub fn roll_back(&self) -> Result<(), StoreError> {
-        self.run("ROLLBACK")
-    }
-
-    fn run(&self, sql: &str) -> Result<(), StoreError> {
-        self.0.prepare_cached(sql)?.execute([])?;
-        Ok(())
+        self.0.run("ROLLBACK", [])
     }
 
     /// Executes an operation in the transaction, and adds its changes to `changes`.

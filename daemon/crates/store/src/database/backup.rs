@@ -14,8 +14,9 @@ use std::time::{Duration, SystemTime};
 use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags};
 
+use crate::database::row::Sql;
 use crate::database::schema;
-use crate::{BackupError, Reader, StoreError};
+use crate::{BackupError, Reader, SqliteError, StoreError};
 use recall_domain::ids::Timestamp;
 
 /// The number of daily backups to keep. Backups made before a migration are kept too.
@@ -36,18 +37,12 @@ impl Reader<'_> {
     /// backup. On an error older backups are kept.
     pub fn back_up_daily(self, folder: &Path, now: Timestamp) -> Result<Option<PathBuf>, BackupError> {
         let db = self.0;
-        let sessions: i64 = db
-            .query_row("SELECT count(*) FROM (SELECT 1 FROM sessions LIMIT 1)", [], |row| row.get(0))
-            .map_err(StoreError::from)?;
+        let sessions: i64 = db.one("SELECT count(*) FROM (SELECT 1 FROM sessions LIMIT 1)", [])?;
         if sessions == 0 {
             return Ok(None);
         }
         let made = folder.join(format!("{DAILY}{}.db", time_in_name(now)));
-        // A query-only connection may not write the copy either. The file itself is opened read-only.
-        db.execute_batch("PRAGMA query_only = OFF").map_err(StoreError::from)?;
-        let copied = copy_into(db, &made);
-        db.execute_batch("PRAGMA query_only = ON").map_err(StoreError::from)?;
-        copied?;
+        copy_by_reader(db, &made)?;
         for old in backups(folder).iter().filter(|backup| backup.is_daily()).skip(KEPT) {
             if let Err(error) = fs::remove_file(&old.path) {
                 tracing::warn!(backup = %old.path.display(), %error, "cannot remove an old backup");
@@ -79,15 +74,11 @@ impl Reader<'_> {
     /// # Errors
     /// Fails when the file exists or cannot be written.
     pub fn back_up_to(self, target: &Path) -> Result<(), BackupError> {
-        let db = self.0;
         if target.exists() {
             let source = io::ErrorKind::AlreadyExists.into();
             return Err(BackupError::File { path: target.to_owned(), source });
         }
-        db.execute_batch("PRAGMA query_only = OFF").map_err(StoreError::from)?;
-        let copied = copy_into(db, target);
-        db.execute_batch("PRAGMA query_only = ON").map_err(StoreError::from)?;
-        copied
+        copy_by_reader(self.0, target)
     }
 
     /// Checks every page. [`Thoroughness::Structure`] reads a gigabyte in a few seconds. Returns
@@ -97,11 +88,23 @@ impl Reader<'_> {
             Thoroughness::Structure => "PRAGMA quick_check(1)",
             Thoroughness::StructureAndIndexes => "PRAGMA integrity_check(1)",
         };
-        match self.0.query_row(sql, [], |row| row.get::<_, String>(0))? {
+        match self.0.one::<String>(sql, [])? {
             fine if fine == "ok" => Ok(()),
             found => Err(StoreError::Damaged(found)),
         }
     }
+}
+
+/// Like [`copy_into`]. A query-only connection may not write the copy either. The file itself is opened read-only.
+fn copy_by_reader(db: &Connection, target: &Path) -> Result<(), BackupError> {
+    db.execute_batch("PRAGMA query_only = OFF").map_err(unreadable)?;
+    let copied = copy_into(db, target);
+    db.execute_batch("PRAGMA query_only = ON").map_err(unreadable)?;
+    copied
+}
+
+fn unreadable(error: rusqlite::Error) -> BackupError {
+    BackupError::Source(SqliteError(error).into())
 }
 
 /// Copies what `db` contains now. The copy gets its name only once complete.
@@ -113,7 +116,7 @@ pub(crate) fn copy_into(db: &Connection, target: &Path) -> Result<(), BackupErro
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft).map_err(failed)?;
     let copied = db
         .execute("VACUUM INTO ?1", [SqlPath(&draft)])
-        .map_err(|error| BackupError::Source(error.into()))
+        .map_err(unreadable)
         .and_then(|_| check_file(&draft).map_err(BackupError::Copy))
         .and_then(|_| file.sync_all().map_err(failed))
         .and_then(|()| fs::rename(&draft, target).map_err(failed));
@@ -163,9 +166,9 @@ pub enum Thoroughness {
 
 /// Whether an undamaged database file without writers has the tables that this program knows.
 fn check_file(path: &Path) -> Result<bool, StoreError> {
-    let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(SqliteError)?;
     Reader(&db).check(Thoroughness::Structure)?;
-    Ok(schema::is_known(&db)?)
+    Ok(schema::is_known(&db).map_err(SqliteError)?)
 }
 
 struct Backup {

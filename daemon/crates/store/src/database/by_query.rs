@@ -14,7 +14,7 @@ use rusqlite::{Connection, ErrorCode};
 use serde::{Deserialize, Serialize};
 
 use crate::database::text;
-use crate::{Readers, StoreError};
+use crate::{Readers, SqliteError, StoreError};
 
 /// The number of virtual machine steps between two checks of the clock: well below a millisecond.
 const STEPS: i32 = 10_000;
@@ -86,8 +86,8 @@ impl From<StoreError> for QueryError {
 /// # Errors
 /// Fails when the database cannot be opened.
 pub fn bound_memory(bytes: u32) -> Result<(), StoreError> {
-    let db = Connection::open_in_memory()?;
-    Ok(db.query_row(&format!("PRAGMA hard_heap_limit = {bytes}"), [], |_| Ok(()))?)
+    let bound = |db: Connection| db.execute_batch(&format!("PRAGMA hard_heap_limit = {bytes}"));
+    Ok(Connection::open_in_memory().and_then(bound).map_err(SqliteError)?)
 }
 
 /// Runs one statement. Checks the clock between its steps, although a step can take long.
@@ -95,11 +95,7 @@ pub fn bound_memory(bytes: u32) -> Result<(), StoreError> {
 /// # Errors
 /// Fails when the text is not a single read-only statement, or exceeds `limits`.
 pub fn query(readers: &Readers, sql: &str, limits: QueryLimits) -> Result<Found, QueryError> {
-    let mut db = prepared(readers)?;
-    let deadline = Instant::now().checked_add(limits.time);
-    let is_late = move || deadline.is_some_and(|deadline| Instant::now() >= deadline);
-    db.progress_handler(STEPS, Some(is_late)).map_err(StoreError::from)?;
-    db.authorizer(Some(allowed)).map_err(StoreError::from)?;
+    let db = prepared(readers, limits.time).map_err(|error| StoreError::from(SqliteError(error)))?;
     let wrong = |error: rusqlite::Error| match error.sqlite_error_code() {
         Some(ErrorCode::OperationInterrupted) => QueryError::TooLong(limits.time.as_secs()),
         Some(ErrorCode::AuthorizationForStatementDenied | ErrorCode::ReadOnly) => QueryError::NotReading,
@@ -167,14 +163,18 @@ fn values(
     Ok(Some(values))
 }
 
-/// Opens a connection with the views, for this use only.
-fn prepared(readers: &Readers) -> Result<Connection, StoreError> {
-    let db = readers.open()?;
+/// Opens a connection with the views, for one query that may take this long.
+fn prepared(readers: &Readers, time: Duration) -> rusqlite::Result<Connection> {
+    let mut db = readers.open()?;
     db.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST)?;
     text::add_function(&db)?;
     db.execute_batch("PRAGMA temp_store = MEMORY; PRAGMA query_only = OFF")?;
     db.execute_batch(include_str!("views.sql"))?;
     db.execute_batch("PRAGMA query_only = ON")?;
+    let deadline = Instant::now().checked_add(time);
+    let is_late = move || deadline.is_some_and(|deadline| Instant::now() >= deadline);
+    db.progress_handler(STEPS, Some(is_late))?;
+    db.authorizer(Some(allowed))?;
     Ok(db)
 }
 

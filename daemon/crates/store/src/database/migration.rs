@@ -11,9 +11,9 @@ use std::path::Path;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use crate::OpenStoreError;
 use crate::database::backup::copy_into;
 use crate::database::schema::{FINGERPRINT, STEPS, fingerprint, fingerprint_in, version};
+use crate::{OpenStoreError, SqliteError};
 
 pub(crate) fn migrate(
     connection: &mut Connection,
@@ -29,7 +29,7 @@ fn migrate_by(
     path: &Path,
     backups: &Path,
 ) -> Result<(), OpenStoreError> {
-    let open = |source| OpenStoreError::Open { path: path.to_owned(), source };
+    let open = |error| OpenStoreError::Open { path: path.to_owned(), source: SqliteError(error) };
     let known = steps.len() as u32;
     let found = version(connection).map_err(open)?;
     if found == 0 {
@@ -76,7 +76,7 @@ fn raise(
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate);
     transaction
         .and_then(|transaction| take(&transaction).and_then(|()| transaction.commit()))
-        .map_err(|source| OpenStoreError::Migrate { path: path.to_owned(), to, source })
+        .map_err(|error| OpenStoreError::Migrate { path: path.to_owned(), to, source: SqliteError(error) })
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use crate::database::connection::{leave_log_when_closed, plans_do_not_depend_on_values};
 use crate::database::{migration, repair};
-use crate::{Durability, OpenStoreError};
+use crate::{Durability, OpenStoreError, SqliteError};
 use recall_system::holding::Holding;
 use recall_system::holding::file_system::FileSystem;
 
@@ -71,7 +71,7 @@ pub(crate) fn open_held(
     if is_missing(&folder, path) {
         create(path, backups, &folder)?;
     }
-    let failed = |source| OpenStoreError::Open { path: path.to_owned(), source };
+    let failed = |error| OpenStoreError::Open { path: path.to_owned(), source: SqliteError(error) };
     let flags = OpenFlags::default() - OpenFlags::SQLITE_OPEN_CREATE;
     let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
     leave_log_when_closed(&connection).map_err(failed)?;
@@ -152,7 +152,7 @@ fn remove_drafts(folder: &File, beginning: &str) -> std::io::Result<()> {
 
 /// Fills the draft. The file is synced once, when it is complete.
 fn fill(draft: &Path, backups: &Path) -> Result<(), OpenStoreError> {
-    let failed = |source| OpenStoreError::Open { path: draft.to_owned(), source };
+    let failed = |error| OpenStoreError::Open { path: draft.to_owned(), source: SqliteError(error) };
     let mut connection = Connection::open(draft).map_err(failed)?;
     private_file(draft);
     let journal = match FileSystem::of(draft) {

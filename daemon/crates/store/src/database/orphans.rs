@@ -65,7 +65,7 @@ impl Operation for RepairOrphans {
 /// Opens a recovery batch for the calls of a session without batches. It is already closed, because nobody works in
 /// it.
 fn open_recovery_batches(db: &Connection) -> Result<(), StoreError> {
-    db.execute(
+    db.run(
         "INSERT INTO prompt_batches (session, seq, prompt_number, source, status, close_reason,
                  opened_at, closed_at)
          SELECT a.session, 1, 0, 'recovery', 'closed', 'recovery', min(a.at), max(a.at) FROM activities a
@@ -73,8 +73,7 @@ fn open_recovery_batches(db: &Connection) -> Result<(), StoreError> {
            AND NOT EXISTS (SELECT 1 FROM prompt_batches b WHERE b.session = a.session)
          GROUP BY a.session",
         [],
-    )?;
-    Ok(())
+    )
 }
 
 /// Assigns activities to the batch that was open at their time, or otherwise to the first.

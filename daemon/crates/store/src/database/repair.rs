@@ -31,7 +31,7 @@ use crate::forgetting::{ForgetAgain, ForgottenCounts, TracesRemoved};
 use crate::operation::Changes;
 use crate::portable::{Misfits, misfits, take_rows};
 use crate::searching::reindex::make_the_index_start_over;
-use crate::{OpenStoreError, Readers, StoreError, execution, forgetting};
+use crate::{OpenStoreError, Readers, SqliteError, StoreError, execution, forgetting};
 use recall_domain::ids::Timestamp;
 use recall_domain::order::Order;
 use recall_system::trusted_file::{self, Links};
@@ -80,7 +80,7 @@ pub enum RepairError {
     #[error("cannot read the rows of the backup")]
     Take(#[source] StoreError),
     #[error("cannot mark the replacement of the damaged database")]
-    Mark(#[from] rusqlite::Error),
+    Mark(#[from] SqliteError),
     #[error("cannot write {}", path.display())]
     File {
         path: PathBuf,
@@ -138,7 +138,7 @@ fn look_and_replace(
     // something was forgotten.
     let forgotten = match suffix {
         REPLACED => Connection::open_with_flags(&site.database, OpenFlags::SQLITE_OPEN_READ_ONLY)
-            .map_err(StoreError::from)
+            .map_err(|error| SqliteError(error).into())
             .and_then(|db| forgetting::memory(&db))
             .map_err(RepairError::Forget)?,
         _ => forgetting::Memory::default(),
@@ -224,8 +224,8 @@ fn remove_beside(database: &Path, endings: &[&str]) -> io::Result<()> {
 fn look_at(database: &Path) -> Result<(), StoreError> {
     // Playing back a log needs write access.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let db = Connection::open_with_flags(database, flags)?;
-    leave_log_when_closed(&db)?;
+    let db = Connection::open_with_flags(database, flags).map_err(SqliteError)?;
+    leave_log_when_closed(&db).map_err(SqliteError)?;
     Reader(&db).check(Thoroughness::StructureAndIndexes)
 }
 
@@ -244,7 +244,7 @@ fn prepare(
     if let Some(backup) = restored {
         fs::copy(backup, &draft).map_err(failed)?;
         fs::set_permissions(&draft, fs::Permissions::from_mode(0o600)).map_err(failed)?;
-        foreign = misfits(&Connection::open(&draft)?).map_err(RepairError::Take)?;
+        foreign = misfits(&Connection::open(&draft).map_err(SqliteError)?).map_err(RepairError::Take)?;
     }
     if !foreign.is_empty() {
         copy_rows(site, &draft, &mut foreign)?;
@@ -253,15 +253,16 @@ fn prepare(
             "restored only the rows of a backup with different tables"
         );
     }
-    let mut db = Connection::open(&draft)?;
+    let mut db = Connection::open(&draft).map_err(SqliteError)?;
     fs::set_permissions(&draft, fs::Permissions::from_mode(0o600)).map_err(failed)?;
     migration::migrate(&mut db, &draft, &site.backups)?;
     // Statistics are recomputed.
     db.execute_batch(
         "PRAGMA secure_delete = ON; DROP TABLE IF EXISTS sqlite_stat1; DROP TABLE IF EXISTS sqlite_stat4",
-    )?;
+    )
+    .map_err(SqliteError)?;
     let forgotten = forget_again(&db, forgotten, at)?;
-    make_the_index_start_over(&db, at)?;
+    make_the_index_start_over(&db, at).map_err(SqliteError)?;
     drop(db);
     File::open(&draft).and_then(|file| file.sync_all()).map_err(failed)?;
     fs::rename(&draft, &ready).map_err(failed)?;
@@ -274,9 +275,9 @@ fn copy_rows(site: &RepairSite, draft: &Path, misfits: &mut Misfits) -> Result<(
     let foreign = with_suffix(&site.database, FOREIGN);
     let failed = |source| RepairError::File { path: foreign.clone(), source };
     fs::rename(draft, &foreign).map_err(failed)?;
-    let from = Connection::open(&foreign)?;
-    from.execute_batch("PRAGMA query_only = ON; PRAGMA trusted_schema = OFF")?;
-    let mut into = Connection::open(draft)?;
+    let from = Connection::open(&foreign).map_err(SqliteError)?;
+    from.execute_batch("PRAGMA query_only = ON; PRAGMA trusted_schema = OFF").map_err(SqliteError)?;
+    let mut into = Connection::open(draft).map_err(SqliteError)?;
     fs::set_permissions(draft, fs::Permissions::from_mode(0o600)).map_err(failed)?;
     migration::migrate(&mut into, draft, &site.backups)?;
     take_rows(&from, &into, misfits).map_err(RepairError::Take)?;
@@ -295,12 +296,12 @@ fn forget_again(
     }
     let now = BootStamp::now();
     let at = Order { boot: now.boot_id, boot_ns: now.boot_ns, wall: at };
-    db.execute_batch("PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON; BEGIN")?;
+    db.execute_batch("PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON; BEGIN").map_err(SqliteError)?;
     let again = ForgetAgain { memory: forgotten, at };
     let forgotten = execution::execute(db, again, &mut Changes::default()).map_err(RepairError::Forget)?;
     // The vacuum below removes the traces.
     execution::execute(db, TracesRemoved, &mut Changes::default()).map_err(RepairError::Forget)?;
-    db.execute_batch("COMMIT; VACUUM")?;
+    db.execute_batch("COMMIT; VACUUM").map_err(SqliteError)?;
     Ok(forgotten.counts)
 }
 

@@ -7,10 +7,10 @@
 //! as missing, so that one bad row does not block the others. `portable/damaged.rs` lists such rows.
 
 use rusqlite::types::{FromSql, ValueRef};
-use rusqlite::{Connection, OptionalExtension, Params, Row};
+use rusqlite::{CachedStatement, Connection, Params, Row};
 
-use crate::StoreError;
 use crate::database::text::Unpacked;
+use crate::{SqliteError, StoreError};
 use recall_domain::document::{DocumentKey, DocumentKind, Status};
 use recall_domain::ids::{EventId, SessionKey, Timestamp};
 use recall_domain::material::BatchSource;
@@ -49,8 +49,24 @@ pub(crate) trait Sql {
     fn update(&self, sql: &str, given: impl Params) -> Result<usize, StoreError>;
     fn all<T: FromRow>(&self, sql: &str, given: impl Params) -> Result<Vec<T>, StoreError>;
     /// Visits the rows one by one, where all of them may be too many for the memory.
-    fn each<T: FromRow>(&self, sql: &str, given: impl Params, visit: impl FnMut(T))
-    -> Result<(), StoreError>;
+    fn each<T: FromRow>(
+        &self,
+        sql: &str,
+        given: impl Params,
+        mut visit: impl FnMut(T),
+    ) -> Result<(), StoreError> {
+        self.try_each(sql, given, |row| {
+            visit(row);
+            Ok(())
+        })
+    }
+    /// Like [`Sql::each`]; stops at the first error.
+    fn try_each<T: FromRow>(
+        &self,
+        sql: &str,
+        given: impl Params,
+        visit: impl FnMut(T) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError>;
     /// Returns the first row, if any.
     fn first<T: FromRow>(&self, sql: &str, given: impl Params) -> Result<Option<T>, StoreError>;
     /// Returns the first row. A missing row is an error.
@@ -63,34 +79,40 @@ impl Sql for Connection {
     }
 
     fn update(&self, sql: &str, given: impl Params) -> Result<usize, StoreError> {
-        Ok(self.prepare_cached(sql)?.execute(given)?)
+        let run = |mut statement: CachedStatement<'_>| statement.execute(given);
+        Ok(self.prepare_cached(sql).and_then(run).map_err(SqliteError)?)
     }
 
     fn all<T: FromRow>(&self, sql: &str, given: impl Params) -> Result<Vec<T>, StoreError> {
-        let mut statement = self.prepare_cached(sql)?;
-        Ok(statement.query_map(given, |row| T::from_row(row, 0))?.collect::<Result<_, _>>()?)
+        let read = |mut statement: CachedStatement<'_>| {
+            statement.query_map(given, |row| T::from_row(row, 0))?.collect()
+        };
+        Ok(self.prepare_cached(sql).and_then(read).map_err(SqliteError)?)
     }
 
-    fn each<T: FromRow>(
+    fn try_each<T: FromRow>(
         &self,
         sql: &str,
         given: impl Params,
-        mut visit: impl FnMut(T),
+        mut visit: impl FnMut(T) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let mut statement = self.prepare_cached(sql)?;
-        let mut rows = statement.query(given)?;
-        while let Some(row) = rows.next()? {
-            visit(T::from_row(row, 0)?);
+        let mut statement = self.prepare_cached(sql).map_err(SqliteError)?;
+        for row in statement.query_map(given, |row| T::from_row(row, 0)).map_err(SqliteError)? {
+            visit(row.map_err(SqliteError)?)?;
         }
         Ok(())
     }
 
     fn first<T: FromRow>(&self, sql: &str, given: impl Params) -> Result<Option<T>, StoreError> {
-        Ok(self.prepare_cached(sql)?.query_row(given, |row| T::from_row(row, 0)).optional()?)
+        match self.one(sql, given) {
+            Err(error) if error.is_missing_row() => Ok(None),
+            found => found.map(Some),
+        }
     }
 
     fn one<T: FromRow>(&self, sql: &str, given: impl Params) -> Result<T, StoreError> {
-        Ok(self.prepare_cached(sql)?.query_row(given, |row| T::from_row(row, 0))?)
+        let read = |mut statement: CachedStatement<'_>| statement.query_row(given, |row| T::from_row(row, 0));
+        Ok(self.prepare_cached(sql).and_then(read).map_err(SqliteError)?)
     }
 }
 
@@ -276,6 +298,7 @@ macro_rules! tuple {
 tuple!(A B);
 tuple!(A B C);
 tuple!(A B C D);
+tuple!(A B C D E);
 
 /// Reads the agent's name and the session's id.
 impl FromRow for SessionKey {

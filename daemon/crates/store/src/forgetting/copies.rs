@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, params_from_iter};
 
-use crate::StoreError;
 use crate::database::bind::params;
 use crate::database::row::{Cells, FromRow, Sql};
 use crate::forgetting::finding::{RowsToForget, set};
 use crate::forgetting::tombstones::{Hash, hash, session_hash};
+use crate::{SqliteError, StoreError};
 use recall_domain::ids::{SessionKey, SessionRow, Timestamp};
 use recall_domain::order::Order;
 use recall_domain::sync::kind::{plan_of, summary_of};
@@ -93,19 +93,16 @@ const PLANS: &str = "SELECT l.id, l.updated_at, s.agent, s.session_id, l.kind, l
 const SAID: &str = "SELECT id, created_at, uuid FROM said_elsewhere WHERE TRUE";
 
 /// Names all rows that a statement finds, or those of a JSON array.
-fn named<T: FromRow>(db: &Connection, sql: &str, these: Option<&str>) -> Result<Vec<Named<T>>, StoreError> {
+fn named<T: FromRow>(db: &Connection, sql: &str, these: Option<&str>) -> rusqlite::Result<Vec<Named<T>>> {
     // The first column is the row's number.
     let number = sql.split_once(',').map_or("id", |(first, _)| first.trim_start_matches("SELECT "));
     let of_these = format!("{sql} AND {number} IN (SELECT value FROM json_each(?1))");
     let mut find = db.prepare_cached(if these.is_some() { &of_these } else { sql })?;
-    let mut found = match these {
-        Some(rows) => find.query([rows])?,
-        None => find.query([])?,
-    };
     let mut all = Vec::new();
+    let mut found = find.query(params_from_iter(these))?;
     while let Some(row) = found.next()? {
         let text = |column: usize| row.cell::<String>(column);
-        let session = || Ok::<_, StoreError>(SessionKey { agent: row.cell(2)?, id: row.cell(3)? });
+        let session = || Ok::<_, rusqlite::Error>(SessionKey { agent: row.cell(2)?, id: row.cell(3)? });
         let names = match sql {
             OBSERVATIONS => vec![
                 CopyOf::Uuid(&text(2)?).name(),
@@ -143,9 +140,7 @@ fn named<T: FromRow>(db: &Connection, sql: &str, these: Option<&str>) -> Result<
 /// Records the names of rows before they are removed. For a whole session its own name is enough, except for rows that
 /// outlive it.
 pub(super) fn remember(db: &Connection, to_forget: &RowsToForget, at: Timestamp) -> Result<(), StoreError> {
-    let mut keep = db.prepare_cached(
-        "INSERT INTO forgotten (name, at) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET at = excluded.at",
-    )?;
+    let keep = "INSERT INTO forgotten (name, at) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET at = excluded.at";
     for (sql, table, rows) in [
         (PROMPTS, "prompt_batches", set(&to_forget.prompts)?),
         (RESPONSES, "prompt_batches", set(&to_forget.responses)?),
@@ -162,8 +157,9 @@ pub(super) fn remember(db: &Connection, to_forget: &RowsToForget, at: Timestamp)
             "" => rows,
             table => outside(db, table, &rows, &set(&to_forget.sessions)?)?,
         };
-        for name in named::<i64>(db, sql, Some(&rows))?.iter().flat_map(|named| &named.names) {
-            keep.execute(params![name, at.0])?;
+        let named = named::<i64>(db, sql, Some(&rows)).map_err(SqliteError)?;
+        for name in named.iter().flat_map(|named| &named.names) {
+            db.run(keep, params![name, at.0])?;
         }
     }
     Ok(())
@@ -258,7 +254,8 @@ impl Memory {
         let is_forgotten = |named: &Named<T>| {
             named.names.iter().any(|name| self.names.get(name).is_some_and(|at| named.at <= *at))
         };
-        rows.extend(named(db, sql, None)?.into_iter().filter(is_forgotten).map(|named| named.row));
+        let named = named(db, sql, None).map_err(SqliteError)?;
+        rows.extend(named.into_iter().filter(is_forgotten).map(|named| named.row));
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::database::bind::params;
 use crate::database::row::{Cells, FromRow, Sql};
 use crate::forgetting::{Criteria, ForgottenCounts, Selection};
-use crate::{Reader, StoreError};
+use crate::{Reader, SqliteError, StoreError};
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{
     ActivityId, AsideId, BatchId, CompactionId, ObservationId, PlanId, ProjectRow, SaidId, SessionKey,
@@ -253,17 +253,13 @@ impl RowsToForget {
         if matcher.criteria.projects.is_some() {
             return Ok(());
         }
-        let mut statement = db.prepare_cached(
-            "SELECT u.event_id, d.captured_at, u.payload FROM unparsed u JOIN deliveries d USING (event_id)",
-        )?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            let payload: Vec<u8> = row.cell(2)?;
-            if matcher.fits_time(row.cell(1)?) && matcher.fits_text(&String::from_utf8_lossy(&payload)) {
-                self.unparsed.insert(row.cell(0)?);
+        let sql =
+            "SELECT u.event_id, d.captured_at, u.payload FROM unparsed u JOIN deliveries d USING (event_id)";
+        db.each(sql, [], |(event, at, payload): (Vec<u8>, Timestamp, Vec<u8>)| {
+            if matcher.fits_time(at) && matcher.fits_text(&String::from_utf8_lossy(&payload)) {
+                self.unparsed.insert(event);
             }
-        }
-        Ok(())
+        })
     }
 
     /// Adds what was derived from the selected prompts, answers and activities: observations that rest on one of them,
@@ -368,14 +364,13 @@ pub(super) fn set<T: Serialize>(rows: &BTreeSet<T>) -> Result<String, StoreError
 
 /// Finds sessions that are completely within the time range.
 fn sessions_within(db: &Connection, matcher: &Matcher) -> Result<Vec<SessionRow>, StoreError> {
-    let mut statement = db.prepare_cached("SELECT id, started_at, project, last_event_at FROM sessions")?;
-    let mut rows = statement.query([])?;
     let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        if matcher.fits_place(row)? && matcher.fits_time(row.cell(3)?) {
-            found.push(row.cell(0)?);
+    let sql = "SELECT id, started_at, project, last_event_at FROM sessions";
+    db.each(sql, [], |(session, began, project, ended): (SessionRow, Timestamp, ProjectRow, Timestamp)| {
+        if matcher.fits_place(began, project) && matcher.fits_time(ended) {
+            found.push(session);
         }
-    }
+    })?;
     Ok(found)
 }
 
@@ -446,22 +441,23 @@ impl<'a> Matcher<'a> {
         found: &mut BTreeSet<T>,
         sql: &str,
     ) -> Result<(), StoreError> {
-        let mut statement = db.prepare_cached(sql)?;
-        let columns = statement.column_count();
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            if self.fits_place(row)? && (self.words.is_empty() || self.fits_text(&texts(row, columns)?)) {
-                found.insert(row.cell(0)?);
-            }
+        let mut statement = db.prepare_cached(sql).map_err(SqliteError)?;
+        for row in statement.query_map([], |row| self.matching(row)).map_err(SqliteError)? {
+            found.extend(row.map_err(SqliteError)?);
         }
         Ok(())
     }
 
-    /// Whether the time and the project, the second and third columns, match.
-    fn fits_place(&self, row: &Row<'_>) -> Result<bool, StoreError> {
-        let (at, project): (Timestamp, ProjectRow) = (row.cell(1)?, row.cell(2)?);
+    /// Returns the row's id if its time, its project and its texts match.
+    fn matching<T: FromRow>(&self, row: &Row<'_>) -> rusqlite::Result<Option<T>> {
+        let fits = self.fits_place(row.cell(1)?, row.cell(2)?)
+            && (self.words.is_empty() || self.fits_text(&texts(row)?));
+        if fits { row.cell(0).map(Some) } else { Ok(None) }
+    }
+
+    fn fits_place(&self, at: Timestamp, project: ProjectRow) -> bool {
         let fits_project = self.criteria.projects.as_ref().is_none_or(|projects| projects.contains(&project));
-        Ok(fits_project && self.fits_time(at))
+        fits_project && self.fits_time(at)
     }
 
     fn fits_time(&self, at: Timestamp) -> bool {
@@ -474,9 +470,9 @@ impl<'a> Matcher<'a> {
     }
 }
 
-fn texts(row: &Row<'_>, columns: usize) -> Result<String, StoreError> {
+fn texts(row: &Row<'_>) -> rusqlite::Result<String> {
     let mut all = String::new();
-    for column in 3..columns {
+    for column in 3..row.as_ref().column_count() {
         if let Some(text) = row.cell::<Option<String>>(column)? {
             all.push_str(&text);
             all.push('\n');

@@ -16,8 +16,8 @@ mod tombstones;
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
-use crate::StoreError;
 use crate::database::connection::empty_log_now;
+use crate::{SqliteError, StoreError};
 use recall_domain::document::DocumentKey;
 use recall_domain::ids::{ProjectRow, SessionKey, SessionRow, Timestamp};
 
@@ -105,8 +105,8 @@ pub struct Forgotten {
 /// Rewrites the whole database and empties the log, so that neither contains a byte of a removed row. Needs the write
 /// connection outside of a transaction, and takes about a second per hundred megabytes. Fails if a reader blocks the
 /// log for too long.
-pub fn rewrite(connection: &Connection) -> Result<(), StoreError> {
-    connection.execute_batch("VACUUM")?;
+pub(super) fn rewrite(connection: &Connection) -> Result<(), StoreError> {
+    connection.execute_batch("VACUUM").map_err(SqliteError)?;
     empty_log_now(connection)
 }
 

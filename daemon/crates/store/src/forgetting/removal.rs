@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::database::bind::params;
-use crate::database::row::{Cells, Sql};
+use crate::database::row::Sql;
 use crate::forgetting::copies::Memory;
 use crate::forgetting::finding::{RowsToForget, has_all_words, keys, set};
 use crate::forgetting::tombstones::{bury_observations, bury_session};
@@ -178,7 +178,7 @@ fn remove(db: &WriteContext<'_>, to_forget: &RowsToForget, at: Order) -> Result<
         queue::enqueue(db, JobKind::Batch, session, Some(batch), at.wall)?;
     }
     forget_titles_given(db, &to_forget.words)?;
-    db.execute(
+    db.run(
         "DELETE FROM projects WHERE id NOT IN (SELECT project FROM sessions)
             AND id NOT IN (SELECT project FROM observations) AND id NOT IN (SELECT project FROM shares)",
         [],
@@ -324,31 +324,29 @@ fn say_to_index(db: &WriteContext<'_>, to_forget: &RowsToForget) -> Result<(), S
 
 /// Removes the evidence and files of removed rows from the remaining observations.
 fn strip_evidence(db: &Connection, to_forget: &RowsToForget) -> Result<(), StoreError> {
+    type Remaining = (ObservationId, Vec<String>, Vec<String>, Vec<String>);
     let events: BTreeSet<String> = to_forget.events(db)?.into_iter().collect();
-    let mut find = db.prepare_cached(
-        "SELECT id, evidence, files_read, files_modified FROM observations
+    let remaining = "SELECT id, evidence, files_read, files_modified FROM observations
          WHERE id IN (SELECT observation FROM observation_sessions
                       WHERE session IN (SELECT value FROM json_each(?1)))
-           AND id NOT IN (SELECT value FROM json_each(?2))",
-    )?;
-    let mut rows = find.query(params![set(&to_forget.sessions)?, set(&to_forget.observations)?])?;
-    while let Some(row) = rows.next()? {
-        let (id, mut evidence): (ObservationId, Vec<String>) = (row.cell(0)?, row.cell(1)?);
+           AND id NOT IN (SELECT value FROM json_each(?2))";
+    let given = params![set(&to_forget.sessions)?, set(&to_forget.observations)?];
+    db.try_each(remaining, given, |(id, mut evidence, read, modified): Remaining| {
         evidence.retain(|event| !events.contains(event));
         db.run(
             "UPDATE observations SET evidence = ?2 WHERE id = ?1",
             params![id, serde_json::to_string(&evidence)?],
         )?;
         db.run("DELETE FROM observation_files WHERE observation = ?1", params![id])?;
-        for (column, purpose) in [(2, "read"), (3, "modified")] {
+        for (paths, purpose) in [(read, "read"), (modified, "modified")] {
             db.run(
                 "INSERT OR IGNORE INTO observation_files (observation, path, use)
                  SELECT ?1, value, ?2 FROM json_each(?3)",
-                params![id, purpose, serde_json::to_string(&row.cell::<Vec<String>>(column)?)?],
+                params![id, purpose, serde_json::to_string(&paths)?],
             )?;
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Cancels jobs that use removed texts: their result finds no job, and the remaining batches get a new one.
@@ -362,7 +360,7 @@ fn stop_work(db: &WriteContext<'_>, to_forget: &RowsToForget, at: Order) -> Resu
     }
     // An error may quote a text, and finished work needs no error.
     let of_batches = "kind = 'batch' AND batch IN (SELECT value FROM json_each(?1))";
-    db.execute(&format!("UPDATE jobs SET error = NULL WHERE {of_batches}"), [set(&batches)?])?;
+    db.run(&format!("UPDATE jobs SET error = NULL WHERE {of_batches}"), [set(&batches)?])?;
     let running = format!("SELECT batch FROM jobs WHERE status = 'running' AND {of_batches}");
     for batch in db.all::<BatchId>(&running, [set(&batches)?])? {
         let session = db.one("SELECT session FROM prompt_batches WHERE id = ?1", params![batch])?;
@@ -379,7 +377,7 @@ fn remove_rows(db: &Connection, to_forget: &RowsToForget) -> Result<(), StoreErr
     fn remove<T: Serialize>(db: &Connection, sql: &str, rows: &BTreeSet<T>) -> Result<(), StoreError> {
         db.run(&format!("{sql} IN (SELECT value FROM json_each(?1))"), [set(rows)?])
     }
-    db.execute(
+    db.run(
         "UPDATE sessions SET activities = activities - (SELECT count(*) FROM activities a
             WHERE a.session = sessions.id AND a.kind = 'tool' AND a.id IN (SELECT value FROM json_each(?1)))
          WHERE id IN (SELECT session FROM activities WHERE id IN (SELECT value FROM json_each(?1)))",
@@ -425,7 +423,7 @@ fn summarise_again(
     sessions: &BTreeSet<SessionRow>,
     at: Timestamp,
 ) -> Result<(), StoreError> {
-    db.execute(
+    db.run(
         "DELETE FROM jobs WHERE kind = 'summary' AND status = 'running'
             AND session IN (SELECT value FROM json_each(?1))",
         [set(sessions)?],
@@ -441,20 +439,17 @@ fn summarise_again(
 
 /// Removes titles from injection records: those of missing items and those that contain the words.
 fn forget_titles_given(db: &Connection, words: &[String]) -> Result<(), StoreError> {
-    let mut find = db.prepare_cached("SELECT id, items, file FROM injections")?;
-    let mut rows = find.query([])?;
-    while let Some(row) = rows.next()? {
-        let (id, items): (InjectionId, String) = (row.cell(0)?, row.cell(1)?);
+    let given = "SELECT id, items, file FROM injections";
+    db.try_each(given, [], |(id, items, file): (InjectionId, String, Option<String>)| {
         if let Some(items) = without_lost_titles(db, &items, words)? {
             // The record loses its file too. The only effect is that notes on the file may be injected again.
             db.run("UPDATE injections SET items = ?2, file = NULL WHERE id = ?1", params![id, items])?;
         }
-        let file: Option<String> = row.cell(2)?;
         if file.is_some_and(|file| has_all_words(&file, words)) {
             db.run("UPDATE injections SET file = NULL WHERE id = ?1", params![id])?;
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Returns the items without forgotten titles; `None` if nothing changes.

@@ -117,9 +117,9 @@ impl Operation for SettleCost {
 /// Records the reservations of an ended daemon in full, because the actual cost is unknown. Returns their number.
 pub(crate) fn book_abandoned(db: &Connection) -> Result<usize, StoreError> {
     // Deleting from an empty table counts as a change, and the start would wait for the disk.
-    if db.query_row("SELECT EXISTS (SELECT 1 FROM reservations)", [], |row| row.cell(0))? {
+    if db.one("SELECT EXISTS (SELECT 1 FROM reservations)", [])? {
         book(db, "?1", params![true, 1])?;
-        return Ok(db.execute("DELETE FROM reservations", [])?);
+        return db.update("DELETE FROM reservations", []);
     }
     Ok(0)
 }

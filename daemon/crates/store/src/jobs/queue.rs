@@ -344,11 +344,11 @@ impl Operation for ReleaseLeases {
 
 /// Returns how many jobs were released.
 fn release(db: &Connection) -> Result<usize, StoreError> {
-    Ok(db.execute(
+    db.update(
         "UPDATE jobs SET status = iif(stood_in, 'retrying', 'pending'), worker = NULL, lease_until = NULL
          WHERE status = 'running'",
         [],
-    )?)
+    )
 }
 
 /// Immediately retries dead and waiting jobs: one, or all.

@@ -13,7 +13,7 @@ use rusqlite::Connection;
 
 use crate::database::bind::params;
 use crate::database::row;
-use crate::database::row::{Cells, Sql};
+use crate::database::row::Sql;
 use crate::jobs::job_kind::JobKind;
 use crate::jobs::queue;
 use crate::jobs::queue::Lives;
@@ -113,13 +113,12 @@ impl Reader<'_> {
             batches if lives == Lives::NoLonger => return Ok(batches),
             batches => batches,
         };
-        let mut is_over = db.prepare_cached(
+        let is_over =
             "SELECT EXISTS (SELECT 1 FROM prompt_batches b JOIN compactions c ON c.session = b.session
-            WHERE b.id = ?1 AND b.status = 'closed' AND b.opened_at < ifnull(c.started_at, c.ended_at))",
-        )?;
+            WHERE b.id = ?1 AND b.status = 'closed' AND b.opened_at < ifnull(c.started_at, c.ended_at))";
         let mut due = Vec::new();
         for batch in all {
-            if is_over.query_row([batch.batch.0], |row| row.cell(0))? {
+            if db.one(is_over, [batch.batch.0])? {
                 due.push(batch);
             }
         }
@@ -250,12 +249,7 @@ fn replacement(
     gone: ObservationId,
     new: &[ObservationId],
 ) -> Result<Option<LifecycleKind>, StoreError> {
-    let mut find = db.prepare_cached("SELECT words FROM observations WHERE id = ?1")?;
-    let mut words = |id: ObservationId| {
-        find.query_row(params![id], |row| {
-            Ok(ThreadWords::from_bytes(row.get_ref(0)?.as_blob().unwrap_or_default()))
-        })
-    };
+    let words = |id| db.one::<ThreadWords>("SELECT words FROM observations WHERE id = ?1", params![id]);
     let said = words(gone)?;
     let mut best = None;
     for id in new {

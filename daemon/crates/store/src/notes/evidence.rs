@@ -6,10 +6,10 @@ use std::collections::HashSet;
 use rusqlite::Connection;
 
 use crate::database::bind::params;
-use crate::database::row::{Cells, Sql};
+use crate::database::row::Sql;
 use crate::operation::{WriteContext, log};
 use crate::{Reader, StoreError};
-use recall_domain::document::{DocumentKey, DocumentKind};
+use recall_domain::document::DocumentKey;
 use recall_domain::ids::{BatchId, EventId, ObservationId, SessionRow};
 use recall_domain::observation::ObservationDraft;
 
@@ -22,12 +22,10 @@ pub(crate) fn keep_files(
     id: ObservationId,
     draft: &ObservationDraft,
 ) -> Result<(), StoreError> {
-    let mut insert = db.prepare_cached(
-        "INSERT OR IGNORE INTO observation_files (observation, path, use) VALUES (?1, ?2, ?3)",
-    )?;
+    let insert = "INSERT OR IGNORE INTO observation_files (observation, path, use) VALUES (?1, ?2, ?3)";
     for (paths, purpose) in [(&draft.files_read, "read"), (&draft.files_modified, "modified")] {
         for path in paths {
-            insert.execute(params![id, path, purpose])?;
+            db.run(insert, params![id, path, purpose])?;
         }
     }
     Ok(())
@@ -43,14 +41,9 @@ impl Reader<'_> {
          UNION ALL SELECT 'response', id FROM prompt_batches WHERE id IN ({BATCHES}) AND response_event = ?2
          UNION ALL SELECT 'activity', id FROM activities WHERE event_id = ?2"
         );
-        let mut find = self.0.prepare_cached(&sql)?;
         let mut found = Vec::new();
         for event in events.iter().filter_map(|event| event.parse::<EventId>().ok()) {
-            let mut rows = find.query(params![id.0, event.0])?;
-            while let Some(row) = rows.next()? {
-                let (kind, row): (String, i64) = (row.cell(0)?, row.cell(1)?);
-                found.extend(DocumentKind::parse(&kind).map(|kind| DocumentKey { kind, row }));
-            }
+            found.extend(self.0.all::<DocumentKey>(&sql, params![id.0, event.0])?);
         }
         Ok(found)
     }

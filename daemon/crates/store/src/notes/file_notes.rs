@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 
 use crate::database::bind::params;
-use crate::database::row::{Cells, Sql, record};
+use crate::database::row::{Sql, record};
 use crate::notes::subjects::SubjectHash;
 use crate::{Reader, StoreError};
 use recall_domain::earlier::{Earlier, IMPORTANT, MOST_SHOWN, SETTLED};
@@ -121,7 +121,7 @@ impl Reader<'_> {
         /// words that the key came from.
         const WORDINGS: u32 = 8;
         let settled: Vec<_> = SETTLED.iter().map(|kind| format!("'{}'", kind.as_str())).collect();
-        let mut find = self.0.prepare_cached(&format!(
+        let sql = format!(
         "SELECT o.title, (SELECT json_group_array(DISTINCT path) FROM observation_files WHERE
                  observation = o.id), o.subject,
                 (SELECT json_group_array(json_array(CAST(type AS TEXT), CAST(title AS TEXT))) FROM (SELECT n.type, n.title FROM
@@ -136,26 +136,18 @@ impl Reader<'_> {
            AND (o.status = 'active' OR o.superseded_by IN (SELECT id FROM observations WHERE batch = b.id))
          GROUP BY o.id ORDER BY o.created_at DESC, o.id DESC LIMIT ?4",
         settled.join(", ")
-    ))?;
-        let rows =
-            find.query_map(params![batch.0, serde_json::to_string(paths)?, IMPORTANT, LATEST], |row| {
-                let texts: [String; 3] = [row.cell(0)?, row.cell(1)?, row.cell(3)?];
-                Ok((texts, SubjectHash(row.cell(2)?)))
-            })?;
+    );
+        let given = params![batch.0, serde_json::to_string(paths)?, IMPORTANT, LATEST];
+        let rows: Vec<(String, Vec<String>, SubjectHash, String)> = self.0.all(&sql, given)?;
         let mut found = Vec::new();
-        for row in rows {
-            let ([title, files, wordings], hash) = row?;
+        for (title, files, hash, wordings) in rows {
             let wordings: Vec<(String, String)> = serde_json::from_str(&wordings).unwrap_or_default();
             let subject = wordings.iter().find_map(|(kind, title)| {
                 let subject = subject::of_title(ObservationType::parse(kind)?, title)?;
                 (SubjectHash::of(&subject) == hash).then_some(subject)
             });
             if let Some(subject) = subject {
-                found.push(Earlier {
-                    subject,
-                    title,
-                    files: serde_json::from_str(&files).unwrap_or_default(),
-                });
+                found.push(Earlier { subject, title, files });
             }
         }
         found.retain(Earlier::is_a_value);

@@ -10,7 +10,7 @@ use rusqlite::{Connection, Row};
 
 use crate::StoreError;
 use crate::database::bind::params;
-use crate::database::row::{Cells, Sql};
+use crate::database::row::{FromRow, Sql, next};
 use crate::notes::sessions_elsewhere::{SessionOf, numbered};
 use crate::operation::WriteContext;
 use crate::sessions::enders::{Ender, THREAD, keep_ender, rejected, restate, undone};
@@ -89,12 +89,12 @@ pub(crate) const IS_BY_HAND: &str = "o.origin IN ('user', 'shared:user') OR o.by
 pub(crate) const IS_TOLD: &str = "o.share IS NULL OR (SELECT inject FROM shares WHERE id = o.share)";
 
 fn latest(db: &Connection, project: ProjectRow) -> Result<Vec<Saying>, StoreError> {
-    let mut find = db.prepare_cached(&format!(
-        "SELECT o.id, {IS_BY_HAND}, o.session, o.created_at, o.words, o.work, {IS_TOLD} FROM observations o
+    let sql = format!(
+        "SELECT o.id, {IS_BY_HAND}, {IS_TOLD}, o.session, o.created_at, o.words, o.work FROM observations o
          WHERE o.project = ?1 AND o.subject IS NULL AND o.words IS NOT NULL
          ORDER BY o.created_at DESC, o.id DESC LIMIT ?2"
-    ))?;
-    let rows = find.query_map(params![project.0, LATEST], read)?.collect::<Result<Vec<_>, _>>()?;
+    );
+    let rows: Vec<(Saying, Option<String>)> = db.all(&sql, params![project.0, LATEST])?;
     let (mut latest, names): (Vec<Saying>, Vec<Option<String>>) = rows.into_iter().unzip();
     let of: Vec<SessionOf> = latest.iter().zip(names).map(|(saying, name)| (saying.session, name)).collect();
     for (saying, session) in latest.iter_mut().zip(numbered(db, &of)?) {
@@ -103,16 +103,26 @@ fn latest(db: &Connection, project: ProjectRow) -> Result<Vec<Saying>, StoreErro
     Ok(latest)
 }
 
-fn read(row: &Row<'_>) -> rusqlite::Result<(Saying, Option<String>)> {
-    let saying = Saying {
-        id: row.cell(0)?,
-        author: if row.cell(1)? { Author::User } else { Author::Compressor },
-        audience: if row.cell(6)? { Audience::Sessions } else { Audience::Searches },
-        session: row.cell(2)?,
-        at: row.cell(3)?,
-        words: ThreadWords::from_bytes(row.get_ref(4)?.as_blob().unwrap_or_default()),
-    };
-    Ok((saying, row.cell(5)?))
+impl FromRow for Saying {
+    const WIDTH: usize = 6;
+
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        let mut at = first;
+        Ok(Self {
+            id: next(row, &mut at)?,
+            author: if next(row, &mut at)? { Author::User } else { Author::Compressor },
+            audience: if next(row, &mut at)? { Audience::Sessions } else { Audience::Searches },
+            session: next(row, &mut at)?,
+            at: next(row, &mut at)?,
+            words: next(row, &mut at)?,
+        })
+    }
+}
+
+impl FromRow for ThreadWords {
+    fn from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Self> {
+        Ok(Self::from_bytes(row.get_ref(first)?.as_blob().unwrap_or_default()))
+    }
 }
 
 /// Returns the observation that covers this one now.

@@ -1,10 +1,12 @@
 //! Finds rows with unreadable values, as in a damaged or foreign database. Reading such a row returns what can be read
 //! (`row.rs`), so nothing else fails. Here the rows are listed so that they can be deleted.
 
+use rusqlite::Row;
+
 use crate::database::row::Cells;
 use crate::portable::tables::{Form, RowKind, TABLES, Table, key_of};
 use crate::portable::value::is_readable;
-use crate::{Reader, StoreError};
+use crate::{Reader, SqliteError, StoreError};
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::SessionId;
 
@@ -23,19 +25,9 @@ impl Reader<'_> {
     pub fn damaged_rows(self, limit: usize) -> Result<Vec<DamagedRow>, StoreError> {
         let mut found = Vec::new();
         for table in TABLES {
-            let mut find = self.0.prepare(&select(table))?;
-            let mut rows = find.query([])?;
-            while let Some(row) = rows.next()? {
-                let unreadable = table.columns.iter().enumerate().find_map(|(number, (column, form))| {
-                    let is_readable = row.get_ref(number).is_ok_and(|value| is_readable(*form, value));
-                    (!is_readable).then_some(*column)
-                });
-                let Some(column) = unreadable else { continue };
-                let (id, session): (i64, Option<String>) =
-                    (row.cell(table.columns.len())?, row.cell(table.columns.len() + 1)?);
-                let document = document_of(table).map(|kind| DocumentKey { kind, row: id });
-                let session = session.map(SessionId);
-                found.push(DamagedRow { kind: table.kind, document, session, column: key_of(table, column) });
+            let mut find = self.0.prepare(&select(table)).map_err(SqliteError)?;
+            for row in find.query_map([], |row| damage(table, row)).map_err(SqliteError)? {
+                found.extend(row.map_err(SqliteError)?);
                 if found.len() >= limit {
                     return Ok(found);
                 }
@@ -43,6 +35,18 @@ impl Reader<'_> {
         }
         Ok(found)
     }
+}
+
+/// Returns the row if it has an unreadable value.
+fn damage(table: &Table, row: &Row<'_>) -> rusqlite::Result<Option<DamagedRow>> {
+    let unreadable = table.columns.iter().enumerate().find_map(|(number, (column, form))| {
+        let is_readable = row.get_ref(number).is_ok_and(|value| is_readable(*form, value));
+        (!is_readable).then_some(*column)
+    });
+    let Some(column) = unreadable else { return Ok(None) };
+    let (id, session) = row.cell(table.columns.len())?;
+    let document = document_of(table).map(|kind| DocumentKey { kind, row: id });
+    Ok(Some(DamagedRow { kind: table.kind, document, session, column: key_of(table, column) }))
 }
 
 /// Returns the kind of document by which a person can forget a row.

@@ -4,9 +4,10 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
 use serde_json::{Map, Value, json};
 
+use crate::database::bind::params;
 use crate::database::row::{Cells, Sql};
 use crate::portable::tables::{Form, RowKind, TABLES, Table, key_of};
-use crate::{Reader, StoreError};
+use crate::{Reader, SqliteError, StoreError};
 use recall_domain::ids::{ProjectKey, ProjectRow, Timestamp};
 
 /// Where a page of an export begins.
@@ -42,23 +43,20 @@ impl Reader<'_> {
         let mut at = cursor;
         while let Some(table) = TABLES.get(at.table as usize) {
             let sql = select(table);
-            let mut find = db.prepare_cached(&sql)?;
+            let mut find = db.prepare_cached(&sql).map_err(SqliteError)?;
             let projects = portion
                 .projects
                 .as_ref()
                 .map(|rows| json!(rows.iter().map(|row| row.0).collect::<Vec<_>>()).to_string());
-            let mut rows = find.query(crate::database::bind::params![
-                at.after,
-                projects,
-                portion.since.map(|since| since.0)
-            ])?;
-            while let Some(row) = rows.next()? {
-                let page: i64 = row.cell(table.columns.len())?;
+            let given = params![at.after, projects, portion.since];
+            let read = |row: &Row<'_>| Ok((row.cell(table.columns.len())?, line(table, row)?));
+            for row in find.query_map(given, read).map_err(SqliteError)? {
+                let (page, line): (i64, Value) = row.map_err(SqliteError)?;
                 if length > bytes && page != at.after {
                     return Ok((lines, Some(at)));
                 }
                 at.after = page;
-                let line = line(table, row)?.to_string();
+                let line = line.to_string();
                 length += line.len();
                 lines.push(line);
             }
@@ -92,7 +90,7 @@ fn select(table: &Table) -> String {
     )
 }
 
-fn line(table: &Table, row: &Row<'_>) -> Result<Value, StoreError> {
+fn line(table: &Table, row: &Row<'_>) -> rusqlite::Result<Value> {
     let mut line = Map::new();
     line.insert("kind".to_owned(), json!(table.kind.as_str()));
     for (number, (column, form)) in table.columns.iter().enumerate() {
@@ -120,19 +118,17 @@ fn line(table: &Table, row: &Row<'_>) -> Result<Value, StoreError> {
 }
 
 fn project_lines(db: &Connection, portion: &Portion, lines: &mut Vec<String>) -> Result<(), StoreError> {
-    let mut find = db.prepare("SELECT id, key, name, created_at FROM projects ORDER BY id")?;
-    let mut rows = find.query([])?;
-    while let Some(row) = rows.next()? {
-        let id = ProjectRow(row.cell(0)?);
+    let projects: Vec<(ProjectRow, String, String, i64)> =
+        db.all("SELECT id, key, name, created_at FROM projects ORDER BY id", [])?;
+    for (id, key, name, created_at) in projects {
         if portion.projects.as_ref().is_some_and(|wanted| !wanted.contains(&id)) {
             continue;
         }
         let aliases: Vec<ProjectKey> =
             db.all("SELECT alias FROM project_aliases WHERE project = ?1 ORDER BY alias", [id.0])?;
         let aliases: Vec<_> = aliases.iter().map(ProjectKey::as_str).collect();
-        let (key, name): (String, String) = (row.cell(1)?, row.cell(2)?);
         let line = json!({"kind": "project", "key": key, "name": name, "aliases": aliases,
-                          "created_at": row.cell::<i64>(3)?});
+                          "created_at": created_at});
         lines.push(line.to_string());
     }
     Ok(())
@@ -140,18 +136,12 @@ fn project_lines(db: &Connection, portion: &Portion, lines: &mut Vec<String>) ->
 
 /// Returns the supersession lines. They come last, because both observations must exist.
 fn superseded_lines(db: &Connection, portion: &Portion, lines: &mut Vec<String>) -> Result<(), StoreError> {
-    let mut find = db.prepare(
-        "SELECT o.uuid, n.uuid, o.project FROM observations o JOIN observations n ON n.id = o.superseded_by ORDER BY o.id",
-    )?;
-    let mut rows = find.query([])?;
-    while let Some(row) = rows.next()? {
-        let project = ProjectRow(row.cell(2)?);
+    let sql = "SELECT o.uuid, n.uuid, o.project FROM observations o JOIN observations n ON n.id = o.superseded_by ORDER BY o.id";
+    db.each(sql, [], |(old, new, project): (String, String, ProjectRow)| {
         if portion.projects.as_ref().is_none_or(|wanted| wanted.contains(&project)) {
-            let (old, new): (String, String) = (row.cell(0)?, row.cell(1)?);
             lines.push(json!({"kind": "superseded", "uuid": old, "by": new}).to_string());
         }
-    }
-    Ok(())
+    })
 }
 
 fn hex(bytes: &[u8]) -> String {

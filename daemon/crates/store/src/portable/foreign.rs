@@ -9,13 +9,13 @@ use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{Connection, params_from_iter};
 use serde::de::IgnoredAny;
 
-use crate::StoreError;
 use crate::database::row::Sql;
 use crate::database::schema;
 use crate::database::schema::STEPS;
 use crate::database::text::Unpacked;
 use crate::portable::tables::{Form, TABLES};
 use crate::portable::value::is_readable;
+use crate::{SqliteError, StoreError};
 
 /// Tables that are recomputed from others, or that belong to a single file.
 const NOT_TAKEN: [&str; 6] = ["meta", "index_log", "vectors", "vector_files", "gone_vectors", "reservations"];
@@ -71,10 +71,10 @@ impl Misfits {
 
 /// Compares tables, indexes, triggers, views and every value with what this program would create. Reads everything.
 pub(crate) fn misfits(db: &Connection) -> Result<Misfits, StoreError> {
-    let steps = STEPS.get(..schema::version(db)? as usize).unwrap_or(STEPS);
-    let ours = Connection::open_in_memory()?;
+    let steps = STEPS.get(..schema::version(db).map_err(SqliteError)? as usize).unwrap_or(STEPS);
+    let ours = Connection::open_in_memory().map_err(SqliteError)?;
     for step in steps {
-        ours.execute_batch(step)?;
+        ours.execute_batch(step).map_err(SqliteError)?;
     }
     let mut misfits = Misfits { things: foreign_things(db, &ours)?, ..Misfits::default() };
     if misfits.is_empty() {
@@ -91,7 +91,7 @@ pub(crate) fn take_rows(
 ) -> Result<(), StoreError> {
     // Each table is examined again.
     (misfits.values, misfits.rows) = (BTreeMap::new(), BTreeMap::new());
-    into.execute_batch("PRAGMA foreign_keys = OFF; BEGIN")?;
+    into.execute_batch("PRAGMA foreign_keys = OFF; BEGIN").map_err(SqliteError)?;
     each_table(from, into, misfits, Take::Rows)?;
     remove_loose_rows(into, misfits)?;
     // Numbers of removed rows stay used.
@@ -101,7 +101,7 @@ pub(crate) fn take_rows(
         let keep = "UPDATE sqlite_sequence SET seq = max(seq, ?2) WHERE name = ?1 AND name <> 'index_log'";
         into.run(keep, crate::database::bind::params![table, seq])?;
     }
-    Ok(into.execute_batch("COMMIT; PRAGMA foreign_keys = ON")?)
+    Ok(into.execute_batch("COMMIT; PRAGMA foreign_keys = ON").map_err(SqliteError)?)
 }
 
 /// Returns tables, indexes, triggers and views that are extra, missing or different, and unexpected rows in SQLite's
@@ -212,20 +212,20 @@ fn each_table(
         let names: Vec<String> = columns.iter().map(|column| format!("\"{}\"", column.name)).collect();
         let names = names.join(", ");
         // An index in the file may contradict its table.
-        let mut find = from.prepare(&format!("SELECT {names} FROM main.\"{table}\" NOT INDEXED"))?;
+        let mut find = from
+            .prepare(&format!("SELECT {names} FROM main.\"{table}\" NOT INDEXED"))
+            .map_err(SqliteError)?;
         let places: Vec<String> = (1..=columns.len()).map(|number| format!("?{number}")).collect();
+        let put = format!("INSERT OR IGNORE INTO \"{table}\" ({names}) VALUES ({})", places.join(", "));
         let mut put = match take {
-            Take::Rows => Some(ours.prepare(&format!(
-                "INSERT OR IGNORE INTO \"{table}\" ({names}) VALUES ({})",
-                places.join(", ")
-            ))?),
+            Take::Rows => Some(ours.prepare(&put).map_err(SqliteError)?),
             Take::Nothing => None,
         };
-        let mut rows = find.query([])?;
-        while let Some(row) = rows.next()? {
+        let mut rows = find.query([]).map_err(SqliteError)?;
+        while let Some(row) = rows.next().map_err(SqliteError)? {
             let mut values = Vec::with_capacity(columns.len());
             for (place, column) in columns.iter().enumerate() {
-                let value = row.get_ref(place)?;
+                let value = row.get_ref(place).map_err(SqliteError)?;
                 values.push(if is_fit(column, value) {
                     Some(ToSqlOutput::Borrowed(value))
                 } else {
@@ -235,7 +235,7 @@ fn each_table(
             }
             let whole: Option<Vec<ToSqlOutput<'_>>> = values.into_iter().collect();
             let taken = match (whole, &mut put) {
-                (Some(values), Some(put)) => put.execute(params_from_iter(values))? > 0,
+                (Some(values), Some(put)) => put.execute(params_from_iter(values)).map_err(SqliteError)? > 0,
                 (whole, _) => whole.is_some(),
             };
             if !taken {

@@ -233,7 +233,7 @@ fn restore(
         Ok(0) if table.kind == RowKind::Observation && trust == Trust::All => return claim(db, line),
         Ok(0) => return Ok(Outcome::Known),
         Ok(_) => {}
-        Err(error) if error.is_constraint() => return Ok(Outcome::Skipped),
+        Err(error) if error.violated().is_some() => return Ok(Outcome::Skipped),
         Err(error) => return Err(error),
     }
     let row = db.last_insert_rowid();

@@ -10,7 +10,7 @@ use regex::{Regex, RegexBuilder};
 use rusqlite::Row;
 
 use crate::database::row::next;
-use crate::{Reader, StoreError};
+use crate::{Reader, SqliteError, StoreError};
 use recall_domain::document::{DocumentKey, DocumentKind, Whose};
 use recall_domain::ids::{ProjectRow, Timestamp};
 use recall_domain::observation::ObservationType;
@@ -84,15 +84,14 @@ impl Reader<'_> {
                 continue;
             }
             let deadline = Instant::now() + within / KINDS.len() as u32;
-            let mut statement = self.0.prepare_cached(sql(*kind))?;
-            let mut rows = statement.query([search.since.map_or(i64::MIN, |since| since.0)])?;
-            let mut compared = 0;
-            while let Some(row) = rows.next()? {
+            let since = [search.since.map_or(i64::MIN, |since| since.0)];
+            let mut statement = self.0.prepare_cached(sql(*kind)).map_err(SqliteError)?;
+            let rows = statement.query_map(since, PlainRow::read).map_err(SqliteError)?;
+            for (compared, row) in rows.enumerate() {
                 if compared >= LEAST_TEXTS && Instant::now() >= deadline {
                     break;
                 }
-                compared += 1;
-                let candidate = PlainRow::read(row)?;
+                let candidate = row.map_err(SqliteError)?;
                 let key = DocumentKey { kind: *kind, row: candidate.row };
                 let is_theirs = search.whose.is_empty() || search.whose.iter().any(|whose| whose.has(key));
                 if !candidate.fits(search) || !is_theirs {

@@ -2,8 +2,8 @@
 
 use rusqlite::Connection;
 
-use crate::StoreError;
 use crate::operation::{Operation, WriteContext, log};
+use crate::{SqliteError, StoreError};
 use recall_domain::ids::ObservationId;
 use recall_domain::ids::Timestamp;
 
@@ -17,7 +17,7 @@ impl Operation for Reindex {
     type Output = ();
 
     fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
-        make_the_index_start_over(db, self.at)?;
+        make_the_index_start_over(db, self.at).map_err(SqliteError)?;
         // An entry without a document, which wakes the indexer.
         log(db, ObservationId(0))
     }

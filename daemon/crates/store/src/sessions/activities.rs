@@ -2,7 +2,7 @@
 
 use crate::StoreError;
 use crate::database::bind::params;
-use crate::database::row::{Cells, Sql};
+use crate::database::row::Sql;
 use crate::database::text::Packed;
 use crate::notes::file_notes;
 use crate::operation::log;
@@ -147,13 +147,10 @@ pub(super) fn add_refused(
     batch: Option<BatchId>,
     activities: &[NewActivity],
 ) -> Result<(), StoreError> {
-    let mut known = scene
-        .db
-        .prepare_cached("SELECT EXISTS (SELECT 1 FROM activities WHERE session = ?1 AND tool_use_id = ?2)")?;
+    let known = "SELECT EXISTS (SELECT 1 FROM activities WHERE session = ?1 AND tool_use_id = ?2)";
     for (nth, activity) in activities.iter().enumerate() {
         let columns = Columns::of(&activity.content);
-        let is_known: bool = known.query_row(params![scene.session(), columns.use_id], |row| row.cell(0))?;
-        if !is_known {
+        if !scene.db.one::<bool>(known, params![scene.session(), columns.use_id])? {
             let part = NewActivity { event: nth_part(activity.event, nth), ..activity.clone() };
             insert_activity(scene, batch, &part, &columns, Some(activity.event))?;
         }

@@ -261,10 +261,9 @@ fn end_calls<'a>(
     scene: &EffectContext<'_>,
     calls: impl Iterator<Item = &'a CallId>,
 ) -> Result<(), StoreError> {
-    let mut delete =
-        scene.db.prepare_cached("DELETE FROM running_calls WHERE session = ?1 AND call_id = ?2")?;
+    let delete = "DELETE FROM running_calls WHERE session = ?1 AND call_id = ?2";
     for call in calls {
-        delete.execute(params![scene.session(), call.as_str()])?;
+        scene.db.run(delete, params![scene.session(), call.as_str()])?;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use recall_protocol::wire::Flags;
 use rusqlite::{Connection, Row};
 
 use crate::StoreError;
-use crate::database::row::{Cells, FromRow};
+use crate::database::row::{Cells, FromRow, Sql};
 use recall_agents::turns::StoredTurn;
 use recall_domain::ids::{SessionKey, SessionRow, Timestamp};
 use recall_domain::session::Seq;
@@ -30,12 +30,11 @@ impl FromRow for Capture {
 }
 
 pub(crate) fn capture_of(db: &Connection, session: SessionRow) -> Result<Capture, StoreError> {
-    Ok(db.query_row(
+    db.one(
         "SELECT NOT EXISTS (SELECT 1 FROM deliveries WHERE session = ?1 AND flags & 32 = 0)
             AND EXISTS (SELECT 1 FROM deliveries WHERE session = ?1)",
         params![session],
-        |row| Capture::from_row(row, 0),
-    )?)
+    )
 }
 
 /// A stored prompt with the fields that identify its turn.
@@ -57,31 +56,28 @@ pub enum AnswerState {
 impl Reader<'_> {
     /// Returns the prompts of a session, in order.
     pub fn stored_prompts(self, key: &SessionKey) -> Result<Vec<StoredPrompt>, StoreError> {
-        let mut find = self.0.prepare_cached(
+        let rows = self.0.all(
         "SELECT seq, ifnull(asked_in, prompt_id), prompt, opened_at, prompt IS NULL OR response IS NOT NULL
          FROM prompt_batches WHERE source <> 'recovery'
             AND session = (SELECT id FROM sessions WHERE agent = ?1 AND session_id = ?2) ORDER BY opened_at, seq",
+        params![key.agent.as_str(), key.id.as_str()],
     )?;
-        let rows = find.query_map(params![key.agent.as_str(), key.id.as_str()], |row| {
-            let (id, prompt): (_, Option<String>) = (row.cell(1)?, row.cell(2)?);
-            let turn = StoredTurn { id, at_ms: row.cell(3)?, prompt };
-            let answer = if row.cell(4)? { AnswerState::Settled } else { AnswerState::Missing };
-            Ok(StoredPrompt { seq: Seq(row.cell(0)?), turn, answer })
-        })?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        let prompt = |(seq, id, prompt, at_ms, is_settled)| StoredPrompt {
+            seq: Seq(seq),
+            turn: StoredTurn { id, at_ms, prompt },
+            answer: if is_settled { AnswerState::Settled } else { AnswerState::Missing },
+        };
+        Ok(rows.into_iter().map(prompt).collect())
     }
 
     /// Returns the number of imported events of a session, and when its first and last hooks fired.
     pub fn captured(self, key: &SessionKey) -> Result<(u64, Option<(Timestamp, Timestamp)>), StoreError> {
-        let mut find = self.0.prepare_cached(
+        let (imported, first, last): (u64, Option<Timestamp>, Option<Timestamp>) = self.0.one(
             "SELECT count(*) FILTER (WHERE flags & 32 <> 0), min(captured_at) FILTER (WHERE flags & 32 = 0),
             max(captured_at) FILTER (WHERE flags & 32 = 0)
          FROM deliveries WHERE session = (SELECT id FROM sessions WHERE agent = ?1 AND session_id = ?2)",
+            params![key.agent.as_str(), key.id.as_str()],
         )?;
-        Ok(find.query_row(params![key.agent.as_str(), key.id.as_str()], |row| {
-            let hooks: (Option<i64>, Option<i64>) = (row.cell(1)?, row.cell(2)?);
-            let hooks = hooks.0.zip(hooks.1).map(|(first, last)| (Timestamp(first), Timestamp(last)));
-            Ok((row.cell::<i64>(0)?.unsigned_abs(), hooks))
-        })?)
+        Ok((imported, first.zip(last)))
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 
 use crate::database::bind::params;
-use crate::database::row::{Cells, Sql};
+use crate::database::row::Sql;
 use crate::database::text::Packed;
 use crate::jobs::job_kind::JobKind;
 use crate::jobs::queue;
@@ -112,19 +112,18 @@ fn misplaced(
 /// Links or unlinks a batch's plan, because its contents decide whether it works on one.
 fn follow_plans(scene: &EffectContext<'_>, batch: BatchId) -> Result<(), StoreError> {
     let db = scene.db;
-    db.prepare_cached(
+    db.run(
         "UPDATE plans SET batch = ?1 WHERE EXISTS (
             SELECT 1 FROM plan_batches l WHERE l.plan = plans.id AND l.batch = ?1 AND l.event_id = plans.event_id)",
-    )?
-    .execute(params![batch])?;
-    let mut find = db.prepare_cached(
+        params![batch],
+    )?;
+    let found: Option<(Option<String>, bool)> = db.first(
         "SELECT prompt, EXISTS (SELECT 1 FROM plan_batches l JOIN plans p ON p.id = l.plan
                                 WHERE l.batch = ?1 AND p.kind = 'plan')
          FROM prompt_batches WHERE id = ?1 AND source IN ('user', 'plan')",
+        params![batch],
     )?;
-    let found =
-        find.query_row(params![batch], |row| Ok((row.cell::<Option<String>>(0)?, row.cell::<bool>(1)?)));
-    let Some((prompt, is_tied)) = found.optional()? else { return Ok(()) };
+    let Some((prompt, is_tied)) = found else { return Ok(()) };
     // A prompt that asks for the plan counts whether the plan is known or not.
     let beginnings = scene.conventions.plan_prompts;
     let asks = || prompt.is_some_and(|text| plan::reference(&text, &[], beginnings).is_some());
@@ -184,11 +183,8 @@ pub(crate) fn set_aside(db: &WriteContext<'_>, batch: BatchId) -> Result<(), Sto
 
 /// Gives a batch an answer that was stored as an activity, unless it was forgotten.
 pub(crate) fn take_answer(db: &WriteContext<'_>, batch: BatchId, event: EventId) -> Result<(), StoreError> {
-    let mut find =
-        db.prepare_cached("SELECT input, prompt_id FROM activities WHERE event_id = ?1 AND kind = 'other'")?;
-    let kept = find
-        .query_row([event.0], |row| Ok((row.cell::<String>(0)?, row.cell::<Option<String>>(1)?)))
-        .optional()?;
+    let kept: Option<(String, Option<String>)> = db
+        .first("SELECT input, prompt_id FROM activities WHERE event_id = ?1 AND kind = 'other'", [event.0])?;
     let Some((text, turn)) = kept else { return Ok(()) };
     db.run(
         "UPDATE prompt_batches SET response = ?2, response_event = ?3, response_turn = ?4 WHERE id = ?1",

@@ -263,8 +263,7 @@ impl Operation for SuspendAll {
     fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
         let Self { at: now, why } = self;
         let live = format!("{} WHERE s.status IN ('initialized', 'active') ORDER BY s.id", OpenLife::SELECT);
-        let mut stamp =
-            db.prepare_cached("UPDATE sessions SET status = 'suspended', suspended_at = ?2 WHERE id = ?1")?;
+        let stamp = "UPDATE sessions SET status = 'suspended', suspended_at = ?2 WHERE id = ?1";
         for life in db.all::<OpenLife>(&live, [])? {
             let (at, reason) = match why {
                 Suspension::Stop => (now, "daemon_stop"),
@@ -275,7 +274,7 @@ impl Operation for SuspendAll {
             let totals = totals(db, session)?;
             let what =
                 LifecycleKind::SessionSuspend { tally, totals, duration_ms, reason: reason.to_owned() };
-            stamp.execute(params![session, at.0])?;
+            db.run(stamp, params![session, at.0])?;
             if in_turn {
                 // The turn may never continue, so the next daemon summarizes what there is.
                 queue::enqueue_for_later(db, JobKind::Summary, session, None, now)?;

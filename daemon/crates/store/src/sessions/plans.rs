@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 
 use crate::database::bind::params;
-use crate::database::row::{Cells, Sql, record};
+use crate::database::row::{Sql, record};
 use crate::database::text::Packed;
 use crate::operation::{WriteContext, log, log_mark};
 use crate::sessions::effect_context::{EffectContext, TurnOf};
@@ -132,21 +132,18 @@ fn last_approved(
 
 /// Relinks later prompts when a plan arrives late, because they may have meant this plan.
 fn carry_out_anew(scene: &EffectContext<'_>) -> Result<(), StoreError> {
-    let mut find = scene.db.prepare_cached(
-        "SELECT id, prompt, prompt_event, opened_at FROM prompt_batches
-         WHERE session = ?1 AND source IN ('plan', 'queued') AND prompt IS NOT NULL AND opened_at > ?2",
-    )?;
-    let mut rows = find.query(params![scene.session(), scene.at.0])?;
-    while let Some(row) = rows.next()? {
-        let (batch, text, event): (BatchId, String, Vec<u8>) = (row.cell(0)?, row.cell(1)?, row.cell(2)?);
+    type Later = (BatchId, String, Vec<u8>, Timestamp);
+    let later = "SELECT id, prompt, prompt_event, opened_at FROM prompt_batches
+         WHERE session = ?1 AND source IN ('plan', 'queued') AND prompt IS NOT NULL AND opened_at > ?2";
+    scene.db.try_each(later, params![scene.session(), scene.at.0], |(batch, text, event, at): Later| {
         if plan::reference(&text, &[], scene.conventions.plan_prompts) == Some(PlanReference::Last) {
             scene
                 .db
                 .run("DELETE FROM plan_batches WHERE batch = ?1 AND event_id = ?2", params![batch, event])?;
-            carry_out_last(scene, batch, &event, row.cell(3)?)?;
+            carry_out_last(scene, batch, &event, at)?;
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Links a batch to the latest plan before its prompt: a plan of its session or else an approved plan of the project.

@@ -46,11 +46,10 @@ fn keep_failings(
 ) -> Result<BTreeSet<SubjectHash>, StoreError> {
     let mut concerned = subjects(db, "SELECT subject FROM failings WHERE batch = ?1", params![batch])?;
     db.run("DELETE FROM failings WHERE batch = ?1", params![batch])?;
-    let mut insert =
-        db.prepare_cached("INSERT INTO failings (batch, subject, step, event) VALUES (?1, ?2, ?3, ?4)")?;
+    let insert = "INSERT INTO failings (batch, subject, step, event) VALUES (?1, ?2, ?3, ?4)";
     for one in failing {
         let subject = SubjectHash::of(&one.subject);
-        insert.execute(params![batch, subject.0, one.step, one.event.to_string()])?;
+        db.run(insert, params![batch, subject.0, one.step, one.event.to_string()])?;
         concerned.insert(subject);
     }
     Ok(concerned)
@@ -71,12 +70,11 @@ fn keep_changes(db: &Connection, begun: Beginning, traces: &Traces) -> Result<Ro
     };
     let before = rows()?;
     db.run("DELETE FROM changes WHERE batch = ?1", params![batch])?;
-    let mut insert = db.prepare_cached(
-        "INSERT INTO changes (batch, file, step, event, project, opened_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-    )?;
+    let insert =
+        "INSERT INTO changes (batch, file, step, event, project, opened_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     for one in &traces.changed {
         let event = EventId::to_string(&one.event);
-        insert.execute(params![batch, file_hash(&one.path), one.step, event, project, opened_at])?;
+        db.run(insert, params![batch, file_hash(&one.path), one.step, event, project, opened_at])?;
     }
     Ok(if rows()? == before { RowChange::AsBefore } else { RowChange::Differently })
 }

@@ -1,7 +1,7 @@
 //! Reads sessions for compressors and for people.
 
 use crate::database::bind::params;
-use crate::database::row::{Cells, Sql, record};
+use crate::database::row::{Sql, record};
 use crate::questions::reading::{ObservationRow, SummaryRow};
 use crate::{ProjectInfo, Reader, StoreError};
 use recall_domain::document::{DocumentKey, DocumentKind};
@@ -115,8 +115,7 @@ impl Reader<'_> {
     /// # Errors
     /// Fails when the database refuses.
     pub fn has_agent(self, name: &str) -> Result<bool, StoreError> {
-        let mut find = self.0.prepare_cached("SELECT EXISTS (SELECT 1 FROM sessions WHERE agent = ?1)")?;
-        Ok(find.query_row([name], |row| row.cell(0))?)
+        self.0.one("SELECT EXISTS (SELECT 1 FROM sessions WHERE agent = ?1)", [name])
     }
 
     /// Returns the sessions of some projects or of all, latest first.

@@ -2,10 +2,10 @@
 
 use crate::database::bind::params;
 use recall_protocol::wire::Flags;
+use rusqlite::Connection;
 use rusqlite::ffi::SQLITE_CONSTRAINT_PRIMARYKEY;
-use rusqlite::{Connection, ErrorCode, OptionalExtension};
 
-use crate::database::row::{Cells, Sql};
+use crate::database::row::Sql;
 use crate::operation::{Operation, WriteContext};
 use crate::questions::projects;
 use crate::sessions::delivery::{Delivery, Precedence, SessionOrigin};
@@ -15,7 +15,7 @@ use crate::sessions::{effects, handoffs, homes};
 use crate::{StoreError, forgetting};
 use recall_domain::conventions::Conventions;
 use recall_domain::event::{ConversationPlace, MessageOrigin};
-use recall_domain::ids::{EventId, LogSeq, ProjectRow, SessionKey, SessionRow, Timestamp};
+use recall_domain::ids::{EventId, LogSeq, SessionKey, SessionRow, Timestamp};
 use recall_domain::lifecycle::LifecycleKind;
 use recall_domain::session::Effect;
 use recall_system::faults::{self, Fault, Point, planted};
@@ -173,12 +173,9 @@ impl Operation for IdleEffects {
 }
 
 pub(crate) fn session_row(db: &Connection, key: &SessionKey) -> Result<Option<StoredEvent>, StoreError> {
-    let mut statement =
-        db.prepare_cached("SELECT id, project FROM sessions WHERE agent = ?1 AND session_id = ?2")?;
-    let row = statement.query_row([key.agent.as_str(), key.id.as_str()], |row| {
-        Ok(StoredEvent { session: SessionRow(row.cell(0)?), project: ProjectRow(row.cell(1)?) })
-    });
-    Ok(row.optional()?)
+    let sql = "SELECT id, project FROM sessions WHERE agent = ?1 AND session_id = ?2";
+    let row = db.first(sql, [key.agent.as_str(), key.id.as_str()])?;
+    Ok(row.map(|(session, project)| StoredEvent { session, project }))
 }
 
 fn create_session(db: &Connection, transaction: &Transaction) -> Result<StoredEvent, StoreError> {
@@ -209,13 +206,11 @@ fn deliver(
     delivery: &Delivery,
     session: Option<SessionRow>,
 ) -> Result<bool, StoreError> {
-    let inserted = db
-        .prepare_cached(
-            "INSERT INTO deliveries (event_id, session, key, agent, event_name, captured_at, boot_id,
+    let inserted = db.run(
+        "INSERT INTO deliveries (event_id, session, key, agent, event_name, captured_at, boot_id,
                      boot_ns, flags, stored_at)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-        )?
-        .execute(params![
+        params![
             delivery.event.0,
             session.map(|row| row.0),
             delivery.key,
@@ -227,19 +222,16 @@ fn deliver(
             delivery.boot_ns,
             delivery.flags,
             delivery.stored_at.0,
-        ]);
-    match inserted {
-        Ok(_) => {
-            db.accept();
-            Ok(true)
-        }
-        Err(rusqlite::Error::SqliteFailure(error, _)) if error.code == ErrorCode::ConstraintViolation => {
-            Ok(planted(match error.extended_code {
-                SQLITE_CONSTRAINT_PRIMARYKEY => Fault::NoEventKey,
-                _ => Fault::NoSecondKey,
-            }))
-        }
-        Err(error) => Err(error.into()),
+        ],
+    );
+    let Err(error) = inserted else {
+        db.accept();
+        return Ok(true);
+    };
+    match error.violated() {
+        Some(SQLITE_CONSTRAINT_PRIMARYKEY) => Ok(planted(Fault::NoEventKey)),
+        Some(_) => Ok(planted(Fault::NoSecondKey)),
+        None => Err(error),
     }
 }
 

@@ -21,8 +21,8 @@ use recall_app::requests::Request;
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
-/// The timeout of a flush, which waits for compressors. The daemon gives up earlier.
-pub const FLUSH_WITHIN: Duration = Duration::from_secs(330);
+/// The timeout of requests that take minutes. The longest is a flush; the daemon gives up earlier.
+pub const FLUSH_WITHIN: Duration = Duration::from_secs(930);
 /// The time limit for a round with the remotes: longer than the daemon's own, which explains itself.
 pub const ROUND_WITHIN: Duration = Duration::from_secs(630);
 /// The time limit for quick answers: a status line, a completion.

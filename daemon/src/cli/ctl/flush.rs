@@ -16,8 +16,8 @@ pub struct FlushArgs {
     json: bool,
 }
 
-/// Waits until all events are stored, compressed and indexed. Fails if the work takes more than five minutes. A
-/// failing model is not a failure: the built-in result is stored.
+/// Waits until all events are stored, compressed and indexed. Fails if this takes more than five minutes, or more than 15
+/// because of the index. A failing model is not a failure: the built-in result is stored.
 pub fn run(args: &FlushArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let answer = Client::connect(Start::Never)?.ask_within(Flush, FLUSH_WITHIN)?;
     if args.json {

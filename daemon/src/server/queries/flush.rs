@@ -18,8 +18,10 @@ use recall_app::queries::Refused;
 use recall_app::settings::CheckMode;
 use recall_system::holding;
 
-/// The time limit for the whole flush. A sleeping machine or a hanging model must not block a script forever.
+/// The time limit for everything but the index. A sleeping machine or a hanging model must not block a script forever.
 const WITHIN: Duration = Duration::from_secs(300);
+/// The time limit for the whole flush. Indexing a large import takes minutes on a busy machine, but it ends.
+const INDEXED_WITHIN: Duration = Duration::from_secs(900);
 /// A failing writer restarts within this time, even if the database must be repaired first.
 const RESTARTED_WITHIN: Duration = Duration::from_secs(30);
 /// A spool file that cannot be read at first becomes readable within this time, or never.
@@ -41,6 +43,8 @@ pub enum FlushError {
     StillDraining,
     #[error("{0} compression jobs are still unfinished")]
     StillWorking(i64),
+    #[error("the search index does not contain everything yet")]
+    StillIndexing,
     #[error("{who} holds the lock {} of the search index", path.display())]
     IndexLocked { path: PathBuf, who: LockHolder },
     #[error("the database is not responding: {0}")]
@@ -64,9 +68,10 @@ impl From<FlushError> for Refused {
     fn from(error: FlushError) -> Self {
         let kind = match &error {
             FlushError::NoAnswer(_) => ErrorKind::Unavailable,
-            FlushError::StillDraining | FlushError::StillWorking(_) | FlushError::IndexLocked { .. } => {
-                ErrorKind::Busy
-            }
+            FlushError::StillDraining
+            | FlushError::StillWorking(_)
+            | FlushError::StillIndexing
+            | FlushError::IndexLocked { .. } => ErrorKind::Busy,
             FlushError::Store(_) => ErrorKind::Internal,
         };
         let what = format!("Not everything is done: {error}");
@@ -82,6 +87,10 @@ impl From<FlushError> for Refused {
                     path.display()
                 )
             }
+            FlushError::StillIndexing => {
+                "Everything is stored, and recall continues to index it. Run `recall ctl flush` again."
+                    .to_owned()
+            }
             _ => "See `recall ctl status` and `recall ctl jobs`.".to_owned(),
         };
         Self::new(kind, what, hint)
@@ -89,7 +98,7 @@ impl From<FlushError> for Refused {
 }
 
 /// # Errors
-/// Fails when part of the daemon does not respond, or work is unfinished after five minutes.
+/// Fails when part of the daemon does not respond, or work is unfinished after five minutes, or the index is after 15.
 pub async fn flush(services: &Services) -> Result<FlushAnswer, FlushError> {
     let started = Instant::now();
     // A client that changed the configuration may rely on it after a flush.
@@ -101,7 +110,7 @@ pub async fn flush(services: &Services) -> Result<FlushAnswer, FlushError> {
     services.checkouts.settle().await;
     services.answers.settle().await;
     wait_for_jobs(services, started + WITHIN).await?;
-    wait_for_index(services, started + WITHIN).await?;
+    wait_for_index(services, started).await?;
     // A failing model must not block a script, and a restarting embedder is not awaited.
     let left = (started + WITHIN).saturating_duration_since(Instant::now());
     let _ = services.embedder.ask(EmbedderMessage::Flush, left).await;
@@ -135,24 +144,29 @@ async fn store_everything(services: &Services, deadline: Instant) -> Result<Drai
 }
 
 /// Waits until the index contains everything, even if it is rebuilt several times.
-async fn wait_for_index(services: &Services, deadline: Instant) -> Result<(), FlushError> {
+async fn wait_for_index(services: &Services, started: Instant) -> Result<(), FlushError> {
+    let ask = |left| services.indexer.ask(IndexerMessage::Flush, left);
     tokio::select! {
-        flushed = flush_index(services, deadline) => Ok(flushed?),
+        flushed = flush_index(started, ask) => flushed,
         locked = index_stays_locked(&services.index_folder) => Err(locked),
     }
 }
 
-async fn flush_index(services: &Services, deadline: Instant) -> Result<(), NoAnswer> {
-    let mut bus_events = services.bus.listen();
+async fn flush_index<F>(started: Instant, ask: impl Fn(Duration) -> F) -> Result<(), FlushError>
+where
+    F: Future<Output = Result<(), NoAnswer>>,
+{
     loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if services.indexer.ask(IndexerMessage::Flush, left).await.is_ok() {
+        let left = (started + INDEXED_WITHIN).saturating_duration_since(Instant::now());
+        if ask(left).await.is_ok() {
             return Ok(());
         }
-        if Instant::now() >= deadline {
-            return Err(NoAnswer);
+        match started.elapsed() {
+            elapsed if elapsed >= INDEXED_WITHIN => return Err(FlushError::StillIndexing),
+            // The indexer failed and did not restart.
+            elapsed if elapsed >= WITHIN => return Err(NoAnswer.into()),
+            _ => tokio::time::sleep(LOOK_AGAIN).await,
         }
-        let _ = timeout(LOOK_AGAIN, bus_events.recv()).await;
     }
 }
 
@@ -188,5 +202,30 @@ async fn wait_for_jobs(services: &Services, deadline: Instant) -> Result<(), Flu
         }
         // Any event, or a timeout, leads to the next check.
         let _ = timeout(LOOK_AGAIN, bus_events.recv()).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_index_that_is_being_filled_gets_more_time_than_one_that_has_failed() {
+        let takes = |minutes: u64| {
+            move |left| async move {
+                let work = tokio::time::sleep(Duration::from_secs(minutes * 60));
+                timeout(left, work).await.map_err(|_| NoAnswer)
+            }
+        };
+        assert!(flush_index(Instant::now(), takes(14)).await.is_ok());
+        let started = Instant::now();
+        let error = flush_index(started, takes(60)).await.unwrap_err();
+        assert!(matches!(error, FlushError::StillIndexing) && started.elapsed() == INDEXED_WITHIN, "{error}");
+        let started = Instant::now();
+        let error = flush_index(started, async |_: Duration| Err(NoAnswer)).await.unwrap_err();
+        assert!(
+            matches!(error, FlushError::NoAnswer(_)) && started.elapsed() <= WITHIN + LOOK_AGAIN,
+            "{error}"
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -144,7 +144,8 @@ pub fn survive(plan: Plan) -> Outcome {
         let mut random = fastrand::Rng::with_seed(plan.seed);
         for round in 0..plan.kills {
             let mut daemon = Daemon::spawn(&stage);
-            if random.bool()
+            let is_killed_at_work = round % 4 == 3;
+            if (random.bool() || is_killed_at_work)
                 && let Err(complaint) = daemon.wait_until_it_listens(&stage)
                 && !plan.trouble.has_people()
             {
@@ -158,6 +159,9 @@ pub fn survive(plan: Plan) -> Outcome {
                 .enumerate()
                 .filter(|(nth, _)| wakes(*nth))
                 .for_each(|(_, old)| old.signal(Signal::CONT));
+            if is_killed_at_work {
+                wait_for_an_answer(&tally);
+            }
             // The moment of the kill is the fault itself; this waits for nothing.
             let until_kill = Duration::from_millis(random.u64(1..=LATEST_KILL_MS));
             if matches!(plan.trouble, Trouble::StopsAndClockSteps { .. }) {
@@ -193,6 +197,14 @@ pub fn survive(plan: Plan) -> Outcome {
     Outcome { verdict, by_daemon, by_spool, hits, clock: clock.troubles(), commands, complaints }
 }
 
+/// Waits until the daemon acknowledges one more event. On a busy machine each kill might otherwise come before the first.
+fn wait_for_an_answer(tally: &Tally) {
+    let (begun, before) = (Instant::now(), tally.by_daemon.load(Ordering::Relaxed));
+    while tally.by_daemon.load(Ordering::Relaxed) == before && begun.elapsed() < PATIENCE {
+        std::thread::yield_now();
+    }
+}
+
 /// Daemons whose home was deleted after they were stopped.
 fn outlive(stage: &Stage) -> Vec<Daemon> {
     let begin = |_| {
@@ -207,7 +219,7 @@ fn outlive(stage: &Stage) -> Vec<Daemon> {
 
 /// Whether it ends by itself.
 fn ends(daemon: &mut Daemon) -> bool {
-    let begun = std::time::Instant::now();
+    let begun = Instant::now();
     while begun.elapsed() < PATIENCE {
         if daemon.ended().is_some() {
             return true;

@@ -282,9 +282,18 @@ fn any_move_in_order() -> impl Strategy<Value = Move> {
     ]
 }
 
+/// Returns the turns that were first seen during a private batch. Nothing of it is stored.
+fn seen_in_private(session: &Session) -> Vec<PromptId> {
+    let is_private = |seen: &&TurnSeen| {
+        let during = session.batches.iter().rev().find(|batch| !seen.at.is_before(&batch.opened));
+        during.is_some_and(|batch| batch.source == BatchSource::Private)
+    };
+    session.turns_seen.iter().filter(is_private).map(|seen| seen.turn.clone()).collect()
+}
+
 /// Removes differences that do not matter: an activity before any batch may open a recovery batch earlier, and the
 /// contents of a closed one are not counted.
-fn comparable(mut session: Session) -> Session {
+fn comparable(mut session: Session, private: &[PromptId]) -> Session {
     for batch in session.batches.iter_mut().filter(|batch| batch.state == BatchState::Closed) {
         batch.growth = Growth::default();
     }
@@ -293,12 +302,14 @@ fn comparable(mut session: Session) -> Session {
     }
     session.early.sort_by(|a, b| a.turn.cmp(&b.turn));
     session.calls.sort_by(|a, b| a.id.cmp(&b.id));
-    // A turn only matters if something waited for it, and nothing of a private one is stored.
+    // A turn only matters if something waited for it.
     let waited = session.batches.iter().filter(|batch| {
         batch.asked_in.is_some() && batch.asked_in != batch.prompt && batch.source != BatchSource::Private
     });
     let turns: Vec<_> = waited.map(|batch| batch.prompt.clone()).collect();
-    session.turns_seen.retain(|seen| turns.contains(&Some(seen.turn.clone())));
+    session
+        .turns_seen
+        .retain(|seen| turns.contains(&Some(seen.turn.clone())) && !private.contains(&seen.turn));
     session.turns_seen.sort_by(|a, b| a.turn.cmp(&b.turn));
     // If a turn ended more than once, the last end is stored.
     let held = session.batches.iter().filter_map(|batch| match &batch.response {
@@ -340,6 +351,8 @@ proptest! {
         let mut daemon = Daemon::new();
         for step in moves {
             daemon.play(step);
+            let private = seen_in_private(&daemon.session);
+            let comparable = |session| comparable(session, &private);
             prop_assert_eq!(comparable(daemon.stored()), comparable(daemon.session.clone()));
         }
     }

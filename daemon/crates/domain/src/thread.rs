@@ -5,7 +5,7 @@
 //! work on it. Two statements belong together only if they share a third of all their words, and unless each of them
 //! names something that the other does not. `daemon/examples/threads` measures this rule on labelled pairs.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use super::ids::{ObservationId, SessionRow, Timestamp};
 use super::lineage::{Audience, Author};
@@ -162,7 +162,8 @@ impl Saying {
 #[derive(Debug, Default)]
 pub struct SayingsByWord<'a> {
     sayings: Vec<&'a Saying>,
-    with_word: HashMap<u32, Vec<usize>>,
+    /// Each word of each statement with the statement's index, in order.
+    words: Vec<(u32, usize)>,
     /// The time of the newest one.
     newest: Option<Timestamp>,
 }
@@ -171,24 +172,27 @@ impl<'a> SayingsByWord<'a> {
     pub fn of(sayings: impl IntoIterator<Item = &'a Saying>) -> Self {
         let mut found = Self::default();
         for saying in sayings {
-            for word in &saying.words.0 {
-                found.with_word.entry(*word >> 1).or_default().push(found.sayings.len());
-            }
+            let at = found.sayings.len();
+            found.words.extend(saying.words.0.iter().map(|word| (*word >> 1, at)));
             found.newest = found.newest.max(Some(saying.at));
             found.sayings.push(saying);
         }
+        found.words.sort_unstable();
         found
     }
 
     /// Returns all statements that may cover this one.
     pub fn close_to(&self, older: &Saying) -> Vec<&'a Saying> {
-        if self.newest <= Some(older.at) {
+        if self.newest <= Some(older.at) || older.author != Author::Compressor {
             return Vec::new();
         }
         let mut shared = vec![0_u8; self.sayings.len()];
-        for at in older.words.0.iter().filter_map(|word| self.with_word.get(&(*word >> 1))).flatten() {
-            if let Some(count) = shared.get_mut(*at) {
-                *count = count.saturating_add(1);
+        for word in older.words.0.iter().map(|word| *word >> 1) {
+            let first = self.words.partition_point(|(known, _)| *known < word);
+            for (_, at) in self.words.iter().skip(first).take_while(|(known, _)| *known == word) {
+                if let Some(count) = shared.get_mut(*at) {
+                    *count = count.saturating_add(1);
+                }
             }
         }
         let found = self.sayings.iter().zip(shared);
@@ -225,6 +229,8 @@ mod tests {
             assert_eq!(by_word.close_to(older).into_iter().filter(covers).collect::<Vec<_>>(), expected);
         }
         assert!(covered > 50, "{covered}");
+        let by_hand = Saying { author: Author::User, ..saying(1) };
+        assert!(by_word.close_to(&by_hand).is_empty(), "nothing may cover it");
     }
 
     #[track_caller]

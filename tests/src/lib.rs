@@ -6,6 +6,7 @@
 // Test code reports a failure by panicking.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
+pub mod archive;
 pub mod checks;
 pub mod faults;
 pub mod postgres;

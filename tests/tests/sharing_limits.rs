@@ -1,8 +1,6 @@
 //! What one machine can ask of the others is bounded: a flood, entries of unheard-of length or kind, a clock that is a year
 //! off, a backlog, and a disk without room at either end.
 
-use std::fs::OpenOptions;
-use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,10 +11,10 @@ use recall_sync::device::Device;
 use recall_sync::remote::{NewEntries, Remote};
 use recall_sync::segment::{MOST_RECORDS, SegmentHeader};
 use recall_system::secret::KeySource;
-use recall_tests::Stage;
 use recall_tests::faults::disk::SmallDisk;
 use recall_tests::faults::process::peak_memory;
 use recall_tests::postgres::Cluster;
+use recall_tests::{Stage, archive};
 use serde_json::{Value, json};
 
 use super::sharing::{MOSS, RULE, Shared, done, exchange, found, id_of, machine, remember, share, sync};
@@ -182,36 +180,19 @@ fn a_clock_that_is_a_year_off_is_shown_and_the_last_word_counts_all_the_same() {
     }
 }
 
-/// The size of a note of the archive, in bytes.
-const VOLUME: usize = 10_000;
-
 /// Imports an archive, and shares it at once.
 fn share_a_backlog_of(bytes: usize) {
-    let volumes = bytes / VOLUME;
     let shared = Shared::new();
     let mia = machine("mia", "laptop", "");
     let export = mia.user_home().join("memory.jsonl");
     remember(&mia, RULE);
-    done(&mia.recall(["export", export.to_str().unwrap()]));
-    let text = std::fs::read_to_string(&export).unwrap();
-    let note: Value =
-        serde_json::from_str(text.lines().find(|line| line.contains("Hedwig")).unwrap()).unwrap();
-    let filler = "lorem ipsum dolor ".repeat(VOLUME / 18);
-    let mut archive = BufWriter::new(OpenOptions::new().append(true).open(&export).unwrap());
-    for nth in 0..volumes {
-        let mut note = note.clone();
-        note["uuid"] = json!(format!("01890a5d-ac96-474b-bcce-{nth:012x}"));
-        note["title"] = json!(format!("Archive, volume {nth}"));
-        note["narrative"] = json!(format!("note {nth} of the archive {filler}"));
-        writeln!(archive, "{note}").unwrap();
-    }
-    drop(archive);
+    let notes = archive::write(&mia, &export, bytes);
     done(&mia.recall(["import", "recall", export.to_str().unwrap()]));
     mia.flush();
     let before = peak_memory(mia.daemon_pid());
     share(&mia, &shared, &[]);
     let state = sync(&mia);
-    assert!(state["shares"][0]["sent"].as_u64() > Some(volumes as u64), "{state}");
+    assert!(state["shares"][0]["sent"].as_u64() > Some(notes as u64), "{state}");
     assert_eq!(state["shares"][0]["sent"], state["shares"][0]["logged"]);
     let grown = peak_memory(mia.daemon_pid()).saturating_sub(before);
     assert!(grown < 64 << 20, "{grown} bytes more");

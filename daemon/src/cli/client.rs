@@ -21,7 +21,9 @@ use recall_app::requests::Request;
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
-/// The timeout of requests that take minutes. The longest is a flush; the daemon gives up earlier.
+/// The timeout of work that takes minutes, such as a backup or forgetting.
+pub const WORK_WITHIN: Duration = Duration::from_secs(330);
+/// The timeout of a flush, which waits for compressors and the index. The daemon gives up earlier.
 pub const FLUSH_WITHIN: Duration = Duration::from_secs(930);
 /// The time limit for a round with the remotes: longer than the daemon's own, which explains itself.
 pub const ROUND_WITHIN: Duration = Duration::from_secs(630);

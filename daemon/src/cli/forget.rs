@@ -7,7 +7,7 @@ use recall_protocol::query::{Forget, ForgetStep, Forgettable, Unreadable};
 use recall_protocol::wire::ErrorKind;
 
 use super::candidates;
-use super::client::{Client, FLUSH_WITHIN, Start};
+use super::client::{Client, Start, WORK_WITHIN};
 use super::consent::{Confirmation, Consent};
 use super::failure::{Failure, refused_as};
 use super::filter::{AskedProjects, project, since};
@@ -64,7 +64,7 @@ pub fn run(args: &ForgetArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let unreadable = if args.unreadable { Unreadable::Goes } else { Unreadable::Stays };
     let request = |step| Forget { what: what.clone(), unreadable, step };
     let answer = client
-        .ask_within(request(ForgetStep::Preview), FLUSH_WITHIN)
+        .ask_within(request(ForgetStep::Preview), WORK_WITHIN)
         .map_err(|error| unknown_here(error, scope))?;
     let preview = answer.read()?;
     if is_nothing(&preview) && !args.json {
@@ -90,7 +90,7 @@ pub fn run(args: &ForgetArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     if consent.obtain("Forget this permanently?", out)? == Confirmation::Leave {
         return Ok(());
     }
-    let done = client.ask_within(request(ForgetStep::Forget), FLUSH_WITHIN)?;
+    let done = client.ask_within(request(ForgetStep::Forget), WORK_WITHIN)?;
     if args.json {
         out.write_all(&done.bytes)?;
         return Ok(writeln!(out)?);

@@ -10,7 +10,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use recall_protocol::query::{Improvable, Improve, Improving};
 
-use super::client::{Client, FLUSH_WITHIN, Start};
+use super::client::{Client, Start, WORK_WITHIN};
 use super::consent::{Confirmation, Consent};
 use super::failure::Failure;
 use super::filter::FilterArgs;
@@ -45,7 +45,7 @@ pub struct ImproveArgs {
 /// Fails when no model is configured, nobody can be asked for consent, or the model returned no notes for a session.
 pub fn run(args: &ImproveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let request = Improvable { filter: args.filter.filter()? };
-    let answer = Client::connect(Start::IfNeeded)?.ask_within(request, FLUSH_WITHIN)?;
+    let answer = Client::connect(Start::IfNeeded)?.ask_within(request, WORK_WITHIN)?;
     if args.json && args.dry_run {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);

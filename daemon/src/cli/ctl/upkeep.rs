@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap::Args;
 use recall_protocol::query::{Backup, Check, ForgetStep, Prune, Reindex, RestoreBackup};
 
-use crate::cli::client::{Client, FLUSH_WITHIN, Start};
+use crate::cli::client::{Client, Start, WORK_WITHIN};
 use crate::cli::consent::{Confirmation, Consent};
 use crate::cli::failure::Failure;
 use crate::cli::filter::since;
@@ -26,7 +26,7 @@ pub struct BackupArgs {
 
 pub fn backup(args: &BackupArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let path = args.path.as_deref().map(target).transpose()?;
-    let answer = Client::connect(Start::Never)?.ask_within(Backup { path }, FLUSH_WITHIN)?;
+    let answer = Client::connect(Start::Never)?.ask_within(Backup { path }, WORK_WITHIN)?;
     if args.json {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
@@ -75,7 +75,7 @@ pub fn restore(args: &RestoreArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     {
         return Ok(());
     }
-    let answer = client.ask_within(RestoreBackup { path }, FLUSH_WITHIN)?;
+    let answer = client.ask_within(RestoreBackup { path }, WORK_WITHIN)?;
     if args.json {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
@@ -107,7 +107,7 @@ pub struct CheckArgs {
 
 /// Checks the data. Fails if something is wrong.
 pub fn check(args: &CheckArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let answer = Client::connect(Start::Never)?.ask_within(Check, FLUSH_WITHIN)?;
+    let answer = Client::connect(Start::Never)?.ask_within(Check, WORK_WITHIN)?;
     let found = answer.read()?;
     if args.json {
         out.write_all(&answer.bytes)?;
@@ -153,7 +153,7 @@ pub struct PruneArgs {
 pub fn prune(args: &PruneArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let silent_since_ms = since(&args.older_than)?;
     let mut client = Client::connect(Start::Never)?;
-    let preview = client.ask_within(Prune { silent_since_ms, step: ForgetStep::Preview }, FLUSH_WITHIN)?;
+    let preview = client.ask_within(Prune { silent_since_ms, step: ForgetStep::Preview }, WORK_WITHIN)?;
     let found = preview.read()?;
     if args.json && args.dry_run {
         out.write_all(&preview.bytes)?;
@@ -174,7 +174,7 @@ pub fn prune(args: &PruneArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     if consent.obtain("Forget this permanently?", out)? == Confirmation::Leave {
         return Ok(());
     }
-    let done = client.ask_within(Prune { silent_since_ms, step: ForgetStep::Forget }, FLUSH_WITHIN)?;
+    let done = client.ask_within(Prune { silent_since_ms, step: ForgetStep::Forget }, WORK_WITHIN)?;
     if args.json {
         out.write_all(&done.bytes)?;
         return Ok(writeln!(out)?);
@@ -190,7 +190,7 @@ pub struct ReindexArgs {
 }
 
 pub fn reindex(args: &ReindexArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let answer = Client::connect(Start::Never)?.ask_within(Reindex, FLUSH_WITHIN)?;
+    let answer = Client::connect(Start::Never)?.ask_within(Reindex, WORK_WITHIN)?;
     if args.json {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);

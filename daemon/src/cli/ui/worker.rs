@@ -10,7 +10,7 @@ use recall_protocol::query::{
 };
 
 use super::row::{Row, Target, Validity, validity};
-use crate::cli::client::{Client, FLUSH_WITHIN, Start, this_folder};
+use crate::cli::client::{Client, Start, WORK_WITHIN, this_folder};
 use crate::cli::ctl::session;
 use crate::cli::{forget, show};
 use recall_app::answers::by_hand::ChangeAnswer;
@@ -215,7 +215,7 @@ fn answer(client: &mut Client, request: &Ask) -> anyhow::Result<WorkerAnswer> {
             Ok(WorkerAnswer::Preview { id: id.clone(), text })
         }
         Ask::Forget { id } => {
-            let done = client.ask_within(forget_request(id, ForgetStep::Forget), FLUSH_WITHIN)?.read()?;
+            let done = client.ask_within(forget_request(id, ForgetStep::Forget), WORK_WITHIN)?.read()?;
             Ok(WorkerAnswer::Forgotten { id: id.clone(), counts: forget::counts(&done) })
         }
     }

@@ -1,18 +1,14 @@
 //! Measures how a large memory leaves a machine that shares its project for the first time: an archive is imported, and
 //! sent through a folder.
 
-use std::fs::OpenOptions;
-use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::time::Instant;
 
 use recall_tests::Stage;
+use recall_tests::archive::{self, NOTE};
 use recall_tests::faults::process::peak_memory;
 use recall_tests::repository::Repository;
-use serde_json::{Value, json};
 
-/// The size of a note, in bytes.
-const NOTE: usize = 10_000;
 /// A flush, and a round with a remote, end after some minutes. A gibibyte takes several.
 const MOST_TRIES: usize = 50;
 
@@ -23,8 +19,9 @@ pub(super) fn measure(bytes: usize) {
     let repository = Repository::init(&stage.project());
     repository.git(&["remote", "add", "origin", "git@example.com:acme/shop.git"]);
     let stage = stage.daemon();
-    let archive = folder.path().join("memory.jsonl");
-    let notes = write_archive(&stage, &archive, bytes);
+    let file = folder.path().join("memory.jsonl");
+    done(&stage, &["remember", "Hedwig files invoices", "--type", "gotcha"]);
+    let notes = archive::write(&stage, &file, bytes);
     println!(
         "# {notes} notes of {NOTE} bytes\n\n| | seconds | peak memory of the daemon, MB |\n|---|---:|---:|"
     );
@@ -33,7 +30,7 @@ pub(super) fn measure(bytes: usize) {
         println!("| {what} | {:.1} | {memory:.0} |", begun.elapsed().as_secs_f64());
     };
     let begun = Instant::now();
-    done(&stage, &["import", "recall", archive.to_str().unwrap()]);
+    done(&stage, &["import", "recall", file.to_str().unwrap()]);
     print("imported", begun);
     let begun = Instant::now();
     let is_flushed = (0..MOST_TRIES).any(|_| stage.recall(["ctl", "flush"]).code() == 0);
@@ -54,27 +51,6 @@ pub(super) fn measure(bytes: usize) {
     print("shared: all sent", begun);
     let (parts, largest, all) = sizes(&remote);
     println!("\n{:.0} MB in {parts} parts, the largest of {:.2} MB", all as f64 / 1e6, largest as f64 / 1e6);
-}
-
-/// Writes an export with so many bytes of notes. Returns their number.
-fn write_archive(stage: &Stage, path: &Path, bytes: usize) -> usize {
-    let notes = bytes / NOTE;
-    done(stage, &["remember", "Hedwig files invoices", "--type", "gotcha"]);
-    done(stage, &["export", path.to_str().unwrap()]);
-    let text = std::fs::read_to_string(path).unwrap();
-    let note: Value =
-        serde_json::from_str(text.lines().find(|line| line.contains("Hedwig")).unwrap()).unwrap();
-    let filler = "lorem ipsum dolor ".repeat(NOTE / 18);
-    let mut archive = BufWriter::new(OpenOptions::new().append(true).open(path).unwrap());
-    for nth in 0..notes {
-        let mut note = note.clone();
-        note["uuid"] = json!(format!("01890a5d-ac96-474b-bcce-{nth:012x}"));
-        note["title"] = json!(format!("Archive, volume {nth}"));
-        note["narrative"] = json!(format!("note {nth} of the archive {filler}"));
-        writeln!(archive, "{note}").unwrap();
-    }
-    archive.flush().unwrap();
-    notes
 }
 
 fn done(stage: &Stage, arguments: &[&str]) {

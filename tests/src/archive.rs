@@ -1,0 +1,33 @@
+//! A memory of any size, as a file that `recall import` reads.
+
+use std::fs::OpenOptions;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::Stage;
+
+/// The size of a note of the archive, in bytes.
+pub const NOTE: usize = 10_000;
+
+/// Exports the stage's only note, and appends so many bytes of notes like it. Returns their number.
+pub fn write(stage: &Stage, path: &Path, bytes: usize) -> usize {
+    let notes = bytes / NOTE;
+    let said = stage.recall(["export", path.to_str().unwrap()]);
+    assert_eq!(said.code(), 0, "{said:?}");
+    let text = std::fs::read_to_string(path).unwrap();
+    let is_note = |line: &Value| line.get("narrative").is_some();
+    let note = text.lines().map(|line| serde_json::from_str(line).unwrap()).find(is_note).unwrap();
+    let filler = "lorem ipsum dolor ".repeat(NOTE / 18);
+    let mut archive = BufWriter::new(OpenOptions::new().append(true).open(path).unwrap());
+    for nth in 0..notes {
+        let mut note = note.clone();
+        note["uuid"] = json!(format!("01890a5d-ac96-474b-bcce-{nth:012x}"));
+        note["title"] = json!(format!("Archive, volume {nth}"));
+        note["narrative"] = json!(format!("note {nth} of the archive {filler}"));
+        writeln!(archive, "{note}").unwrap();
+    }
+    archive.flush().unwrap();
+    notes
+}

@@ -130,7 +130,7 @@ fn what_leaves_is_read_by_the_team_and_by_nobody_else() {
         said.stdout.contains("it is encrypted before it leaves") && said.stdout.contains("recall team init"),
         "{said:?}"
     );
-    assert!(error_of(&mia).contains("this machine has no key"));
+    assert!(error_of(&mia).contains("create a team with `recall team init REMOTE`"));
     assert!(!shared.files().iter().any(|path| path.extension().is_some_and(|of| of == "jsonl")));
     let words = begin(&mia);
     mia.discount_session("cart");

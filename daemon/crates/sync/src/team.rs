@@ -141,7 +141,7 @@ pub enum MemberState {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TeamError {
     #[error(
-        "the remote is encrypted, and this machine has no key: create a team with `recall team init`, or enter one with `recall team join`"
+        "the remote is encrypted, and this machine has no key: create a team with `recall team init REMOTE`, or enter one with `recall team join REMOTE`"
     )]
     NoKey,
     #[error("this machine's key is not the key of this team; nothing was written")]
@@ -150,14 +150,14 @@ pub enum TeamError {
     Removed,
     #[error(
         "the team has a newer key, which this machine has not received yet: wait for a round of an owner's machine, or join \
-         again with `recall team leave` and `recall team join`"
+         again with `recall team leave REMOTE` and `recall team join REMOTE`"
     )]
     NotGiven,
-    #[error("two members have removed each other: create a new team with `recall team init`")]
+    #[error("two members have removed each other: create a new team with `recall team init REMOTE`")]
     RemovedEachOther,
-    #[error("the team already exists: join it with `recall team join`")]
+    #[error("the team already exists: join it with `recall team join REMOTE`")]
     Exists,
-    #[error("there is no team yet: create one with `recall team init`")]
+    #[error("there is no team yet: create one with `recall team init REMOTE`")]
     NoTeam,
     #[error("these are not the words of a team or of an invitation: a word is wrong, or one is missing")]
     Words,

@@ -103,6 +103,20 @@ function opened(name, text, signal) {
   }
 }
 
+/** The parts that can be opened and are not inside a closed one, in the order of the page. */
+const inSight = (place) => [...place.querySelectorAll('details')].filter((part) => !part.parentElement.closest('details:not([open])'));
+
+/** Opens and closes the parts in sight as `open` says. An opened part is filled before the next one: parts inside it count too. */
+function reopen(place, open) {
+  open.forEach((wanted, at) => {
+    const part = inSight(place)[at];
+    if (!part || part.open === wanted) return;
+    part.open = wanted;
+    // The browser sends its own event later, when the part is already filled.
+    part.dispatchEvent(new Event('toggle'));
+  });
+}
+
 async function showDetail() {
   state.reading?.abort();
   const { signal } = state.reading = new AbortController();
@@ -116,11 +130,11 @@ async function showDetail() {
     if (signal.aborted) return;
     const same = detailPlace.dataset.shown === location.hash;
     // What was opened by hand stays open when the same is read again.
-    const open = same ? [...detailPlace.querySelectorAll('details')].map((part) => part.open) : [];
+    const open = same ? inSight(detailPlace).map((part) => part.open) : [];
     const scrolled = detailPlace.scrollTop;
     detailPlace.dataset.shown = location.hash;
     detailPlace.replaceChildren(...(reading ? [back] : []), made);
-    detailPlace.querySelectorAll('details').forEach((part, at) => { if (open[at] !== undefined) part.open = open[at]; });
+    reopen(detailPlace, open);
     detailPlace.scrollTop = same ? scrolled : 0;
     document.title = reading ? `${made.querySelector('h1')?.textContent ?? 'recall'} · recall` : 'recall';
   } catch (error) {

@@ -218,7 +218,7 @@ fn a_check_finds_what_refers_to_nothing() {
     )
     .unwrap();
     let said = stage.recall(["ctl", "check"]);
-    assert!(said.code() == 1 && said.stdout.contains("1 rows refer to missing rows"), "{said:?}");
+    assert!(said.code() == 1 && said.stdout.contains("references to rows that do not exist: 1"), "{said:?}");
     let said = stage.recall(["ctl", "check", "--json"]);
     assert_eq!((said.code(), &said.json()["healthy"]), (1, &json!(false)));
 }

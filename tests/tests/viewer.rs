@@ -734,6 +734,30 @@ fn it_fits_a_desk_a_tablet_and_a_phone() {
     browser.is_clean();
 }
 
+/// What a reader has opened stays open when the page reads the same session again, also parts inside parts.
+#[test]
+fn what_was_opened_stays_open() {
+    let stage = Stage::new().daemon();
+    demonstrate(&stage);
+    stage.flush();
+    let Some(mut browser) = Browser::open(&link(&stage)) else { return };
+    browser.see("location.hash = '#/session/d902-checkout'");
+    browser.until("document.querySelectorAll('#detail .call').length === 3");
+    browser.see("document.querySelectorAll('#detail .call').forEach((it) => it.open = true)");
+    browser.until("document.querySelectorAll('#detail .raw').length === 3");
+    browser.see("document.querySelectorAll('#detail .raw')[1].open = true");
+    // A closed part whose inside was made before.
+    browser.see("document.querySelectorAll('#detail .call')[0].open = false");
+    browser.see("document.querySelector('#detail h1').id = 'read-before'");
+    assert_eq!(stage.recall(["remember", "A note that makes the page read again"]).code(), 0);
+    browser.until("!document.querySelector('#read-before') && document.querySelector('#detail h1')");
+    let open = browser.see("[...document.querySelectorAll('#detail .call')].map((it) => it.open)");
+    assert_eq!(open, json!([false, true, true]));
+    let open = browser.see("[...document.querySelectorAll('#detail .raw')].map((it) => it.open)");
+    assert_eq!(open, json!([true, false]));
+    browser.is_clean();
+}
+
 /// Scrolling to the end reaches the oldest item, and a read item is the one that was looked at.
 #[test]
 fn everything_is_reached_by_scrolling() {

@@ -260,7 +260,7 @@ fn show(preview: &PreviewAnswer, remote: &RemoteSettings, out: &mut dyn Write) -
                 "{DIM}Only the members of the team can read it; it is encrypted before it leaves.{DIM:#}"
             );
         }
-        Ok(RemoteKind::Postgres) => "Every member of the database, and whoever administers its server,",
+        Ok(RemoteKind::Postgres) => "Every member of the database and everybody who administers its server",
         _ => "Whoever can read the remote's folder",
     };
     writeln!(out, "{DIM}{readers} can read all of it; it is not encrypted there.{DIM:#}")

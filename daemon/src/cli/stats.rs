@@ -81,7 +81,7 @@ fn tell_told(out: &mut dyn Write, told: &ToldTotal, days: u32) -> std::io::Resul
     ];
     let seen: Vec<String> =
         uses.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
-    let seen = if seen.is_empty() { "no use was seen".to_owned() } else { seen.join(", ") };
+    let seen = if seen.is_empty() { "no use seen".to_owned() } else { seen.join(", ") };
     writeln!(out, "Injected {} in the last {days} days: {seen}.", counted(told.told, "item", "items"))
 }
 

@@ -64,7 +64,7 @@ impl Presence {
                 tracing::warn!(socket = %door.path.display(), "the socket was gone; created another");
                 self.gate.move_to(listener);
                 if let Err(error) = self.instance.announce(&door.path) {
-                    tracing::warn!(%error, "cannot write to the lock file where the daemon listens");
+                    tracing::warn!(%error, "cannot write the daemon's socket path to the lock file");
                 }
                 self.door = door;
                 self.trouble = None;

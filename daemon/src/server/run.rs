@@ -175,7 +175,7 @@ pub async fn run_with(
     let measuring = tokio::spawn(measure(connection.clone()));
     let _ = recorded.await;
     if let Ok(Err(error)) = announced.await {
-        tracing::warn!(%error, "cannot write to the lock file where the daemon listens");
+        tracing::warn!(%error, "cannot write the daemon's socket path to the lock file");
     }
     let gate = Gate::open(opened.listener, connection);
     let last_stop = instance.last_stop();
@@ -265,7 +265,7 @@ fn forget_start(stamp: &Path) {
             }
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(error) => tracing::warn!(%error, "cannot open the stamp of the last start"),
+        Err(error) => tracing::warn!(%error, "cannot open the file that marks the last start"),
     }
 }
 

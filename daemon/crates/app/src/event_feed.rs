@@ -37,7 +37,7 @@ pub struct EventFilter {
 /// Why a follower was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FollowError {
-    #[error("All places to follow events are taken")]
+    #[error("Too many clients follow events already")]
     Full,
     #[error("There are no events named {0:?}")]
     UnknownKind(String),

@@ -387,7 +387,7 @@ impl<P: Ports> Ingest<P> {
                     nested::take(self, prompt).await;
                 }
             }
-            Some(Err(refused)) => tracing::debug!(%refused, "a record was not read for prompts"),
+            Some(Err(refused)) => tracing::debug!(%refused, "cannot read a transcript record for prompts"),
             None => {}
         }
     }

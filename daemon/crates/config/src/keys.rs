@@ -157,7 +157,7 @@ pub fn as_toml(value: &Value) -> String {
 pub fn template() -> String {
     let mut text = String::from(
         "# The settings of recall. Every key is optional; a line that begins with # has no effect.\n\
-         # `recall config list` shows what is in force, `recall config set KEY VALUE` changes one key.\n",
+         # `recall config list` shows the values that apply, `recall config set KEY VALUE` changes one key.\n",
     );
     let mut table = String::new();
     for key in Key::all() {
@@ -176,7 +176,7 @@ pub fn template() -> String {
         "\n# A command that runs on lifecycle events and reads them as JSON; there may be several.\n\
          # [[subscribe]]\n# events = [\"session_end\"]\n# command = [\"notify-send\", \"a session has ended\"]\n\
          # mode = \"each\"  # or \"stream\": it keeps running, and reads a line for each\n\
-         \n# A text of yours for prompts with a word; there may be several.\n\
+         \n# A text of yours, injected at prompts that contain a word; there may be several.\n\
          # [[hint]]\n# pattern = \"tdd\"\n# text = \"Write a failing test first.\"\n\
          \n# A folder or a database that several machines see, and a project whose notes they share through it: `recall share`.\n\
          # [[remote]]\n# name = \"mine\"\n# url = \"file:///media/stick/recall\"\n\

@@ -161,7 +161,7 @@ pub enum TeamError {
     NoTeam,
     #[error("these are not the words of a team or of an invitation: a word is wrong, or one is missing")]
     Words,
-    #[error("these words belong to another team, or the team has a newer key since then")]
+    #[error("these words belong to another team, or the team now has a newer key")]
     OtherWords,
     #[error(
         "only an owner of the team may do this: the machine that created it, or one that an owner has named"
@@ -180,7 +180,7 @@ pub enum TeamError {
     #[error("an owner whom this machine does not know has restricted this project")]
     RestrictedAlready,
     #[error(
-        "two owners have restricted this project, each for itself: they must agree, and one of them shares it elsewhere"
+        "two owners have restricted this project in different ways: agree who may read it, and share it through another remote"
     )]
     RestrictedTwice,
     #[error("the machine {0} was removed from this project, and can join again only as a new machine")]

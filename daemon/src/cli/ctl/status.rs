@@ -280,7 +280,7 @@ fn asked(out: &mut dyn Write, compression: &CompressionState) -> std::io::Result
     }
     for GivenUpAnswer { jobs, error, .. } in &compression.given_up {
         let jobs = counted(*jobs, "job was given up", "jobs were given up");
-        let why = error.as_deref().unwrap_or("no reason is known");
+        let why = error.as_deref().unwrap_or("the reason is unknown");
         writeln!(
             out,
             "  {WARNING}             {jobs}: {why}. Once this is fixed, run `recall ctl retry`.{WARNING:#}"

@@ -230,7 +230,12 @@ impl<'a> Fetcher<'a> {
             part.shorten(0)?;
         }
         if begins > 0 && begins != part.length {
-            return Err(broken(response.url(), wanted, part.length, "it sends another part".to_owned()));
+            return Err(broken(
+                response.url(),
+                wanted,
+                part.length,
+                "it sends a different part of the file".to_owned(),
+            ));
         }
         let announced = response.content_length().map(|rest| part.length.saturating_add(rest));
         if announced

@@ -113,7 +113,7 @@ pub(super) fn of_reply(reply: Reply) -> Result<Bytes, Refusal> {
 /// Returns the refusal for a reply that did nothing.
 pub(super) fn unanswered(reply: &Reply) -> Refusal {
     match reply {
-        Reply::TooBig => Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "too_big", "The call is too large"),
+        Reply::TooBig => Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "too_big", "The request is too large"),
         Reply::Invalid(why) => Refusal::invalid(why.clone()),
         _ => Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "busy", "The daemon is busy or shutting down")
             .hint("Try again in a moment."),

@@ -188,7 +188,7 @@ async fn respond(
 fn counted(caller: Caller, gateway: &GatewayContext) -> Result<(), Refusal> {
     match gateway.keys.take_place(caller, Instant::now()) {
         true => Ok(()),
-        false => Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, "too_many", "Too many calls")
+        false => Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, "too_many", "Too many requests")
             .hint("Try again in a second.")),
     }
 }

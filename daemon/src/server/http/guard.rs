@@ -19,7 +19,7 @@ pub(super) fn check(head: &Parts, gateway: &GatewayContext) -> Result<Option<Str
     let mut hosts = head.headers.get_all(header::HOST).iter();
     let host = hosts.next().and_then(|host| host.to_str().ok()).unwrap_or_default();
     if hosts.next().is_some() || !is_own(host, gateway.port) {
-        return Err(forbidden("The call is addressed to another host"));
+        return Err(forbidden("The request is addressed to another host"));
     }
     let mut origins = head.headers.get_all(header::ORIGIN).iter();
     let Some(origin) = origins.next() else { return Ok(None) };
@@ -30,8 +30,8 @@ pub(super) fn check(head: &Parts, gateway: &GatewayContext) -> Result<Option<Str
     if gateway.context.services.config.get().gateway.origins.iter().any(|named| named == origin) {
         return Ok(Some(origin.to_owned()));
     }
-    let hint = "`gateway.origins` names the pages that may call.";
-    Err(forbidden("The call comes from another page").hint(hint))
+    let hint = "`gateway.origins` lists the pages that may send requests.";
+    Err(forbidden("The request comes from another page").hint(hint))
 }
 
 fn is_own(host: &str, port: u16) -> bool {
@@ -45,7 +45,7 @@ pub(super) fn admit(head: &Parts, gateway: &GatewayContext) -> Result<(), Refusa
             .hint("Programs send the token of gateway.json as `Authorization: Bearer TOKEN`; for a browser run `recall ui --web`.")
     };
     let Some(given) = head.headers.get(header::AUTHORIZATION) else {
-        return Err(unknown("The call has no token"));
+        return Err(unknown("The request has no token"));
     };
     let token = given.to_str().ok().and_then(|given| given.strip_prefix("Bearer "));
     match token.is_some_and(|token| gateway.keys.is_token(token)) {

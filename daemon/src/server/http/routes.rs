@@ -104,7 +104,7 @@ pub(super) static ROUTES: &[Route] = &[
     ),
     get(
         "/api/friction",
-        "What went wrong again and again, of the last seven days if `since` says nothing else.",
+        "Lists what went wrong repeatedly. Covers the last seven days unless `since` is given.",
         &[text("project"), text("since")],
         Endpoint::Ask(reading::friction, of::<Friction>),
     ),

@@ -108,7 +108,7 @@ pub fn check(lookup: &ContextLookup, _: Check) -> Answer<CheckAnswer> {
         );
     }
     if loose > 0 {
-        problems.push(format!("{loose} rows refer to missing rows"));
+        problems.push(format!("references to rows that do not exist: {loose}"));
     }
     if orphans {
         problems.push(

@@ -38,7 +38,7 @@ pub struct Losses {
 /// A file that counts losses.
 #[derive(Clone, Debug)]
 pub(crate) struct Counter {
-    /// The folders from the outermost to the file's own. All must be ours alone.
+    /// The folders from the outermost to the file's own. Each must belong to this user alone.
     pub(crate) folders: Vec<PathBuf>,
     pub(crate) file: String,
 }

@@ -30,7 +30,7 @@ const WORTH_WAITING: Duration = Duration::from_secs(1);
 /// The result of trying to start the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Launch {
-    /// This or another shim tried a start this long ago, less than a second. The daemon may be up soon.
+    /// A shim tried to start the daemon this long ago, which is less than a second. The daemon may be up soon.
     JustTried(Duration),
     /// A start was tried too recently to try again.
     TriedBefore,

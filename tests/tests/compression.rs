@@ -21,7 +21,7 @@ use recall_compression::policy::Unit;
 use recall_compression::{CompressionError, Compressor, JobContext, Made};
 use recall_config::Config;
 use recall_domain::material::{BatchMaterial, SessionMaterial};
-use recall_domain::observation::{ObservationDraft, SummaryDraft};
+use recall_domain::observation::{NoteOrigin, ObservationDraft, SummaryDraft};
 use recall_protocol::paths::Paths;
 use recall_protocol::spool::Spool;
 use recall_protocol::wire::Reply;
@@ -155,8 +155,8 @@ fn troubled<F: Fn(&str) + Send + Sync + 'static>(before: F) -> Troubled<F> {
 }
 
 impl<F: Fn(&str) + Send + Sync + 'static> Compressor for Troubled<F> {
-    fn origin(&self) -> String {
-        "troubled".to_owned()
+    fn origin(&self) -> NoteOrigin {
+        "troubled".into()
     }
 
     fn observe(

@@ -159,7 +159,7 @@ impl Actor for Compression {
             CompressionMessage::Reconsider => state.template.compressor.reconsider(),
             CompressionMessage::Observe(counters) => {
                 let compressor = &state.template.compressor;
-                let (backend, providers) = (compressor.origin(), compressor.providers());
+                let (backend, providers) = (compressor.origin().0, compressor.providers());
                 let _ = counters.send(CompressionCounters { backend, providers, ..state.counters.clone() });
             }
         }

@@ -24,8 +24,9 @@ use recall_app::job_runner::{JobOutcome, JobOutput, JobRunner};
 use recall_app::ports::WriteFailed;
 use recall_compression::extractive::Announced;
 use recall_compression::policy::CompressionPolicy;
-use recall_compression::{CompressionError, Compressor, EXTRACTIVE};
+use recall_compression::{CompressionError, Compressor};
 use recall_domain::ids::{JobId, Timestamp};
+use recall_domain::observation::NoteOrigin;
 use recall_store::{
     Duty, FinishJob, FinishedJob, JobFailure, JobResult, LeaseJob, LeasedJob, NextTry, Operation, Readers,
     StoreStandIn,
@@ -286,7 +287,7 @@ impl CompressorState {
     /// Queues the stand-in before any other write.
     fn stand_in(&self, job: &LeasedJob, stand_in: Option<JobResult>) {
         let Some(result) = stand_in else { return };
-        let origin = EXTRACTIVE.to_owned();
+        let origin = NoteOrigin::built_in();
         let finished = FinishedJob { job: job.id, result, origin, cuts: None, now: clock::now() };
         let written = self.arguments.writer.queue(StoreStandIn(finished));
         let job = job.id;

@@ -98,7 +98,7 @@ impl Tree {
     fn job(&self, session: &str) -> (String, String) {
         let jobs = self.services.readers.read(|db| db.jobs(Jobs::All, None, 1_000)).unwrap();
         let job = jobs.into_iter().find(|job| job.kind == JobKind::Batch && job.session.as_str() == session);
-        job.map(|job| (job.status.as_str().to_owned(), job.origin.unwrap_or_default())).unwrap_or_default()
+        job.map(|job| (job.status.as_str().to_owned(), job.origin.unwrap_or_default().0)).unwrap_or_default()
     }
 
     async fn until_job(&mut self, session: &str, status: &str) -> String {

@@ -40,6 +40,6 @@ pub(super) enum OriginState {
     Unknown,
     /// Known, but possibly not stored yet.
     Found(SessionOrigin, Order),
-    /// Stored. `None` if the event that decided is no longer known.
+    /// Known and stored. `None` if it is no longer known which event decided.
     Stored(Option<Order>),
 }

@@ -18,6 +18,7 @@ use super::failure::Failure;
 use super::terminal::{ACCENT, BOLD};
 use recall_app::answers::found::{ObservationAnswer, ShownItem};
 use recall_app::commands::by_hand::title_of;
+use recall_domain::observation::NoteOrigin;
 use recall_domain::plain::{is_invisible, visible};
 
 #[derive(Debug, Args)]
@@ -115,7 +116,9 @@ fn given(args: &EditArgs, before: &ObservationAnswer) -> Edit {
 
 /// Whether the user wrote the title. Any other title was derived from the text, and changes with it.
 fn has_own_title(before: &ObservationAnswer) -> bool {
-    before.origin == "user" && !before.narrative.is_empty() && before.title != title_of(&before.narrative)
+    before.origin == NoteOrigin::USER
+        && !before.narrative.is_empty()
+        && before.title != title_of(&before.narrative)
 }
 
 /// Returns the user's text and its file; `None` if nothing was changed.

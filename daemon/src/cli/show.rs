@@ -17,7 +17,7 @@ use recall_app::answers::found::{ObservationAnswer, ShownItem, SummaryAnswer};
 use recall_app::answers::lineage::LineageAnswer;
 use recall_app::answers::observation::{EvidenceAnswer, SaidAnswer};
 use recall_domain::document::DocumentKey;
-use recall_domain::observation::AGENT;
+use recall_domain::observation::NoteOrigin;
 
 /// The number of digits of a commit id to show.
 const COMMIT_DIGITS: usize = 10;
@@ -146,7 +146,7 @@ fn observation(out: &mut dyn Write, item: &ObservationAnswer) -> std::io::Result
         _ if item.rejected => " · rejected".to_owned(),
         status => format!(" · {status}"),
     };
-    let is_kept = item.reviewed && !item.rejected && item.origin != "user";
+    let is_kept = item.reviewed && !item.rejected && item.origin != NoteOrigin::USER;
     let pinned = match (item.pinned, is_kept) {
         (true, _) => " · pinned",
         (false, true) => " · reviewed",
@@ -201,7 +201,7 @@ fn said_by(out: &mut dyn Write, said: &SaidAnswer) -> std::io::Result<()> {
     match (said.who.as_ref(), said.prompt) {
         ("you", Some(prompt)) => writeln!(out, "You said so in {}{DIM}, {at}{DIM:#}", terminal::id(prompt)),
         ("you", None) => writeln!(out, "You said so{DIM}, {at}{DIM:#}"),
-        (AGENT, _) => writeln!(out, "An agent noted it{DIM}, {at}{DIM:#}"),
+        (NoteOrigin::AGENT, _) => writeln!(out, "An agent noted it{DIM}, {at}{DIM:#}"),
         ("member", _) => writeln!(out, "Another person who shares the project said so{DIM}, {at}{DIM:#}"),
         _ => writeln!(out, "It came with an import, so its author is unknown{DIM}, {at}{DIM:#}"),
     }
@@ -218,12 +218,12 @@ pub(super) fn by(author: &Option<String>, device: &Option<String>) -> String {
 /// The maker of an observation.
 fn made_by_maker(origin: &str) -> String {
     match origin {
-        "user" => "by you".to_owned(),
-        AGENT => "noted by an agent".to_owned(),
-        "extractive" => "made without a model".to_owned(),
-        origin => match origin.strip_prefix("import:") {
-            Some("user") => "imported, by a person".to_owned(),
-            Some("extractive") => "imported, made without a model".to_owned(),
+        NoteOrigin::USER => "by you".to_owned(),
+        NoteOrigin::AGENT => "noted by an agent".to_owned(),
+        NoteOrigin::BUILT_IN => "made without a model".to_owned(),
+        origin => match origin.strip_prefix(NoteOrigin::IMPORTED) {
+            Some(NoteOrigin::USER) => "imported, by a person".to_owned(),
+            Some(NoteOrigin::BUILT_IN) => "imported, made without a model".to_owned(),
             Some(maker) => format!("imported, made by {maker}"),
             None => format!("made by {origin}"),
         },

@@ -39,7 +39,7 @@ pub struct Remember {
     pub project: String,
     /// Absolute paths, or relative to the project's folder.
     pub files: Vec<String>,
-    /// 1 to 10.
+    /// From 1 (trivia) to 10.
     pub importance: Option<u8>,
 }
 

@@ -10,11 +10,11 @@ use recall_agents::Agents;
 use recall_compression::extractive::{Announced, Extractive, SessionDraft};
 use recall_compression::notes::{NotesMaterial, SessionNotes};
 use recall_compression::policy::Unit;
-use recall_compression::{CompressionError, Compressor, Cuts, EXTRACTIVE, JobContext, Made};
+use recall_compression::{CompressionError, Compressor, Cuts, JobContext, Made};
 use recall_domain::fixes;
 use recall_domain::lineage;
 use recall_domain::material::{BatchMaterial, SessionExtent, SessionMaterial};
-use recall_domain::observation::{ObservationDraft, SummaryDraft};
+use recall_domain::observation::{NoteOrigin, ObservationDraft, SummaryDraft};
 use recall_providers::ledger::Ledger;
 use recall_store::{
     BatchResult, Capture, ChosenBatch, DueBatch, DueChoice, FirstResult, JobKind, JobResult, LeasedJob,
@@ -51,7 +51,7 @@ pub enum JobOutcome {
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobOutput {
     pub result: JobResult,
-    pub origin: String,
+    pub origin: NoteOrigin,
     pub cuts: Cuts,
 }
 
@@ -144,7 +144,7 @@ impl JobRunner {
     }
 
     fn standing(&self, db: Reader<'_>, job: &LeasedJob) -> Result<Standing, StoreError> {
-        let asks_models = self.compressor.origin() != EXTRACTIVE;
+        let asks_models = !self.compressor.origin().is_built_in();
         if asks_models && self.unit == Unit::Turn {
             return Ok(Standing::Plain);
         }
@@ -161,7 +161,7 @@ impl JobRunner {
         let job_context =
             JobContext { job: job.id, project: job.project, now: clock::now(), ledger: &*self.ledger };
         match material {
-            _ if self.compressor.origin() == EXTRACTIVE => Ok(self.built_in(material)),
+            _ if self.compressor.origin().is_built_in() => Ok(self.built_in(material)),
             Material::Notes { material, due } => {
                 let Made { result, origin, cuts } = self.compressor.note(material, &job_context)?;
                 Ok(JobOutput { result: of_notes(material, due, result), origin, cuts })
@@ -202,7 +202,7 @@ impl JobRunner {
                 JobResult::Session(SessionResult { summary, choice, uses: uses.clone(), next })
             }
         };
-        JobOutput { result, origin: EXTRACTIVE.to_owned(), cuts: Cuts::default() }
+        JobOutput { result, origin: NoteOrigin::built_in(), cuts: Cuts::default() }
     }
 
     /// Selects among the observations of a session's due batches. The summary covers the session if these are all of

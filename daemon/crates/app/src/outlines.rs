@@ -157,7 +157,7 @@ impl Drop for Done {
     }
 }
 
-/// A path relative to a repository's folder, as far as it is in there.
+/// Returns a path relative to the repository's folder; a path outside of it stays as it is.
 fn within(folder: &Path, path: &str) -> String {
     let relative = Path::new(path).strip_prefix(folder).unwrap_or(Path::new(path));
     relative.to_string_lossy().trim_start_matches("./").to_owned()

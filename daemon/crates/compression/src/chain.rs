@@ -7,7 +7,7 @@ use super::model::ModelCompressor;
 use super::notes::{NotesMaterial, SessionNotes};
 use super::{CompressionError, Compressor, JobContext, Made};
 use recall_domain::material::{BatchMaterial, SessionMaterial};
-use recall_domain::observation::{ObservationDraft, SummaryDraft};
+use recall_domain::observation::{NoteOrigin, ObservationDraft, SummaryDraft};
 use recall_providers::ProviderState;
 
 pub struct Chain {
@@ -51,7 +51,7 @@ fn hope(error: &CompressionError) -> u8 {
 }
 
 impl Compressor for Chain {
-    fn origin(&self) -> String {
+    fn origin(&self) -> NoteOrigin {
         self.links.first().map(Compressor::origin).unwrap_or_default()
     }
 

@@ -31,12 +31,12 @@ use notes::{NotesMaterial, SessionNotes};
 use policy::CompressionPolicy;
 use recall_domain::ids::{JobId, ProjectRow, Timestamp};
 use recall_domain::material::{BatchMaterial, SessionMaterial};
-use recall_domain::observation::{ObservationDraft, SummaryDraft};
+use recall_domain::observation::{NoteOrigin, ObservationDraft, SummaryDraft};
 use recall_providers::ledger::Ledger;
 use recall_providers::{ProviderSetupError, ProviderState, chat};
 
 /// The built-in compressor's name, in `origin` and in the configuration.
-pub const EXTRACTIVE: &str = "extractive";
+pub const EXTRACTIVE: &str = NoteOrigin::BUILT_IN;
 
 /// Why a compressor has no result, and what happens to the job.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -73,7 +73,7 @@ pub struct JobContext<'a> {
 pub struct Made<T> {
     pub result: T,
     /// `extractive` or `provider:model`.
-    pub origin: String,
+    pub origin: NoteOrigin,
     pub cuts: Cuts,
 }
 
@@ -109,7 +109,7 @@ impl Cuts {
 /// block.
 pub trait Compressor: Send + Sync + 'static {
     /// The usual `origin` of its results, such as `extractive`.
-    fn origin(&self) -> String;
+    fn origin(&self) -> NoteOrigin;
 
     /// Creates zero to eight observations of one batch. The list is empty if nothing is worth keeping.
     ///

@@ -23,7 +23,7 @@ use super::prompt;
 use super::{CompressionError, Compressor, Cuts, JobContext, Made};
 use recall_domain::ids::{JobId, Timestamp};
 use recall_domain::material::{BatchMaterial, SessionMaterial};
-use recall_domain::observation::{ObservationDraft, SummaryDraft};
+use recall_domain::observation::{NoteOrigin, ObservationDraft, SummaryDraft};
 use recall_providers::chat::{ChatProvider, ChatReply, ChatRequest};
 use recall_providers::ledger::NotReserved;
 use recall_providers::{Backend, CallError, CallGuard, Payer, ProviderError, ProviderState};
@@ -322,8 +322,8 @@ fn halves(batch: &BatchMaterial) -> [BatchMaterial; 2] {
 }
 
 impl Compressor for ModelCompressor {
-    fn origin(&self) -> String {
-        self.backend.origin()
+    fn origin(&self) -> NoteOrigin {
+        NoteOrigin(self.backend.origin())
     }
 
     fn observe(

@@ -112,7 +112,7 @@ impl Material {
 pub struct Declaration {
     /// Relative to the repository's folder.
     pub file: String,
-    /// Counted from 1.
+    /// The line's number, counted from 1.
     pub line: u32,
     /// The keyword of the language: `struct`, `class`, `def`.
     pub kind: &'static str,

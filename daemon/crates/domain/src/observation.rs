@@ -51,20 +51,80 @@ pub enum Maker {
     Person,
 }
 
-/// The origin of an observation that an agent's model remembered.
-pub const AGENT: &str = "agent";
-/// The prefix of an imported row's origin.
-pub const IMPORTED: &str = "import:";
-/// The prefix of the origin of a row from another person's machine.
-pub const SHARED: &str = "shared:";
+/// Who made a note: `user`, `agent`, or a compressor, such as `extractive` or `openai:gpt-5`. The prefix `import:` or
+/// `shared:` says how it reached this machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct NoteOrigin(pub String);
+
+impl NoteOrigin {
+    /// A person wrote the note.
+    pub const USER: &str = "user";
+    /// An agent's model remembered it.
+    pub const AGENT: &str = "agent";
+    /// The built-in compressor made it.
+    pub const BUILT_IN: &str = "extractive";
+    /// The prefix of an imported note's origin.
+    pub const IMPORTED: &str = "import:";
+    /// The prefix of the origin of a note from another person's machine.
+    pub const SHARED: &str = "shared:";
+
+    pub fn built_in() -> Self {
+        Self::BUILT_IN.into()
+    }
+
+    /// The origin of a note that was imported from this source.
+    pub fn imported(source: &str) -> Self {
+        Self(format!("{}{source}", Self::IMPORTED))
+    }
+
+    /// The origin of a note that another person's machine shares under this one.
+    pub fn shared(&self) -> Self {
+        Self(format!("{}{}", Self::SHARED, self.0))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether the user wrote the note, on this machine or another one of theirs.
+    pub fn is_user(&self) -> bool {
+        self.0 == Self::USER
+    }
+
+    pub fn is_built_in(&self) -> bool {
+        self.0 == Self::BUILT_IN
+    }
+
+    pub fn is_imported(&self) -> bool {
+        self.0.starts_with(Self::IMPORTED)
+    }
+
+    /// Whether another person's machine sent the note.
+    pub fn is_shared(&self) -> bool {
+        self.0.starts_with(Self::SHARED)
+    }
+}
+
+impl From<&str> for NoteOrigin {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+impl std::fmt::Display for NoteOrigin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
 impl Voice {
     /// The voice of an observation. `None` if it does not hold merely because somebody said it.
-    pub fn of(kind: ObservationType, origin: &str) -> Option<Self> {
+    pub fn of(kind: ObservationType, origin: &NoteOrigin) -> Option<Self> {
         let voice = match origin {
-            AGENT => Self::Agent,
-            origin if origin.starts_with(IMPORTED) => Self::Import,
-            origin if origin.starts_with(SHARED) => Self::Member,
+            origin if origin.as_str() == NoteOrigin::AGENT => Self::Agent,
+            origin if origin.is_imported() => Self::Import,
+            origin if origin.is_shared() => Self::Member,
             _ => Self::User,
         };
         kind.is_standing().then_some(voice)

@@ -159,7 +159,7 @@ impl Story {
         let drafts = vec![draft(title)];
         let made = BatchResult { drafts, settled: Vec::new(), traces: Traces::default(), source_tokens: 10 };
         let result = JobResult::Observations(made);
-        let (origin, now) = ("extractive".to_owned(), Timestamp(90_000));
+        let (origin, now) = ("extractive".into(), Timestamp(90_000));
         self.write(FinishJob(FinishedJob { job: job.id, result, origin, cuts: None, now }));
     }
 

@@ -46,7 +46,7 @@ impl SpaceKeys {
         Ok((self.seal_header(header)?, records))
     }
 
-    /// Seals the author's names.
+    /// Returns the header with its author's names sealed.
     pub fn seal_header(&self, header: SegmentHeader) -> Result<SegmentHeader, NoRandomness> {
         let who = serde_json::json!([header.author, header.name]).to_string();
         let who = self.key().seal(&self.place(&header.device, &["who"]), &who)?;

@@ -165,7 +165,7 @@ pub fn job_span(session: &SessionTimes, job: &JobTimes) -> Span {
         number("recall.job.id", job.id.0),
         number("recall.job.attempts", job.attempts),
     ];
-    attributes.extend(job.origin.as_ref().map(|origin| text("recall.job.origin", origin)));
+    attributes.extend(job.origin.as_ref().map(|origin| text("recall.job.origin", origin.as_str())));
     let span = trace.span(
         Part::Job(job.id),
         Some(parent),

@@ -12,6 +12,7 @@ use crate::cli::export::{FORMAT, FORMAT_VERSION};
 use crate::cli::failure::Failure;
 use recall_agents::history::{each_line, open};
 use recall_app::answers::portable::RestoreAnswer;
+use recall_domain::observation::NoteOrigin;
 
 /// The approximate number of bytes sent at once.
 const PART: usize = 1 << 20;
@@ -108,7 +109,7 @@ pub(super) fn claims(path: &Path) -> anyhow::Result<Claims> {
             }
             Some("observation") => {
                 claims.pins += usize::from(!line["pinned_at"].is_null());
-                claims.authored += usize::from(line["origin"] == "user");
+                claims.authored += usize::from(line["origin"] == NoteOrigin::USER);
             }
             _ => {}
         }

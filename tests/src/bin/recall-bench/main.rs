@@ -524,7 +524,7 @@ fn populate(paths: &Paths, (size, model): (usize, Option<&Path>)) {
             // Marked as a model's, because the built-in compressor would select again among its own, from texts without
             // content.
             let finished =
-                FinishedJob { job: job.id, result, origin: "anthropic".to_owned(), cuts: None, now: at };
+                FinishedJob { job: job.id, result, origin: "anthropic".into(), cuts: None, now: at };
             connection.execute(FinishJob(finished), &mut Changes::default()).unwrap();
         }
         connection.commit(&Changes::default()).unwrap();

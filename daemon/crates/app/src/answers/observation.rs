@@ -109,7 +109,7 @@ impl From<ObservationRow> for ObservationAnswer {
             importance: row.importance.get(),
             status: row.status.as_str().into(),
             superseded_by: row.superseded_by.map(|id| id.0),
-            origin: row.origin,
+            origin: row.origin.0,
             author: row.author,
             device: row.device,
             pinned: row.is_pinned,

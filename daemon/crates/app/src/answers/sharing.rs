@@ -129,7 +129,7 @@ pub struct WaitingDeletion {
     pub at: Moment,
     /// The number of machines that have made it.
     pub confirmed: u64,
-    /// The machines that have not.
+    /// The machines that have not made it yet.
     pub missing: Vec<String>,
 }
 
@@ -236,7 +236,7 @@ impl DeviceAnswer {
         self.available.unwrap_or(self.seq).saturating_sub(self.seq)
     }
 
-    /// Its name for people.
+    /// The name that people see.
     pub fn title(&self) -> String {
         let short = self.device.get(..8).unwrap_or(&self.device);
         match self.author.as_str() {

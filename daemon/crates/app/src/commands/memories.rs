@@ -14,7 +14,7 @@ use crate::clock;
 use crate::ports::{Ports, Writer};
 use crate::queries::{Answer, Refused};
 use recall_domain::ids::Timestamp;
-use recall_domain::observation::IMPORTED;
+use recall_domain::observation::NoteOrigin;
 use recall_repository::project_file::Captured;
 use recall_store::{KeepMemories, MemoryNote, Write};
 
@@ -45,7 +45,7 @@ pub async fn take_memories(
     if is_excluded {
         return Ok(MemoriesAnswer { left_out: given, ..MemoriesAnswer::default() });
     }
-    let origin = format!("{IMPORTED}{}", request.agent);
+    let origin = NoteOrigin::imported(&request.agent);
     let redactor = context.ingest.redactor.get();
     let key = project.first().map(|key| key.0.clone()).unwrap_or_default();
     let of_project = format!("{origin}\n{key}");

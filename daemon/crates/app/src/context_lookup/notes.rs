@@ -8,7 +8,7 @@ use recall_compression::alone;
 use recall_domain::context::{Note, SummaryNote};
 use recall_domain::file_memory::LEAST_IMPORTANCE;
 use recall_domain::ids::{ObservationId, ProjectRow, SessionId};
-use recall_domain::observation::{Maker, ObservationType, SHARED, Voice};
+use recall_domain::observation::{Maker, ObservationType, Voice};
 use recall_domain::review::Tellable;
 use recall_store::{NotesWanted, ObservationRow, Reader, SessionInfo, StoreError, SummaryRow, WorkOf};
 
@@ -94,7 +94,7 @@ pub fn note(row: ObservationRow, branch_context: &BranchContext) -> Note {
         alone: 0,
         voice: Voice::of(row.kind, &row.origin),
         author: row.author,
-        is_of_others: row.origin.starts_with(SHARED),
+        is_of_others: row.origin.is_shared(),
         is_pinned: row.is_pinned,
         warns_of: None,
         at: row.created_at,

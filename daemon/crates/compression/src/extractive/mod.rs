@@ -18,10 +18,10 @@ mod incidents;
 mod prompts;
 
 use super::salience;
-use super::{CompressionError, Compressor, Cuts, EXTRACTIVE, JobContext, Made};
+use super::{CompressionError, Compressor, Cuts, JobContext, Made};
 pub use announced::Announced;
 use recall_domain::material::{BatchMaterial, SessionExtent, SessionMaterial};
-use recall_domain::observation::{ObservationDraft, SummaryDraft};
+use recall_domain::observation::{NoteOrigin, ObservationDraft, SummaryDraft};
 
 /// The drafts for a session as a whole.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -70,8 +70,8 @@ impl Extractive {
 }
 
 impl Compressor for Extractive {
-    fn origin(&self) -> String {
-        EXTRACTIVE.to_owned()
+    fn origin(&self) -> NoteOrigin {
+        NoteOrigin::built_in()
     }
 
     fn observe(
@@ -92,7 +92,7 @@ impl Compressor for Extractive {
 }
 
 fn made<T>(result: T) -> Made<T> {
-    Made { result, origin: EXTRACTIVE.to_owned(), cuts: Cuts::default() }
+    Made { result, origin: NoteOrigin::built_in(), cuts: Cuts::default() }
 }
 
 #[cfg(test)]

@@ -279,7 +279,7 @@ fn what_poisons_a_batch_is_cut_out_and_the_rest_is_saved() {
     let made =
         provider.compressor().observe(&batch(&["a", "b", "POISON", "d"]), &book.job_context()).unwrap();
     assert!(made.result.iter().any(|draft| draft.title == "Round once"), "{:?}", made.result);
-    assert_eq!(made.origin, "openai:m");
+    assert_eq!(made.origin.as_str(), "openai:m");
     // The whole, two halves, the two quarters of the half that failed.
     assert_eq!(provider.calls(), 5);
 

@@ -253,7 +253,7 @@ impl<'w> Salience<'w> {
         self.weights.model(keep::MODEL).predict(&features.values())
     }
 
-    /// Whether a run may begin an observation. Tasks in prompts, steps of a plan, and commits that tidy are done or
+    /// Whether an observation may begin with this run. Tasks in prompts, steps of a plan, and commits that tidy are done or
     /// gone when somebody reads them. A comment that only repeats the code below it is read there.
     fn begins(&self, window: &Window) -> bool {
         let Some(source) = self.analysis.sources.get(window.source) else { return false };

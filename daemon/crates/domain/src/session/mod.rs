@@ -143,7 +143,7 @@ pub struct Session {
     pub ended: Option<Order>,
     /// When the current life began.
     pub begun: Timestamp,
-    /// Since when the daemon has been away, if the session is suspended.
+    /// When the daemon stopped, if the session is suspended.
     pub suspended: Option<Timestamp>,
     /// Calls that have started and have no result yet.
     pub calls: Vec<RunningCall>,

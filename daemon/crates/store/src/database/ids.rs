@@ -10,6 +10,7 @@ use recall_domain::ids::{
     LogSeq, ObservationId, PlanId, ProjectKey, ProjectRow, PromptId, SaidId, SessionId, SessionRow, ShareId,
     SubagentId, SummaryId, VectorId,
 };
+use recall_domain::observation::NoteOrigin;
 use recall_domain::sync::DeviceId;
 
 macro_rules! newtypes {
@@ -45,6 +46,7 @@ newtypes! {
     InjectionId: i64,
     JobId: i64,
     LogSeq: i64,
+    NoteOrigin: String,
     ObservationId: i64,
     PlanId: i64,
     ProjectKey: String,

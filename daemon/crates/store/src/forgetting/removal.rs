@@ -27,6 +27,7 @@ use recall_domain::ids::{
     BatchId, InjectionId, ObservationId, PlanId, ProjectRow, SaidId, SessionKey, SessionRow, SummaryId,
     Timestamp,
 };
+use recall_domain::observation::NoteOrigin;
 use recall_domain::order::Order;
 
 /// The marker of an unfinished cleanup.
@@ -218,7 +219,7 @@ pub(crate) fn withdraw(
     if known == 0 {
         return Ok(());
     }
-    replace_observations(db, "", batch, &BatchResult::default(), DuplicateScope::Batch)?;
+    replace_observations(db, &NoteOrigin::default(), batch, &BatchResult::default(), DuplicateScope::Batch)?;
     let removed = "DELETE FROM session_summaries WHERE session = ?1 RETURNING id";
     for summary in db.all::<SummaryId>(removed, params![session])? {
         log(db, summary)?;

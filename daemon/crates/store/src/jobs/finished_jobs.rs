@@ -12,7 +12,7 @@ use crate::notes::results::{BatchResult, DuplicateScope, keep_summary, replace_o
 use crate::notes::told_uses::{ToldUse, keep_uses};
 use crate::operation::{Operation, WriteContext};
 use recall_domain::ids::{BatchId, JobId, SessionRow, Timestamp};
-use recall_domain::observation::SummaryDraft;
+use recall_domain::observation::{NoteOrigin, SummaryDraft};
 use recall_system::faults::{self, Point};
 
 /// A job and its result.
@@ -20,8 +20,8 @@ use recall_system::faults::{self, Point};
 pub struct FinishedJob {
     pub job: JobId,
     pub result: JobResult,
-    /// Who made the result, such as `extractive`.
-    pub origin: String,
+    /// Who made the result.
+    pub origin: NoteOrigin,
     /// The parts that a model was not shown, as a JSON object.
     pub cuts: Option<String>,
     pub now: Timestamp,

@@ -5,6 +5,7 @@ use crate::database::row::{Sql, record};
 use crate::jobs::job_kind::{JobKind, JobStatus};
 use crate::{Reader, StoreError};
 use recall_domain::ids::{JobId, SessionId, Timestamp};
+use recall_domain::observation::NoteOrigin;
 
 record! {
 /// A job as `recall ctl jobs` shows it.
@@ -17,7 +18,7 @@ pub struct JobRow from "jobs j JOIN sessions s ON s.id = j.session" {
     pub attempts: u32 = "j.attempts",
     pub error: Option<String> = "j.error",
     /// Who produced the last result.
-    pub origin: Option<String> = "j.origin",
+    pub origin: Option<NoteOrigin> = "j.origin",
     pub cuts: Option<String> = "j.cuts",
 }
 }

@@ -8,10 +8,9 @@ use crate::notes::subjects::{SubjectHash, aim};
 use crate::notes::{results, threads};
 use crate::operation::{Operation, WriteContext, log};
 use crate::questions::projects;
-use crate::sessions::enders::USER;
 use crate::sessions::lineage;
 use recall_domain::ids::{ObservationId, ProjectKey, Timestamp};
-use recall_domain::observation::{AGENT, ObservationDraft};
+use recall_domain::observation::{NoteOrigin, ObservationDraft};
 
 /// The author of a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,10 +21,10 @@ pub enum RemarkAuthor {
 }
 
 impl RemarkAuthor {
-    fn origin(self) -> &'static str {
+    fn origin(self) -> NoteOrigin {
         match self {
-            Self::User => USER,
-            Self::Agent => AGENT,
+            Self::User => NoteOrigin::USER.into(),
+            Self::Agent => NoteOrigin::AGENT.into(),
         }
     }
 }
@@ -65,7 +64,7 @@ impl Operation for Remembered {
             return Ok(known);
         }
         let place = ObservationScope { session: None, batch: None, project, at: said.at };
-        let id = results::insert(db, &place, &said.draft, said.author.origin(), 0)?;
+        let id = results::insert(db, &place, &said.draft, &said.author.origin(), 0)?;
         log(db, id)?;
         if let Some(subject) = said.draft.subject.as_ref().map(SubjectHash::of) {
             aim(db, id, Some(subject))?;

@@ -18,14 +18,14 @@ use crate::jobs::job_kind::JobKind;
 use crate::jobs::queue;
 use crate::jobs::queue::Lives;
 use crate::notes::evidence::retract_missing;
-use crate::notes::results::{BUILT_IN, DuplicateScope, Pass, batch_scope};
+use crate::notes::results::{DuplicateScope, Pass, batch_scope};
 use crate::notes::subjects::{subjects, with_heirs};
 use crate::operation::WriteContext;
 use crate::{Reader, StoreError};
 use recall_domain::ids::{BatchId, ObservationId, SessionRow, Timestamp};
 use recall_domain::lifecycle::LifecycleKind;
 use recall_domain::material::SessionExtent;
-use recall_domain::observation::ObservationDraft;
+use recall_domain::observation::{NoteOrigin, ObservationDraft};
 use recall_domain::thread::{MOST_OF_IT, ThreadWords};
 
 /// The batches whose observations must be selected again.
@@ -130,7 +130,7 @@ impl Reader<'_> {
         self.0.one(
             "SELECT EXISTS (SELECT 1 FROM session_summaries WHERE session = ?1 AND origin <> ?2)
             AND NOT EXISTS (SELECT 1 FROM prompt_batches WHERE session = ?1 AND chosen_among IS NOT NULL)",
-            params![session, BUILT_IN],
+            params![session, NoteOrigin::BUILT_IN],
         )
     }
 
@@ -147,7 +147,7 @@ impl Reader<'_> {
         self.0.all(
             "SELECT title FROM observations WHERE session = ?1 AND status = 'active' AND origin NOT IN (?2, 'user')
              ORDER BY batch, id",
-            params![session, BUILT_IN],
+            params![session, NoteOrigin::BUILT_IN],
         )
     }
 }
@@ -174,7 +174,7 @@ pub(crate) fn keep_choice(
     db: &WriteContext<'_>,
     session: SessionRow,
     choice: &SessionChoice,
-    origin: &str,
+    origin: &NoteOrigin,
     now: Timestamp,
 ) -> Result<Vec<LifecycleKind>, StoreError> {
     const IS_CURRENT: &str = "SELECT EXISTS (SELECT 1 FROM prompt_batches
@@ -203,7 +203,7 @@ pub(crate) fn keep_choice(
         pass.unclaimed.extend(db.all::<ObservationId>(
             "SELECT id FROM observations WHERE batch = ?1 AND origin = ?2 AND pinned_at IS NULL
                 AND reviewed_at IS NULL",
-            params![batch, BUILT_IN],
+            params![batch, NoteOrigin::BUILT_IN],
         )?);
         drafts.push(with_heirs(db, batch, &chosen.drafts)?);
     }
@@ -223,7 +223,7 @@ pub(crate) fn keep_choice(
             }
         }
         pass.changed.extend(retract_missing(db, batch, &kept)?);
-        let among = (origin == BUILT_IN).then(|| stored(choice.among, choice.extent));
+        let among = origin.is_built_in().then(|| stored(choice.among, choice.extent));
         db.run("UPDATE prompt_batches SET chosen_among = ?2 WHERE id = ?1", params![batch, among])?;
     }
     let mut told = pass.end(db, project)?;
@@ -278,7 +278,7 @@ fn not_to_retract(db: &Connection, batch: BatchId) -> Result<Vec<ObservationId>,
         "SELECT id FROM observations o WHERE batch = ?1 AND (origin <> ?2 OR pinned_at IS NOT NULL
             OR reviewed_at IS NOT NULL OR EXISTS (
             SELECT 1 FROM lineage l WHERE l.older = o.id AND (l.reason = 'user' OR l.undone)))",
-        params![batch, BUILT_IN],
+        params![batch, NoteOrigin::BUILT_IN],
     )
 }
 
@@ -288,7 +288,7 @@ pub(crate) fn batch_is_made(
     db: &WriteContext<'_>,
     session: SessionRow,
     batch: BatchId,
-    origin: &str,
+    origin: &NoteOrigin,
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let is_due: bool = db.one(
@@ -296,7 +296,7 @@ pub(crate) fn batch_is_made(
          FROM prompt_batches b JOIN sessions s ON s.id = b.session WHERE b.id = ?1",
         params![batch],
     )?;
-    let chosen_among = (origin == BUILT_IN).then_some(0);
+    let chosen_among = origin.is_built_in().then_some(0);
     db.run(
         "UPDATE prompt_batches SET compressed_at = ?2, chosen_among = ?3 WHERE id = ?1",
         params![batch, now, chosen_among],

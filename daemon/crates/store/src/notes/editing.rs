@@ -14,11 +14,10 @@ use crate::notes::subjects::subjects;
 use crate::notes::threads::thread_words_of;
 use crate::notes::{hand_changes, threads};
 use crate::operation::{Operation, WriteContext, log};
-use crate::sessions::enders::USER;
 use crate::sessions::lineage;
 use crate::{Reader, StoreError};
 use recall_domain::ids::{ObservationId, ProjectRow, Timestamp};
-use recall_domain::observation::ObservationType;
+use recall_domain::observation::{NoteOrigin, ObservationType};
 
 /// Text written by a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,8 +82,8 @@ impl Operation for EditObservation {
             text.files.into_iter().partition(|file| modified.contains(file));
         let after = json!({
             "type": text.kind.as_str(), "title": text.title, "subtitle": null, "narrative": text.narrative,
-            "facts": text.facts, "files_read": read, "files_modified": modified, "origin": USER,
-            "made_as": before["made_as"].as_str().or(before["title"].as_str().filter(|_| before["origin"] != USER)),
+            "facts": text.facts, "files_read": read, "files_modified": modified, "origin": NoteOrigin::USER,
+            "made_as": before["made_as"].as_str().or(before["title"].as_str().filter(|_| before["origin"] != NoteOrigin::USER)),
         });
         write(db, id, &after)
     }

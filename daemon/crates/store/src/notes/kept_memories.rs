@@ -14,6 +14,7 @@ use crate::sessions::enders::{FILE, restate};
 use crate::{Reader, StoreError};
 use recall_domain::document::Status;
 use recall_domain::ids::{ObservationId, ProjectKey, Timestamp};
+use recall_domain::observation::NoteOrigin;
 use recall_domain::text::shortened_line;
 
 /// The importance of such a note. Low, because the agent reads the file itself.
@@ -40,7 +41,7 @@ pub struct KeepMemories {
     /// The identities of the project, strongest first; never empty.
     pub project: Vec<ProjectKey>,
     pub project_name: String,
-    pub origin: String,
+    pub origin: NoteOrigin,
     pub notes: Vec<MemoryNote>,
     pub write: Write,
     pub at: Timestamp,
@@ -217,7 +218,7 @@ mod tests {
         let kept = KeepMemories {
             project: vec![ProjectKey::from("path:/shop")],
             project_name: "shop".to_owned(),
-            origin: ORIGIN.to_owned(),
+            origin: ORIGIN.into(),
             notes: notes.collect(),
             write: Write::All,
             at: Timestamp(9),

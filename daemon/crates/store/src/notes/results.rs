@@ -20,12 +20,9 @@ use recall_domain::fixes::Traces;
 use recall_domain::ids::{BatchId, ObservationId, ProjectRow, SessionRow, SummaryId, Timestamp};
 use recall_domain::lifecycle::LifecycleKind;
 use recall_domain::lineage::Settled;
-use recall_domain::observation::{ObservationDraft, SummaryDraft};
+use recall_domain::observation::{NoteOrigin, ObservationDraft, SummaryDraft};
 use recall_domain::sameness::{ComparedNote, is_duplicate};
 use recall_domain::tokens::estimate;
-
-/// The origin of the built-in compressor's results.
-pub(crate) const BUILT_IN: &str = "extractive";
 
 /// Sets the observations of a batch to these, and to those that wait for the session's next selection. An observation
 /// with an existing title keeps its number, because somebody may have cited it. One that another session of the
@@ -33,7 +30,7 @@ pub(crate) const BUILT_IN: &str = "extractive";
 /// Returns what is new.
 pub(crate) fn replace_observations(
     db: &WriteContext<'_>,
-    origin: &str,
+    origin: &NoteOrigin,
     batch: BatchId,
     made: &BatchResult,
     reach: DuplicateScope,
@@ -57,12 +54,12 @@ pub(crate) fn replace_observations(
 fn waiting_for_choice(
     db: &Connection,
     batch: BatchId,
-    origin: &str,
+    origin: &NoteOrigin,
 ) -> Result<Vec<ObservationId>, StoreError> {
     db.all(
         "SELECT o.id FROM observations o JOIN prompt_batches b ON b.id = o.batch
          WHERE b.id = ?1 AND b.chosen_among > 0 AND o.origin = ?2 AND ?2 = ?3",
-        params![batch, origin, BUILT_IN],
+        params![batch, origin, NoteOrigin::BUILT_IN],
     )
 }
 
@@ -86,7 +83,7 @@ pub(crate) fn batch_scope(
 
 /// One replacement of the observations of a batch, or of several batches of a session.
 pub(crate) struct Pass<'a> {
-    origin: &'a str,
+    origin: &'a NoteOrigin,
     /// Observations of the batches that no draft has repeated yet. The first batch that repeats one takes it over.
     pub(crate) unclaimed: BTreeSet<ObservationId>,
     /// The subjects of the observations before and after.
@@ -99,7 +96,7 @@ pub(crate) struct Pass<'a> {
 }
 
 impl<'a> Pass<'a> {
-    pub(crate) fn new(origin: &'a str, opened_at: Timestamp) -> Self {
+    pub(crate) fn new(origin: &'a NoteOrigin, opened_at: Timestamp) -> Self {
         let (unclaimed, concerned, created) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
         Self { origin, unclaimed, concerned, created, changed: BTreeSet::new(), since: opened_at }
     }
@@ -306,7 +303,7 @@ pub(crate) fn insert(
     db: &Connection,
     place: &ObservationScope,
     draft: &ObservationDraft,
-    origin: &str,
+    origin: &NoteOrigin,
     saved: i64,
 ) -> Result<ObservationId, StoreError> {
     db.run(
@@ -344,7 +341,7 @@ fn rewrite(
     db: &Connection,
     id: ObservationId,
     draft: &ObservationDraft,
-    origin: &str,
+    origin: &NoteOrigin,
     saved: i64,
 ) -> Result<ObservationId, StoreError> {
     db.run(
@@ -378,7 +375,7 @@ fn rewrite(
 /// Stores a session's summary. Returns `None` if it equals the previous one.
 pub(crate) fn keep_summary(
     db: &WriteContext<'_>,
-    origin: &str,
+    origin: &NoteOrigin,
     session: SessionRow,
     summary: &SummaryDraft,
 ) -> Result<Option<LifecycleKind>, StoreError> {
@@ -471,7 +468,7 @@ mod tests {
             traces: Traces::default(),
             source_tokens: 100,
         });
-        let origin = "openai:m".to_owned();
+        let origin = "openai:m".into();
         let finished = FinishedJob { job: JobId(job), result, origin, cuts: None, now: Timestamp(1) };
         execute(db, FinishJob(finished), &mut Changes::default()).unwrap();
     }
@@ -509,7 +506,7 @@ mod tests {
             };
             let result =
                 JobResult::Session(SessionResult { summary: Some(summary), ..SessionResult::default() });
-            let origin = "extractive".to_owned();
+            let origin = NoteOrigin::built_in();
             let finished = FinishedJob { job: JobId(1), result, origin, cuts: None, now: Timestamp(1) };
             let mut changes = Changes::default();
             execute(&db, FinishJob(finished), &mut changes).unwrap();

@@ -19,14 +19,13 @@ use crate::operation::{Operation, WriteContext, log};
 use crate::portable::tables::{Form, RowKind, TABLES, Table, key_of};
 use crate::portable::value::{Given, given};
 use crate::questions::projects;
-use crate::sessions::enders::USER;
 use crate::sessions::lineage;
 use crate::{Reader, StoreError, sharing};
 use recall_domain::document::{DocumentKey, Status};
 use recall_domain::ids::{
     BatchId, ObservationId, ProjectKey, ProjectRow, SessionId, SessionKey, SessionRow, Timestamp,
 };
-use recall_domain::observation::IMPORTED;
+use recall_domain::observation::NoteOrigin;
 use recall_domain::plan::PlanKind;
 use recall_domain::sync::kind::{plan_of, summary_of};
 
@@ -99,7 +98,7 @@ impl Operation for RestoreRows {
                     *restored.added.entry(kind.to_owned()).or_default() += 1;
                     if self.trust != Trust::All && kind == "observation" {
                         restored.unpinned += u64::from(!line["pinned_at"].is_null());
-                        restored.unsigned += u64::from(line["origin"] == USER);
+                        restored.unsigned += u64::from(line["origin"] == NoteOrigin::USER);
                     }
                 }
                 Outcome::Known => restored.known += 1,
@@ -319,7 +318,7 @@ fn claim(db: &WriteContext<'_>, line: &Value) -> Result<Outcome, StoreError> {
             line["uuid"].as_str(),
             line["origin"].as_str(),
             time("pinned_at"),
-            IMPORTED,
+            NoteOrigin::IMPORTED,
             time("reviewed_at"),
             time("rejected_at")
         ],
@@ -424,9 +423,9 @@ fn stated<'a>(
         (RowKind::Prompt, "closed_at" | "compressed_at", Value::Null) => Cow::Borrowed(&line["opened_at"]),
         (RowKind::Observation | RowKind::Summary, "origin", origin) => match origin.as_str() {
             Some(_) if trust == Trust::All => Cow::Borrowed(value),
-            Some(origin) if origin.starts_with(IMPORTED) => owned(json!(origin)),
-            Some(origin) => owned(json!(format!("{IMPORTED}{origin}"))),
-            None => owned(json!(format!("{IMPORTED}recall"))),
+            Some(origin) if NoteOrigin::from(origin).is_imported() => owned(json!(origin)),
+            Some(origin) => owned(json!(NoteOrigin::imported(origin))),
+            None => owned(json!(NoteOrigin::imported("recall"))),
         },
         (_, "life", Value::Null) => owned(json!(1)),
         (RowKind::Observation | RowKind::Summary, _, Value::Null) => {

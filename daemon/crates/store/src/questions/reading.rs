@@ -4,14 +4,13 @@ use rusqlite::Row;
 
 use crate::database::bind::params;
 use crate::database::row::{FromRow, Sql, record};
-use crate::sessions::enders::USER;
 use crate::{Reader, StoreError};
 use recall_domain::checkout::{MadeOn, Touched};
 use recall_domain::document::{DocumentKey, DocumentKind, Status};
 use recall_domain::ids::{
     BranchName, CommitId, ObservationId, ProjectRow, SessionId, SessionRow, SummaryId, Timestamp,
 };
-use recall_domain::observation::{Importance, Maker, ObservationType};
+use recall_domain::observation::{Importance, Maker, NoteOrigin, ObservationType};
 use recall_domain::review::Tellable;
 
 record! {
@@ -33,7 +32,7 @@ pub struct ObservationRow from "observations o LEFT JOIN sessions s ON s.id = o.
     pub status: Status = "o.status",
     pub superseded_by: Option<ObservationId> = "o.superseded_by",
     pub evidence: Vec<String> = "o.evidence",
-    pub origin: String = "o.origin",
+    pub origin: NoteOrigin = "o.origin",
     pub is_pinned: bool = "o.pinned_at IS NOT NULL",
     /// When a person last reviewed it.
     pub reviewed_at: Option<Timestamp> = "o.reviewed_at",
@@ -61,7 +60,7 @@ impl ObservationRow {
     }
 
     pub fn maker(&self) -> Maker {
-        if self.is_pinned || self.origin == USER { Maker::Person } else { Maker::Machine }
+        if self.is_pinned || self.origin.is_user() { Maker::Person } else { Maker::Machine }
     }
 }
 

@@ -14,7 +14,7 @@ use recall_domain::ids::{
 };
 
 record! {
-/// A row that was written or removed.
+/// An entry of the log: the document was written or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogEntry from "index_log" {
     pub seq: LogSeq = "seq",

@@ -11,9 +11,6 @@ use crate::operation::{WriteContext, log};
 use recall_domain::document::Status;
 use recall_domain::ids::{BatchId, ObservationId, ProjectRow};
 
-/// The origin of lineage that a user requested.
-pub(crate) const USER: &str = "user";
-
 /// The lineage kind for a note that its file no longer contains.
 pub(crate) const FILE: &str = "file";
 

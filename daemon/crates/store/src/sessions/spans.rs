@@ -13,6 +13,7 @@ use recall_domain::ids::{
 };
 use recall_domain::lifecycle::Tally;
 use recall_domain::material::BatchSource;
+use recall_domain::observation::NoteOrigin;
 use recall_domain::session::{RunningCall, Seq};
 
 record! {
@@ -75,7 +76,7 @@ pub struct JobTimes from "jobs j" {
     pub status: JobStatus = "j.status",
     pub attempts: u32 = "j.attempts",
     /// Who produced the result.
-    pub origin: Option<String> = "j.origin",
+    pub origin: Option<NoteOrigin> = "j.origin",
     pub queued: Timestamp = "j.created_at",
     pub ended: Option<Timestamp> = "j.finished_at",
     /// Whether it is a summary of a session that continues; it is made again at the session's end.

@@ -61,7 +61,7 @@ pub(crate) fn finish(db: &Connection, batch: i64, drafts: Vec<ObservationDraft>)
 pub(crate) fn commit(db: &Connection, batch: i64, made: BatchResult) {
     db.execute("UPDATE jobs SET status = 'running' WHERE id = ?1", [batch]).unwrap();
     let result = JobResult::Observations(made);
-    let origin = "openai:m".to_owned();
+    let origin = "openai:m".into();
     let finished = FinishedJob { job: JobId(batch), result, origin, cuts: None, now: Timestamp(99) };
     execute(db, FinishJob(finished), &mut Changes::default()).unwrap();
 }

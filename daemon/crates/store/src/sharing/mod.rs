@@ -27,9 +27,11 @@ use rusqlite::Connection;
 
 use crate::database::bind::params;
 use crate::database::row::{Sql, record};
+use crate::sharing::home::text;
 use crate::{Reader, StoreError};
 use recall_domain::document::DocumentKey;
 use recall_domain::ids::{ProjectRow, ShareId, Timestamp};
+use recall_domain::observation::NoteOrigin;
 use recall_domain::sync::DeviceId;
 use recall_domain::sync::item::SharedItem;
 use recall_domain::sync::record::Record;
@@ -80,6 +82,12 @@ impl Share {
             has_prompts: self.has_prompts,
             has_answers: self.has_answers,
         }
+    }
+
+    /// Returns the origin to store for another machine's item.
+    fn origin_of(&self, state: &SharedItem) -> NoteOrigin {
+        let origin = NoteOrigin::from(text(state, "origin"));
+        if self.is_personal { origin } else { origin.shared() }
     }
 }
 

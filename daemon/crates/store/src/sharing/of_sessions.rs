@@ -16,7 +16,6 @@ use crate::sharing::home::{Adopted, Home, home, text};
 use crate::sharing::{Known, Share};
 use recall_domain::document::DocumentKey;
 use recall_domain::ids::{SessionKey, SessionRow};
-use recall_domain::observation::SHARED;
 use recall_domain::sync::fields::{PARTS, session_of};
 use recall_domain::sync::item::SharedItem;
 use recall_domain::sync::kind::{ItemKind, plan_of, summary_of};
@@ -121,7 +120,7 @@ pub(super) fn insert(
                 completed,
                 next_steps,
                 notes,
-                origin(share, state),
+                share.origin_of(state),
                 state.get("created_at").as_i64(),
                 share.id,
                 item,
@@ -207,16 +206,8 @@ fn write_author(
         _ => db.update(
             "UPDATE session_summaries SET author = ?2, device = ?3, origin = ?4
              WHERE id = ?1 AND (author, device, origin) IS NOT (?2, ?3, ?4)",
-            params![row, author, device, origin(share, state)],
+            params![row, author, device, share.origin_of(state)],
         ),
-    }
-}
-
-/// The origin to store for another machine's item.
-fn origin(share: &Share, state: &SharedItem) -> String {
-    match share.is_personal {
-        true => text(state, "origin").to_owned(),
-        false => format!("{SHARED}{}", text(state, "origin")),
     }
 }
 

@@ -17,7 +17,6 @@ use crate::sharing::elsewhere::{Before, Sender};
 use crate::sharing::home::{Adopted, Home, home, key_of, table, text};
 use crate::sharing::{Known, Share, Wanted, of_sessions, quarantine, said};
 use recall_domain::ids::{ObservationId, SessionKey, Timestamp};
-use recall_domain::observation::SHARED;
 use recall_domain::review::ReviewVerdict;
 use recall_domain::sync::fields::{is_complete, is_personal};
 use recall_domain::sync::item::{ItemRemoval, SharedItem};
@@ -200,10 +199,6 @@ fn remove(
 
 /// Adds a row in one statement, because a pull adds thousands, and each later change would update indexes again.
 fn insert(db: &WriteContext<'_>, share: &Share, item: &str, state: &SharedItem) -> Result<i64, StoreError> {
-    let origin = match share.is_personal {
-        true => text(state, "origin").to_owned(),
-        false => format!("{SHARED}{}", text(state, "origin")),
-    };
     let list =
         |name: &str| if state.get(name).is_array() { state.get(name).to_string() } else { "[]".to_owned() };
     let Relation { is_by_hand, stands_beside, work, subject } = Relation::of(state);
@@ -226,7 +221,7 @@ fn insert(db: &WriteContext<'_>, share: &Share, item: &str, state: &SharedItem) 
             list("files_read"),
             list("files_modified"),
             state.get("importance").as_i64(),
-            origin,
+            share.origin_of(state),
             state.get("created_at").as_i64(),
             share.id,
             text(state, "author"),

@@ -14,6 +14,7 @@ use crate::sharing::{SaidRow, Share, said, share};
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{ProjectRow, SessionKey, ShareId};
 use recall_domain::material::BatchSource;
+use recall_domain::observation::NoteOrigin;
 use recall_domain::sync::fields::{PARTS, is_personal};
 use recall_domain::sync::item::ItemFields;
 use recall_domain::sync::kind::{ItemKind, plan_of, said_in, summary_of};
@@ -111,7 +112,7 @@ struct ObservationColumns from "observations" {
     files_read: Vec<String> = "files_read",
     files_modified: Vec<String> = "files_modified",
     importance: i64 = "importance",
-    origin: String = "origin",
+    origin: NoteOrigin = "origin",
     created_at: i64 = "created_at",
     is_pinned: bool = "pinned_at IS NOT NULL",
     is_reviewed: bool = "reviewed_at IS NOT NULL",
@@ -198,7 +199,7 @@ struct SummaryColumns from "session_summaries m LEFT JOIN sessions s ON s.id = m
     completed: String = "m.completed",
     next_steps: String = "m.next_steps",
     notes: String = "m.notes",
-    origin: String = "m.origin",
+    origin: NoteOrigin = "m.origin",
     created_at: i64 = "m.created_at",
     author: Option<String> = "m.author",
     device: Option<String> = "m.device",

@@ -15,7 +15,7 @@ use crate::{
 };
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{ObservationId, ProjectKey, SessionId, SessionKey, SessionRow, Timestamp};
-use recall_domain::observation::{Importance, ObservationDraft, ObservationType, SummaryDraft};
+use recall_domain::observation::{Importance, NoteOrigin, ObservationDraft, ObservationType, SummaryDraft};
 use recall_domain::order::Order;
 use recall_domain::review::{ReviewVerdict, Tellable};
 use recall_domain::sync::DeviceId;
@@ -279,7 +279,7 @@ impl Operation for SumUp {
     fn execute(self, db: &WriteContext<'_>) -> Result<(), StoreError> {
         let completed = format!("{}, and tested it", self.title);
         let draft = SummaryDraft { title: self.title, completed, ..SummaryDraft::default() };
-        keep_summary(db, "extractive", self.session, &draft).map(drop)
+        keep_summary(db, &NoteOrigin::built_in(), self.session, &draft).map(drop)
     }
 }
 

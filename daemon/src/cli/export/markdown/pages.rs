@@ -10,6 +10,7 @@ use serde_json::json;
 use super::folder::mark;
 use super::memory::{Memory, Note, Project, Session};
 use super::names::{self, INDEX};
+use recall_domain::observation::NoteOrigin;
 use recall_domain::text::{one_line, shortened_line};
 
 /// The maximum length of a title in a list, in characters.
@@ -358,7 +359,7 @@ fn state(note: &Note) -> String {
     if note.pinned_at.is_some() {
         words.push("pinned".to_owned());
     }
-    if note.origin == "user" {
+    if note.origin == NoteOrigin::USER {
         words.push("by you".to_owned());
     }
     words.push(format!("importance {}", note.importance));

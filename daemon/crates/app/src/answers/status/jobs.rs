@@ -36,7 +36,7 @@ impl From<JobRow> for JobLine {
             status: row.status.as_str().to_owned(),
             attempts: row.attempts,
             error: row.error,
-            origin: row.origin,
+            origin: row.origin.map(|origin| origin.0),
             cuts: row.cuts.and_then(|json| RawValue::from_string(json).ok()),
         }
     }

@@ -62,7 +62,7 @@ fn draft(title: &str, event: u8) -> ObservationDraft {
 fn finish(db: &Connection, job: i64, result: JobResult, origin: &str, now: i64) -> Vec<LifecycleKind> {
     db.execute("UPDATE jobs SET status = 'running' WHERE id = ?1", [job]).unwrap();
     let finished =
-        FinishedJob { job: JobId(job), result, origin: origin.to_owned(), cuts: None, now: Timestamp(now) };
+        FinishedJob { job: JobId(job), result, origin: origin.into(), cuts: None, now: Timestamp(now) };
     let mut changes = Changes::default();
     execute(db, FinishJob(finished), &mut changes).unwrap();
     changes.events.into_iter().map(|event| event.what).collect()
@@ -91,7 +91,13 @@ fn choose(db: &Connection, due: DueChoice, titles: &[&[&str]]) -> Vec<LifecycleK
     ))
     .unwrap();
     let choice = Some(SessionChoice { among: due.among, extent: due.extent, batches: chosen.collect() });
-    finish(db, JOB, JobResult::Session(SessionResult { choice, ..SessionResult::default() }), BUILT_IN, 99)
+    finish(
+        db,
+        JOB,
+        JobResult::Session(SessionResult { choice, ..SessionResult::default() }),
+        NoteOrigin::BUILT_IN,
+        99,
+    )
 }
 
 /// Each observation's id, batch and title, and the end of its batch.
@@ -110,8 +116,8 @@ fn what_is_said_again_keeps_its_number_and_what_is_not_goes() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path(), 2);
     let [cart, login, search, ..] = TITLES;
-    make(&db, 1, BUILT_IN, &[cart, login], 50);
-    make(&db, 2, BUILT_IN, &[search], 51);
+    make(&db, 1, NoteOrigin::BUILT_IN, &[cart, login], 50);
+    make(&db, 2, NoteOrigin::BUILT_IN, &[search], 51);
     let before = stored(&db);
     let uuid = || -> String {
         db.query_row("SELECT uuid FROM observations WHERE title = ?1", [cart], |row| row.get(0)).unwrap()
@@ -147,8 +153,8 @@ const LONG: &str = "The cart rounds its total once after all lines are summed";
 fn an_event_says_which_better_one_replaces_another() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path(), 2);
-    make(&db, 1, BUILT_IN, &[SHORT, TITLES[1]], 50);
-    make(&db, 2, BUILT_IN, &[], 51);
+    make(&db, 1, NoteOrigin::BUILT_IN, &[SHORT, TITLES[1]], 50);
+    make(&db, 2, NoteOrigin::BUILT_IN, &[], 51);
     let gone = stored(&db)[0].0;
     let events = choose(&db, due(&db), &[&[TITLES[1]], &[LONG]]);
     let titles: Vec<String> = stored(&db).into_iter().map(|row| row.2).collect();
@@ -163,15 +169,15 @@ fn an_event_says_which_better_one_replaces_another() {
 fn what_was_chosen_keeps_its_number_when_its_batch_is_made_anew() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path(), 1);
-    make(&db, 1, BUILT_IN, &[], 50);
+    make(&db, 1, NoteOrigin::BUILT_IN, &[], 50);
     choose(&db, due(&db), &[&[SHORT]]);
     let chosen = stored(&db);
     // A late event, and the batch alone would not tell it.
-    make(&db, 1, BUILT_IN, &[], 52);
+    make(&db, 1, NoteOrigin::BUILT_IN, &[], 52);
     assert_eq!(stored(&db), chosen);
     choose(&db, due(&db), &[&[SHORT]]);
     assert_eq!(stored(&db), chosen);
-    make(&db, 1, BUILT_IN, &[], 53);
+    make(&db, 1, NoteOrigin::BUILT_IN, &[], 53);
     choose(&db, due(&db), &[&[]]);
     assert_eq!(stored(&db), []);
 }
@@ -180,8 +186,8 @@ fn what_was_chosen_keeps_its_number_when_its_batch_is_made_anew() {
 fn a_choice_twice_changes_nothing_and_is_due_once() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path(), 2);
-    make(&db, 1, BUILT_IN, &TITLES[..2], 50);
-    make(&db, 2, BUILT_IN, &TITLES[2..3], 51);
+    make(&db, 1, NoteOrigin::BUILT_IN, &TITLES[..2], 50);
+    make(&db, 2, NoteOrigin::BUILT_IN, &TITLES[2..3], 51);
     let due = due(&db);
     let titles: [&[&str]; 2] = [&TITLES[1..2], &TITLES[..1]];
     choose(&db, due.clone(), &titles);
@@ -196,8 +202,8 @@ fn a_choice_twice_changes_nothing_and_is_due_once() {
 fn what_was_chosen_while_a_session_lived_is_chosen_anew_at_its_end() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path(), 2);
-    make(&db, 1, BUILT_IN, &TITLES[..1], 50);
-    make(&db, 2, BUILT_IN, &TITLES[1..2], 51);
+    make(&db, 1, NoteOrigin::BUILT_IN, &TITLES[..1], 50);
+    make(&db, 2, NoteOrigin::BUILT_IN, &TITLES[1..2], 51);
     let living = || Reader(&db).due_choice(SESSION, Lives::On).unwrap();
     let so_far = living().expect("a choice is due");
     assert_eq!((so_far.among, so_far.extent), (2, SessionExtent::SoFar));
@@ -214,7 +220,7 @@ fn what_was_chosen_while_a_session_lived_is_chosen_anew_at_its_end() {
 fn a_models_result_and_what_the_user_marked_are_left_alone() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path(), 3);
-    make(&db, 1, BUILT_IN, &TITLES[..2], 50);
+    make(&db, 1, NoteOrigin::BUILT_IN, &TITLES[..2], 50);
     make(&db, 2, "openai:m", &TITLES[2..3], 51);
     make(&db, 3, "openai:m", &[], 51);
     let (resolved, of_model) = (stored(&db)[0].clone(), stored(&db)[2].clone());
@@ -238,10 +244,10 @@ fn a_models_result_and_what_the_user_marked_are_left_alone() {
 fn a_batch_made_anew_meanwhile_waits_for_the_next_choice() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path(), 2);
-    make(&db, 1, BUILT_IN, &TITLES[..1], 50);
-    make(&db, 2, BUILT_IN, &TITLES[1..2], 51);
+    make(&db, 1, NoteOrigin::BUILT_IN, &TITLES[..1], 50);
+    make(&db, 2, NoteOrigin::BUILT_IN, &TITLES[1..2], 51);
     let stale = due(&db);
-    make(&db, 2, BUILT_IN, &TITLES[2..3], 52);
+    make(&db, 2, NoteOrigin::BUILT_IN, &TITLES[2..3], 52);
     choose(&db, stale, &[&TITLES[3..4], &[]]);
     let titles: Vec<String> = stored(&db).into_iter().map(|row| row.2).collect();
     assert_eq!(titles, [TITLES[2], TITLES[3]]);
@@ -250,7 +256,7 @@ fn a_batch_made_anew_meanwhile_waits_for_the_next_choice() {
     assert_eq!(stored(&db).len(), 1);
     assert_eq!(job_status(&db), "done");
     // Work that arrives late is selected again too.
-    make(&db, 2, BUILT_IN, &TITLES[2..3], 53);
+    make(&db, 2, NoteOrigin::BUILT_IN, &TITLES[2..3], 53);
     let asked: i64 = db
         .query_row("SELECT count(*) FROM jobs WHERE kind = 'summary' AND status = 'pending'", [], |row| {
             row.get(0)
@@ -289,11 +295,11 @@ proptest! {
             let home = tempfile::tempdir().unwrap();
             let db = database(home.path(), 3);
             for batch in 1..=3 {
-                make(&db, batch, BUILT_IN, &[], 40);
+                make(&db, batch, NoteOrigin::BUILT_IN, &[], 40);
             }
             for ((batch, titles, chosen), now) in before.iter().zip(50..) {
                 let titles: Vec<&str> = titles.iter().map(|at| TITLES[*at]).collect();
-                make(&db, *batch, BUILT_IN, &titles, now);
+                make(&db, *batch, NoteOrigin::BUILT_IN, &titles, now);
                 if *chosen {
                     choose(&db, due(&db), &[&titles, &[], &titles]);
                 }

@@ -36,7 +36,7 @@ impl Operation for Find {
         };
         let project = ProjectRow(1);
         let place = ObservationScope { session: Some(session), batch: None, project, at: Timestamp(at) };
-        let id = insert(db, &place, &draft, "extractive", 0)?;
+        let id = insert(db, &place, &draft, &NoteOrigin::built_in(), 0)?;
         log_document(db, id)?;
         if let Some(subject) = subject {
             aim(db, id, Some(subject))?;

@@ -131,7 +131,7 @@ impl Tree {
     }
 
     async fn restarts(&self) -> u64 {
-        let observe = self.services.compression.ask(CompressionMessage::Observe, PATIENCE);
+        let observe = self.services.ports.compression.ask(CompressionMessage::Observe, PATIENCE);
         observe.await.unwrap().restarts
     }
 
@@ -284,7 +284,7 @@ async fn one_that_hangs_past_the_deadline_is_tried_again() {
     // The lost thread comes back too late: its result is nobody's.
     let before = tree.observations("one");
     shut.open();
-    let round = tree.services.housekeeper.ask(HousekeeperMessage::Drain, PATIENCE).await;
+    let round = tree.services.ports.housekeeper.ask(HousekeeperMessage::Drain, PATIENCE).await;
     assert!(round.is_ok());
     assert_eq!(tree.observations("one"), before);
     tree.fell().await;
@@ -334,7 +334,7 @@ async fn too_many_crashes_open_the_circuit_and_capturing_goes_on() {
             crashes += 1;
         }
     }
-    let observe = tree.services.compression.ask(CompressionMessage::Observe, PATIENCE);
+    let observe = tree.services.ports.compression.ask(CompressionMessage::Observe, PATIENCE);
     assert_eq!(observe.await.unwrap().circuit.as_str(), "open");
     tree.turn("later", "still heard").await;
     let found = tree.services.readers.read(|db| db.find_sessions("later")).unwrap();

@@ -107,12 +107,16 @@ housekeeping_s = 3600
     stage.hook(&stage.event("open", "SessionStart", json!({"source": "startup"})));
     let state = sync(&stage);
     assert_eq!(state["shares"].as_array().unwrap().len(), 2, "{state}");
-    // The trace sees a round, if there is one.
-    let asking = stage.command("recall").args(["sync", "--now"]).stdout(Stdio::null()).spawn();
-    let seen = looks_into(&stage, places.path(), 4);
-    assert!(asking.unwrap().wait().unwrap().success());
+    // The trace sees a round, if there is one. On a busy machine, a round may be over before the trace begins.
+    let mut rounds = (0..LOOKS).map(|_| {
+        let asking = stage.command("recall").args(["sync", "--now"]).stdout(Stdio::null()).spawn();
+        let seen = looks_into(&stage, places.path(), 4);
+        assert!(asking.unwrap().wait().unwrap().success());
+        seen
+    });
+    assert!(rounds.any(|seen| seen > 0), "the trace sees no round");
     let mut looks = (0..LOOKS).map(|_| looks_into(&stage, places.path(), 6));
-    assert!(seen > 0 && looks.any(|looks| looks == 0), "{seen}");
+    assert!(looks.any(|seen| seen == 0), "it looks all the time");
 }
 
 #[test]

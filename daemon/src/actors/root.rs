@@ -201,20 +201,24 @@ impl RootState {
             }
             Child::Writer => {
                 let arguments = services.writer_arguments(setup, self.database_lock.clone());
-                spawn(Writer, arguments, services.writer.handle(), root).await
+                spawn(Writer, arguments, services.ports.writer.handle(), root).await
             }
             Child::Indexer => {
-                spawn(Indexer, services.indexer_arguments(setup), &services.indexer, root).await
+                spawn(Indexer, services.indexer_arguments(setup), &services.ports.indexer, root).await
             }
             Child::Embedder => {
                 spawn(EmbedderActor, services.embedder_arguments(setup), &services.embedder, root).await
             }
-            Child::Sessions => spawn(Sessions, services.session_context(), &services.sessions, root).await,
+            Child::Sessions => {
+                spawn(Sessions, services.session_context(), &services.ports.sessions, root).await
+            }
             Child::Compression => {
-                spawn(Compression, services.compressor_template(setup), &services.compression, root).await
+                spawn(Compression, services.compressor_template(setup), &services.ports.compression, root)
+                    .await
             }
             Child::Housekeeper => {
-                spawn(Housekeeper, services.housekeeper_arguments(setup), &services.housekeeper, root).await
+                spawn(Housekeeper, services.housekeeper_arguments(setup), &services.ports.housekeeper, root)
+                    .await
             }
             Child::Sync => spawn(SyncActor, services.syncing.clone(), &services.sync, root).await,
         }?;
@@ -335,7 +339,7 @@ impl RootState {
 
     /// Returns the jobs of stopped compressors to the queue before new leases are granted.
     fn release_leases(&self) {
-        let released = self.services.writer.queue(ReleaseLeases);
+        let released = self.services.ports.writer.queue(ReleaseLeases);
         tokio::spawn(async move {
             match released.await {
                 Ok(released) => released.tell(),
@@ -346,7 +350,7 @@ impl RootState {
 
     /// Immediately retries jobs that were waiting for the previous model.
     fn wake_retries(&self) {
-        let woken = self.services.writer.queue(WakeRetries);
+        let woken = self.services.ports.writer.queue(WakeRetries);
         tokio::spawn(async move {
             if let Err(error) = woken.await {
                 tracing::warn!(%error, "cannot wake the jobs that wait for a model");

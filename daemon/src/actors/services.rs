@@ -8,15 +8,13 @@ use std::time::Duration;
 
 use recall_protocol::spool::Spool;
 
-use super::compression::{CompressionHandle, CompressionMessage};
+use super::compression::CompressionMessage;
 use super::compressor::CompressorArguments;
 use super::embedder::{EmbedderArguments, EmbedderHandle};
 use super::housekeeper::HousekeeperArguments;
-use super::housekeeper_message::HousekeeperHandle;
 use super::indexer::{FirstIndex, IndexerArguments, IndexerHandle, IndexerMessage};
 use super::ports::ActorPorts;
 use super::session_context::SessionContext;
-use super::sessions::SessionsHandle;
 use super::subscriber::SubscriberHandle;
 use super::sync::SyncHandle;
 use super::telemetry::{TelemetryArguments, TelemetryHandle};
@@ -95,13 +93,9 @@ pub struct DaemonSetup {
 #[derive(Clone)]
 pub struct Services {
     pub agents: Agents,
-    pub writer: WriterHandle,
+    pub ports: ActorPorts,
     pub bus: Bus,
-    pub indexer: IndexerHandle,
     pub embedder: EmbedderHandle,
-    pub sessions: SessionsHandle,
-    pub compression: CompressionHandle,
-    pub housekeeper: HousekeeperHandle,
     pub subscriber: SubscriberHandle,
     pub telemetry: TelemetryHandle,
     pub sync: SyncHandle,
@@ -110,7 +104,6 @@ pub struct Services {
     pub context_lookup: ContextLookup,
     pub checkouts: Checkouts<WriterHandle>,
     pub answers: PendingAnswers,
-    pub forgetting: Forgetting<ActorPorts>,
     pub readers: Readers,
     pub spool: Spool,
     pub index_folder: PathBuf,
@@ -152,7 +145,7 @@ impl Services {
             settings: settings.clone(),
             readers: readers.clone(),
             certain_times: CertainTimes::default(),
-            forgetting: forgetting.clone(),
+            forgetting,
         };
         let context_lookup = context_lookup(setup, &readers, &sentences, settings, &ports.indexer);
         let syncing = Syncing {
@@ -168,20 +161,15 @@ impl Services {
             agents: setup.agents,
             checkouts: Checkouts::new(ports.writer.clone(), ingest.redactor.clone()),
             answers: PendingAnswers::default(),
-            writer: ports.writer,
+            ports,
             bus: Bus::default(),
-            indexer: ports.indexer,
             embedder: EmbedderHandle::default(),
-            sessions: ports.sessions,
-            compression: ports.compression,
-            housekeeper: ports.housekeeper,
             subscriber: SubscriberHandle::default(),
             telemetry: TelemetryHandle::default(),
             sync: SyncHandle::default(),
             syncing,
             ingest,
             context_lookup,
-            forgetting,
             readers,
             spool: setup.spool.clone(),
             index_folder: setup.index_folder.clone(),
@@ -195,10 +183,10 @@ impl Services {
     /// The services that commands use.
     pub fn commands(&self) -> CommandContext<ActorPorts> {
         CommandContext {
-            ports: self.ingest.ports.clone(),
+            ports: self.ports.clone(),
             context_lookup: self.context_lookup.clone(),
             ingest: self.ingest.clone(),
-            forgetting: self.forgetting.clone(),
+            forgetting: self.ingest.forgetting.clone(),
         }
     }
 
@@ -225,7 +213,7 @@ impl Services {
             first: setup.first_connection.clone(),
             latencies: Arc::clone(&self.latencies),
             holding: setup.holding.clone(),
-            queue: self.writer.entrance(),
+            queue: self.ports.writer.entrance(),
         }
     }
 
@@ -234,7 +222,7 @@ impl Services {
             agents: self.agents,
             folder: setup.index_folder.clone(),
             readers: self.readers.clone(),
-            writer: self.writer.clone(),
+            writer: self.ports.writer.clone(),
             handle: self.context_lookup.index.clone(),
             bus: self.bus.clone(),
             first: setup.first_index.clone(),
@@ -244,7 +232,7 @@ impl Services {
 
     pub(super) fn embedder_arguments(&self, setup: &DaemonSetup) -> EmbedderArguments {
         let ledger = WriterLedger {
-            writer: self.writer.clone(),
+            writer: self.ports.writer.clone(),
             caps: self.config.get().compression.caps,
             runtime: tokio::runtime::Handle::current(),
             bus: self.bus.clone(),
@@ -254,7 +242,7 @@ impl Services {
             work: EmbeddingWork {
                 agents: self.agents,
                 readers: self.readers.clone(),
-                writer: self.writer.clone(),
+                writer: self.ports.writer.clone(),
                 sentences: self.context_lookup.index.sentences.clone(),
                 policy: self.config.get().embedding.clone(),
                 models: InstalledModels::new(setup.models_folder.clone()),
@@ -272,7 +260,7 @@ impl Services {
             checkouts: self.checkouts.clone(),
             answers: self.answers.clone(),
             counters: Arc::clone(&self.ingest.counters),
-            writer: self.writer.clone(),
+            writer: self.ports.writer.clone(),
             context_lookup: self.context_lookup.clone(),
             crashes: self.ingest.crashes.clone(),
             capture: self.config.get().capture.clone(),
@@ -290,7 +278,7 @@ impl Services {
 
     /// Each compressor gets its own name and duty.
     pub(super) fn compressor_template(&self, setup: &DaemonSetup) -> CompressorArguments {
-        let supervisor = self.compression.clone();
+        let supervisor = self.ports.compression.clone();
         let on_lost_thread = move |worker| {
             // Nobody counts once the supervisor has stopped.
             let _ = supervisor.send(CompressionMessage::ThreadLost { worker });
@@ -299,7 +287,7 @@ impl Services {
             agents: self.agents,
             worker: String::new(),
             duty: Duty::All,
-            writer: self.writer.clone(),
+            writer: self.ports.writer.clone(),
             readers: self.readers.clone(),
             bus: self.bus.clone(),
             compressor: Arc::clone(&setup.compressor),
@@ -322,7 +310,7 @@ impl Services {
                 database: setup.database.clone(),
                 backups: setup.backups.clone(),
                 readers: self.readers.clone(),
-                forgetting: self.forgetting.clone(),
+                forgetting: self.ingest.forgetting.clone(),
                 retention_days: self.config.get().retention_days,
                 clock: self.clock.clone(),
             },

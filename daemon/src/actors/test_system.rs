@@ -139,7 +139,7 @@ impl Tree {
 
     /// How many sessions have an actor.
     pub(crate) async fn sessions(&self) -> usize {
-        self.services.sessions.ask(SessionsMessage::Count, Duration::from_secs(1)).await.unwrap()
+        self.services.ports.sessions.ask(SessionsMessage::Count, Duration::from_secs(1)).await.unwrap()
     }
 
     pub(crate) fn batch_states(&self) -> Vec<String> {

@@ -219,11 +219,11 @@ pub async fn run_with(
         // Once every permit is back, every event is acknowledged.
         let _ = tokio::time::timeout(DRAIN_WITHIN, permits.acquire_many(all_permits)).await;
         if let Err(error) =
-            services.writer.write(SuspendAll { at: clock::now(), why: Suspension::Stop }).await
+            services.ports.writer.write(SuspendAll { at: clock::now(), why: Suspension::Stop }).await
         {
             tracing::error!(%error, "cannot mark live sessions as suspended");
         }
-        let _ = services.indexer.ask(IndexerMessage::Flush, DRAIN_WITHIN).await;
+        let _ = services.ports.indexer.ask(IndexerMessage::Flush, DRAIN_WITHIN).await;
         root::stop(&tree).await;
         // Followers of events are told about the end. Nobody waits for one that does not read.
         event_feed.wait_until_empty(FAREWELL_WITHIN).await;
@@ -372,7 +372,7 @@ async fn feed_watchdog(services: Services) {
     let mut rounds = tokio::time::interval(limit / 3);
     loop {
         rounds.tick().await;
-        if services.writer.write(ExpireLeases { now: clock::now() }).await.is_ok() {
+        if services.ports.writer.write(ExpireLeases { now: clock::now() }).await.is_ok() {
             tell_service_manager(&[sd_notify::NotifyState::Watchdog]);
         }
     }

@@ -6,7 +6,7 @@ use recall_domain::context::{Block, BlockItem, BlockItemKind, InjectedExtent};
 use recall_domain::continuity::{PlanNote, is_decision};
 use recall_domain::document::{DocumentKey, DocumentKind, Status};
 use recall_domain::handoff::work::work;
-use recall_domain::handoff::{Handoff, MOST_TOKENS, Noted};
+use recall_domain::handoff::{HandedOver, Handoff, LastCheckout, MOST_TOKENS, Noted};
 use recall_domain::ids::{SessionRow, Timestamp};
 use recall_domain::material::{BatchMaterial, SessionMaterial};
 use recall_domain::observation::ObservationType;
@@ -34,12 +34,15 @@ pub fn handoff(lookup: &ContextLookup, db: Reader<'_>, session: &SessionInfo) ->
     let notes = db.observations_of_session(session.row)?;
     let notes = || notes.iter().rev().filter(|note| note.status == Status::Active);
     let mut state = Handoff {
-        session: session.id.0.clone(),
-        agent: session.agent.0.clone(),
-        project: session.project.name.clone(),
-        folder: session.root.clone(),
-        title: session.title.clone(),
-        last_event: session.last_event_at,
+        session: HandedOver {
+            id: session.id.0.clone(),
+            agent: session.agent.0.clone(),
+            project: session.project.name.clone(),
+            folder: session.root.clone(),
+            title: session.title.clone(),
+            last_event: session.last_event_at,
+        },
+        checkout: checkout(db, session)?,
         done: summary(|summary| summary.completed),
         learned: summary(|summary| summary.learned),
         next_steps: summary(|summary| summary.next_steps),
@@ -56,7 +59,6 @@ pub fn handoff(lookup: &ContextLookup, db: Reader<'_>, session: &SessionInfo) ->
     // The user's decisions come before the agent's findings.
     state.decided.sort_by_key(|note| note.kind != ObservationType::Decision);
     turns(&material, &mut state);
-    checkout(db, session, &mut state)?;
     plans(db, session.row, &mut state)?;
     let redactor = lookup.settings.redactor();
     Ok(state.with_texts(|text| redactor.redact_text(text).into_owned()))
@@ -87,19 +89,20 @@ fn turns(material: &SessionMaterial, state: &mut Handoff) {
     state.asked_between = asked.rev().map(prompt).collect();
 }
 
-/// Adds what was checked out last, and what is checked out now.
-fn checkout(db: Reader<'_>, session: &SessionInfo, state: &mut Handoff) -> Result<(), StoreError> {
+/// Returns what was checked out last, and what is checked out now.
+fn checkout(db: Reader<'_>, session: &SessionInfo) -> Result<LastCheckout, StoreError> {
     let batches = db.batches(session.row)?;
     let Some(last) = batches.iter().rev().find(|batch| batch.commit.is_some() || batch.branch.is_some())
     else {
-        return Ok(());
+        return Ok(LastCheckout::default());
     };
-    state.branch = last.branch.as_ref().map(|branch| branch.as_str().to_owned());
-    state.commit = last.commit.as_ref().map(|commit| commit.as_str().to_owned());
     let place = WorkLocation { cwd: None, root: session.root.clone() };
     let now = place.refs().and_then(|refs| refs.checkout()).and_then(|checkout| checkout.commit);
-    state.commit_now = now.filter(|now| Some(now) != last.commit.as_ref()).map(|now| now.as_str().to_owned());
-    Ok(())
+    Ok(LastCheckout {
+        branch: last.branch.as_ref().map(|branch| branch.as_str().to_owned()),
+        commit: last.commit.as_ref().map(|commit| commit.as_str().to_owned()),
+        commit_now: now.filter(|now| Some(now) != last.commit.as_ref()).map(|now| now.as_str().to_owned()),
+    })
 }
 
 fn plans(db: Reader<'_>, session: SessionRow, state: &mut Handoff) -> Result<(), StoreError> {
@@ -135,7 +138,7 @@ impl ContextLookup {
             let frame = Measure::of(OPENING).and(Measure::of(CLOSING)).spent();
             let text = markdown(&state, &self.settings.redactor(), now, most.saturating_sub(frame));
             let text = format!("{OPENING}{text}{CLOSING}");
-            let title = shortened_line(state.title.as_deref().unwrap_or(&state.goal), 100);
+            let title = shortened_line(state.session.title.as_deref().unwrap_or(&state.goal), 100);
             let reason = "handed over with `recall handoff`".to_owned();
             let item = BlockItem {
                 kind: BlockItemKind::Handover,

@@ -130,12 +130,12 @@ async fn store_everything(services: &Services, deadline: Instant) -> Result<Drai
     let spool_deadline = Instant::now() + SPOOL_WITHIN;
     let mut all = Drained::default();
     loop {
-        let drain = services.housekeeper.ask(HousekeeperMessage::Drain, WITHIN).await;
+        let drain = services.ports.housekeeper.ask(HousekeeperMessage::Drain, WITHIN).await;
         let drained = drain.map_err(|NoAnswer| FlushError::StillDraining)?;
         all.stored += drained.stored;
         all.bad += drained.bad;
         all.left = drained.left;
-        match services.writer.settle().await {
+        match services.ports.writer.settle().await {
             Ok(()) if drained.left == 0 || Instant::now() >= spool_deadline => return Ok(all),
             Err(NoAnswer) if Instant::now() >= deadline => return Err(NoAnswer.into()),
             Ok(()) | Err(NoAnswer) => tokio::time::sleep(LOOK_AGAIN).await,
@@ -145,7 +145,7 @@ async fn store_everything(services: &Services, deadline: Instant) -> Result<Drai
 
 /// Waits until the index contains everything, even if it is rebuilt several times.
 async fn wait_for_index(services: &Services, started: Instant) -> Result<(), FlushError> {
-    let ask = |left| services.indexer.ask(IndexerMessage::Flush, left);
+    let ask = |left| services.ports.indexer.ask(IndexerMessage::Flush, left);
     tokio::select! {
         flushed = flush_index(started, ask) => flushed,
         locked = index_stays_locked(&services.index_folder) => Err(locked),

@@ -36,11 +36,12 @@ pub(in crate::server) async fn status(connection: &ConnectionContext) -> Answer<
     let services = &connection.services;
     let observed = Observed {
         compression: services
+            .ports
             .compression
             .ask(CompressionMessage::Observe, OBSERVE_WITHIN)
             .await
             .unwrap_or_default(),
-        index: services.indexer.ask(IndexerMessage::Observe, OBSERVE_WITHIN).await.unwrap_or_default(),
+        index: services.ports.indexer.ask(IndexerMessage::Observe, OBSERVE_WITHIN).await.unwrap_or_default(),
         subscribe: services
             .subscriber
             .ask(SubscriberMessage::Observe, OBSERVE_WITHIN)

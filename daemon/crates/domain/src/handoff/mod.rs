@@ -27,17 +27,8 @@ const LEARNED_CHARS: usize = 400;
 /// The state of a session for its successor.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Handoff {
-    pub session: String,
-    pub agent: String,
-    pub project: String,
-    /// The project's folder.
-    pub folder: Option<String>,
-    pub title: Option<String>,
-    pub last_event: Timestamp,
-    /// The branch and commit that were checked out last, and the current commit if it differs.
-    pub branch: Option<String>,
-    pub commit: Option<String>,
-    pub commit_now: Option<String>,
+    pub session: HandedOver,
+    pub checkout: LastCheckout,
     /// The first prompt.
     pub goal: String,
     /// The last prompt, if it is not the first.
@@ -72,6 +63,27 @@ pub struct Noted {
     pub title: String,
 }
 
+/// The session that is handed over.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HandedOver {
+    pub id: String,
+    pub agent: String,
+    pub project: String,
+    /// The project's folder.
+    pub folder: Option<String>,
+    pub title: Option<String>,
+    pub last_event: Timestamp,
+}
+
+/// What the session had checked out last.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LastCheckout {
+    pub branch: Option<String>,
+    pub commit: Option<String>,
+    /// The current commit, if it differs.
+    pub commit_now: Option<String>,
+}
+
 impl Handoff {
     /// Applies `change` to all texts of others. Texts written by recall itself stay the same.
     #[must_use]
@@ -92,9 +104,12 @@ impl Handoff {
             (id, PlanNote { title, text, ..plan })
         };
         Self {
-            folder: maybe(self.folder),
-            title: maybe(self.title),
-            branch: maybe(self.branch),
+            session: HandedOver {
+                folder: maybe(self.session.folder),
+                title: maybe(self.session.title),
+                ..self.session
+            },
+            checkout: LastCheckout { branch: maybe(self.checkout.branch), ..self.checkout },
             goal: text(self.goal),
             asked: maybe(self.asked),
             asked_between: all(self.asked_between),
@@ -122,29 +137,29 @@ impl Handoff {
 
     /// Renders the Markdown with at most `most` tokens.
     pub fn markdown(&self, now: Timestamp, most: u32) -> String {
-        let timeline = code(&format!("recall timeline {}", self.session));
+        let timeline = code(&format!("recall timeline {}", self.session.id));
         let closing = format!("\nMore: `recall show ID`, {timeline}.\n");
         section::page(&self.head(now), &self.sections(), &closing, most)
     }
 
     fn head(&self, now: Timestamp) -> String {
-        let title = self.title.as_deref().unwrap_or(&self.goal);
+        let title = self.session.title.as_deref().unwrap_or(&self.goal);
         let mut head = format!("# Handoff: {}\n\n", shortened(&plain(title), 120));
         head.push_str(&format!(
             "Session {} of {} in {}, last worked on {}",
-            code(&self.session),
-            plain(&self.agent),
-            plain(&self.project),
-            age(self.last_event, now)
+            code(&self.session.id),
+            plain(&self.session.agent),
+            plain(&self.session.project),
+            age(self.session.last_event, now)
         ));
-        if let Some(branch) = &self.branch {
+        if let Some(branch) = &self.checkout.branch {
             head.push_str(&format!(", on branch {}", code(branch)));
         }
-        if let Some(commit) = &self.commit {
+        if let Some(commit) = &self.checkout.commit {
             head.push_str(&format!(" at {}", short_commit(commit)));
         }
         head.push_str(".\n");
-        if let Some(now) = &self.commit_now {
+        if let Some(now) = &self.checkout.commit_now {
             head.push_str(&format!("The checkout has moved since: it is at {} now.\n", short_commit(now)));
         }
         head

@@ -18,13 +18,19 @@ fn noted(id: i64, kind: ObservationType, title: &str) -> Noted {
 
 fn shop() -> Handoff {
     Handoff {
-        session: "52ab9f".to_owned(),
-        agent: "claude-code".to_owned(),
-        project: "shop".to_owned(),
-        title: Some("Discounts for the cart".to_owned()),
-        last_event: Timestamp(NOW.0 - 2 * 3_600_000),
-        branch: Some("discounts".to_owned()),
-        commit: Some("0123456789abcdef".to_owned()),
+        session: HandedOver {
+            id: "52ab9f".to_owned(),
+            agent: "claude-code".to_owned(),
+            project: "shop".to_owned(),
+            folder: None,
+            title: Some("Discounts for the cart".to_owned()),
+            last_event: Timestamp(NOW.0 - 2 * 3_600_000),
+        },
+        checkout: LastCheckout {
+            branch: Some("discounts".to_owned()),
+            commit: Some("0123456789abcdef".to_owned()),
+            commit_now: None,
+        },
         goal: "Add a percentage discount to the cart.".to_owned(),
         asked: Some("And show it on the receipt.".to_owned()),
         asked_between: vec!["Not in floating point".to_owned()],

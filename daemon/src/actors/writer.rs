@@ -33,8 +33,9 @@ const MAX_GROUP: usize = 64;
 /// A commit that takes longer indicates a failing disk. The caller treats its result as unknown, not as failed.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
-/// The time limit for rewriting the database, which takes about a second per hundred megabytes.
-const REWRITTEN_WITHIN: Duration = Duration::from_secs(300);
+/// The time limit for writing thousands of rows, and for rewriting the database, which takes about a second per hundred
+/// megabytes.
+const BULK_WITHIN: Duration = Duration::from_secs(300);
 
 pub enum WriterMessage {
     /// The thread panicked, and the connection is lost.
@@ -133,6 +134,11 @@ impl WriterHandle {
         Ok(self.queue.ask(|done| Pending::Write(queued(operation, done)), ANSWER_WITHIN).await??)
     }
 
+    /// Like [`Self::write`], for an operation on thousands of rows.
+    pub async fn write_bulk<O: Operation>(&self, operation: O) -> Result<O::Output, WriteFailed> {
+        Ok(self.queue.ask(|done| Pending::Write(queued(operation, done)), BULK_WITHIN).await??)
+    }
+
     /// Queues the operation now and returns its output later. Operations commit in the order of the calls.
     pub fn queue<O: Operation>(
         &self,
@@ -162,7 +168,7 @@ impl WriterHandle {
 
     /// Waits until the database is rewritten and its write-ahead log is empty.
     pub async fn rewrite(&self) -> Result<(), WriteFailed> {
-        Ok(self.queue.ask(Pending::Rewrite, REWRITTEN_WITHIN).await??)
+        Ok(self.queue.ask(Pending::Rewrite, BULK_WITHIN).await??)
     }
 
     pub(super) fn handle(&self) -> &ActorHandle<WriterMessage> {
@@ -177,6 +183,10 @@ impl WriterHandle {
 impl ports::Writer for WriterHandle {
     async fn write<O: Operation>(&self, operation: O) -> Result<O::Output, WriteFailed> {
         Self::write(self, operation).await
+    }
+
+    async fn write_bulk<O: Operation>(&self, operation: O) -> Result<O::Output, WriteFailed> {
+        Self::write_bulk(self, operation).await
     }
 
     async fn rewrite(&self) -> Result<(), WriteFailed> {

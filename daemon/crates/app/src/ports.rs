@@ -42,6 +42,12 @@ pub trait Writer: Clone + Send + Sync + 'static {
         operation: O,
     ) -> impl Future<Output = Result<O::Output, WriteFailed>> + Send;
 
+    /// Like [`Self::write`], for an operation on thousands of rows, which takes minutes on a busy machine.
+    fn write_bulk<O: Operation>(
+        &self,
+        operation: O,
+    ) -> impl Future<Output = Result<O::Output, WriteFailed>> + Send;
+
     /// Waits until the database is rewritten and its write-ahead log is empty.
     fn rewrite(&self) -> impl Future<Output = Result<(), WriteFailed>> + Send;
 

@@ -8,6 +8,7 @@ use recall_protocol::query::{Restore, RestoreFrom, RowSource};
 use serde_json::Value;
 
 use super::sender::{Connect, Line};
+use crate::cli::client::WORK_WITHIN;
 use crate::cli::export::{FORMAT, FORMAT_VERSION};
 use crate::cli::failure::Failure;
 use recall_agents::history::{each_line, open};
@@ -77,8 +78,8 @@ impl<'a> Lines<'a> {
             return Ok(());
         };
         self.answer.add(match self.source {
-            None => client.ask(Restore { lines })?.read()?,
-            Some(source) => client.ask(RestoreFrom { lines, source })?.read()?,
+            None => client.ask_within(Restore { lines }, WORK_WITHIN)?.read()?,
+            Some(source) => client.ask_within(RestoreFrom { lines, source }, WORK_WITHIN)?.read()?,
         });
         Ok(())
     }

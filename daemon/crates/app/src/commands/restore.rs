@@ -13,7 +13,7 @@ use super::CommandContext;
 use crate::answers::portable::RestoreAnswer;
 use crate::capture_rules::EventRules;
 use crate::clock;
-use crate::ports::{Ports, Writer};
+use crate::ports::{Ports, WriteFailed, Writer};
 use crate::queries::{Answer, Refused};
 use recall_domain::event::{HookEvent, HookEventKind, ToolCall, ToolResult, is_too_long};
 use recall_domain::ids::SessionId;
@@ -74,10 +74,13 @@ async fn take_in(
     let lines: Vec<Value> = cleaned.await.map_err(|_| {
         Refused::new(ErrorKind::Internal, "The daemon could not read the lines", "See the daemon's log.")
     })?;
-    let restored = context.ports.writer().write(RestoreRows { lines, trust, at: clock::now() }).await;
+    let restored = context.ports.writer().write_bulk(RestoreRows { lines, trust, at: clock::now() }).await;
     let restored = restored.map_err(|error| {
-        let what = format!("The lines could not be stored: {error}");
-        Refused::new(ErrorKind::Internal, what, "Nothing of this part was stored. Try again.")
+        let hint = match error {
+            WriteFailed::Refused(_) => "Nothing of this part was stored. Try again.",
+            WriteFailed::NoAnswer(_) => "Run the same command again: it adds only what is missing.",
+        };
+        Refused::new(ErrorKind::Internal, format!("The lines could not be stored: {error}"), hint)
     })?;
     Ok(RestoreAnswer {
         added: restored.added,

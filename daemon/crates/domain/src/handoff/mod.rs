@@ -126,7 +126,6 @@ impl Handoff {
             files: (self.files.into_iter())
                 .map(|file| ChangedFile { path: change(&file.path), ..file })
                 .collect(),
-            ..self
         }
     }
 

@@ -108,12 +108,14 @@ const inSight = (place) => [...place.querySelectorAll('details')].filter((part) 
 
 /** Opens and closes the parts in sight as `open` says. An opened part is filled before the next one: parts inside it count too. */
 function reopen(place, open) {
+  let parts = inSight(place);
   open.forEach((wanted, at) => {
-    const part = inSight(place)[at];
+    const part = parts[at];
     if (!part || part.open === wanted) return;
     part.open = wanted;
     // The browser sends its own event later, when the part is already filled.
     part.dispatchEvent(new Event('toggle'));
+    parts = inSight(place);
   });
 }
 

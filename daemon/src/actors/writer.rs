@@ -486,3 +486,31 @@ fn answer(answers: Vec<Reply>, committed: &Result<(), StoreError>) {
 fn damage_of(error: &StoreError) -> Option<DatabaseDamaged> {
     error.is_damage().then(|| DatabaseDamaged(error.to_string()))
 }
+
+#[cfg(test)]
+mod tests {
+    use recall_store::WakeRetries;
+
+    use super::*;
+
+    /// Returns how long a request waits for a writer that takes the write and does not answer.
+    async fn waited(ask: impl AsyncFn(&WriterHandle) -> Result<(), WriteFailed>) -> Duration {
+        let (queue, asked) = mpsc::channel();
+        let writer = WriterHandle::default();
+        writer.queue.open(Entrance { thread: thread::current().id(), queue });
+        let begun = tokio::time::Instant::now();
+        let (answer, _unanswered) =
+            tokio::join!(ask(&writer), async { asked.recv().map(|(pending, _)| pending) });
+        assert!(matches!(answer, Err(WriteFailed::NoAnswer(_))));
+        begun.elapsed()
+    }
+
+    /// An import of 40 MB failed on a busy machine, because a part of it took more than ten seconds.
+    #[tokio::test(start_paused = true)]
+    async fn a_write_of_thousands_of_rows_has_minutes() {
+        assert!(
+            waited(async |writer| writer.write(WakeRetries).await.map(drop)).await < Duration::from_secs(11)
+        );
+        assert!(waited(async |writer| writer.write_bulk(WakeRetries).await.map(drop)).await >= BULK_WITHIN);
+    }
+}

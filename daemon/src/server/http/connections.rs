@@ -22,7 +22,7 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use super::answer::{Content, Refusal, allowing, preflight, sealed, unanswered};
-use super::keys::Caller;
+use super::keys::{Caller, Keys};
 use super::{GatewayContext, guard, routes};
 
 /// The maximum number of concurrent authorised calls, including readers of the event stream.
@@ -161,13 +161,14 @@ async fn respond(
     let named = checked.as_ref().ok().cloned().flatten();
     let named = named.as_deref();
     if named.is_some() && head.method == Method::OPTIONS {
-        let answer = counted(Caller::Stranger, gateway).map_or_else(Refusal::response, |()| preflight());
+        let answer = counted(Caller::Stranger, &gateway.keys, Instant::now())
+            .map_or_else(Refusal::response, |()| preflight());
         return allowing(answer, named);
     }
     let routed = checked.and_then(|_| routes::Routed::of(&head, gateway));
     let caller = routed.as_ref().map_or(Caller::Stranger, routes::Routed::caller);
     let answered = async {
-        counted(caller, gateway)?;
+        counted(caller, &gateway.keys, Instant::now())?;
         let call = routed?;
         let bytes = match caller {
             Caller::Known => {
@@ -185,8 +186,8 @@ async fn respond(
     allowing(answered.await.unwrap_or_else(Refusal::response), named)
 }
 
-fn counted(caller: Caller, gateway: &GatewayContext) -> Result<(), Refusal> {
-    match gateway.keys.take_place(caller, Instant::now()) {
+fn counted(caller: Caller, keys: &Keys, now: Instant) -> Result<(), Refusal> {
+    match keys.take_place(caller, now) {
         true => Ok(()),
         false => Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, "too_many", "Too many requests")
             .hint("Try again in a second.")),
@@ -224,6 +225,15 @@ async fn read(mut body: Incoming, most: usize, places: &Semaphore) -> Result<Byt
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_calls_too_often_is_told_to_try_again_later() {
+        let (keys, _) = Keys::new();
+        let now = Instant::now();
+        let refused = (0..1_000).find_map(|_| counted(Caller::Stranger, &keys, now).err());
+        assert_eq!(refused.map(|refusal| refusal.response().status()), Some(StatusCode::TOO_MANY_REQUESTS));
+        assert!(counted(Caller::Known, &keys, now).is_ok());
+    }
 
     #[tokio::test]
     async fn a_new_stranger_ends_the_oldest_and_no_caller() {

@@ -414,7 +414,7 @@ fn answer(asked: &str, material: &Material, limits: BlockLimits, now: Timestamp)
         }
         let line = statement_line(statement, now);
         let longer = trial.and(Measure::of(&line));
-        if longer.spent() <= page.budget && longer.utf16_units() <= page.most_units {
+        if page.allows(longer, page.budget) {
             trial = longer;
             told.push((statement, line));
         }

@@ -83,7 +83,14 @@ fn is_structure(after: &str) -> bool {
 /// Returns stored text as one line for a terminal, without invisible characters.
 pub fn visible(text: &str) -> String {
     let words = text.split(|character: char| character.is_whitespace() || is_invisible(character));
-    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+    let mut line = String::with_capacity(text.len());
+    for word in words.filter(|word| !word.is_empty()) {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    line
 }
 
 /// Whether a character is invisible and changes how text is read: controls, direction marks and overrides, zero-width

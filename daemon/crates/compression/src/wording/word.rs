@@ -2,8 +2,19 @@
 //!
 //! Other languages have no words here. Their sentences are judged by form alone: length, marks, names.
 
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
+type WordList = LazyLock<HashSet<&'static str>>;
+
+fn word_list(words: &'static str) -> HashSet<&'static str> {
+    words.split_ascii_whitespace().collect()
+}
+
 /// Verbs of technical prose in their base form. Forms in `-s` and `-ed` follow from them.
-const VERBS: &str = " accept add adjust aggregate align allow amend append apply assume avoid batch become block break build bump \
+static VERBS: WordList = LazyLock::new(|| {
+    word_list(
+        "accept add adjust aggregate align allow amend append apply assume avoid batch become block break build bump \
     bypass cache call cap capture carry catch cause centralize change check choose clean clear close collapse combine come \
     compare compile compute condense configure confirm consume contain continue convert copy count cover crash create cut deal \
     debug decide declare decode decrease default defer define delegate delete depend deprecate derive describe detect disable \
@@ -21,46 +32,47 @@ const VERBS: &str = " accept add adjust aggregate align allow amend append apply
     separate serialize serve set share ship shorten show shrink shut sign simplify sit skip snapshot solve sort spawn specify \
     split squash stage stale stand start state stay stop store stream strip submit substitute succeed support suppress survive swap \
     switch sync take talk target tell test throw time track transform translate treat trigger trim truncate try turn type unify \
-    unlink unpin unwrap update upgrade upload use validate verify wait walk want warn wipe wire work wrap write yield ";
+    unlink unpin unwrap update upgrade upload use validate verify wait walk want warn wipe wire work wrap write yield",
+    )
+});
 
 /// Finite verbs that no rule recognizes.
-const FINITE: &str = " is are was were be been has had do does did can cannot can't could couldn't must mustn't should shouldn't \
+static FINITE: WordList = LazyLock::new(|| {
+    word_list(
+        "is are was were be been has had do does did can cannot can't could couldn't must mustn't should shouldn't \
     will won't would wouldn't may might isn't aren't wasn't weren't doesn't don't didn't hasn't haven't broke built came chose \
     cut did fell found gave got held hung hid kept knew led left lost made meant met put ran read said sat saw sent set shut \
-    split stood took threw told went withdrew wrote became began belongs owns goes does happens lives matters ";
+    split stood took threw told went withdrew wrote became began belongs owns goes does happens lives matters",
+    )
+});
 
 /// Words that do not name the subject of a sentence.
-const PRONOUNS: &str = " this that these those it they he she both here there then also same one each which i we you your my our \
-    its their such either neither another everything nothing something what who whose them him her us me all ";
+static PRONOUNS: WordList = LazyLock::new(|| {
+    word_list(
+        "this that these those it they he she both here there then also same one each which i we you your my our \
+    its their such either neither another everything nothing something what who whose them him her us me all",
+    )
+});
 
 /// Words that cannot end a sentence and have no meaning of their own.
-const WEAK: &str = " a an the of to and or nor with for by when if that which while from in on at as into than is are was were be \
+static WEAK: WordList = LazyLock::new(|| {
+    word_list(
+        "a an the of to and or nor with for by when if that which while from in on at as into than is are was were be \
     not via per but so because since its their your our this these those where whose between without before after until only \
-    also both either every each any no using over under about like can will must should would could may ";
+    also both either every each any no using over under about like can will must should would could may",
+    )
+});
 
 /// Words that identify an English sentence.
-const ENGLISH: &str =
-    " the a an of to and in is are for with not on as be by from was this that it or now when no if only at ";
+static ENGLISH: WordList = LazyLock::new(|| {
+    word_list(
+        "the a an of to and in is are for with not on as be by from was this that it or now when no if only at",
+    )
+});
 
 /// The phrases of a comma-separated list.
 pub(crate) fn phrases(list: &str) -> impl Iterator<Item = &str> {
     list.split(", ")
-}
-
-fn listed(list: &str, word: &str) -> bool {
-    if word.is_empty() {
-        return false;
-    }
-    let mut rest = list;
-    while let Some(at) = rest.find(word) {
-        let before = rest.get(..at).unwrap_or_default();
-        let after = rest.get(at + word.len()..).unwrap_or_default();
-        if before.ends_with([' ', '\n']) && after.starts_with([' ', '\n']) {
-            return true;
-        }
-        rest = after;
-    }
-    false
 }
 
 /// The text in lower case, with a single space for everything that is not a letter, digit or apostrophe, and one at
@@ -90,7 +102,7 @@ pub(super) fn bare(word: &str) -> String {
 /// `it`, `that's`, `you'd`.
 pub(super) fn is_pronoun(bare: &str) -> bool {
     let word = bare.split('\'').next().unwrap_or(bare);
-    listed(PRONOUNS, bare) || (word.len() < bare.len() && listed(PRONOUNS, word))
+    PRONOUNS.contains(bare) || (word.len() < bare.len() && PRONOUNS.contains(word))
 }
 
 /// Words that stand for something by themselves, but before a noun only give a quantity: `both carts`.
@@ -99,11 +111,11 @@ pub(super) fn is_quantity(bare: &str) -> bool {
 }
 
 pub(super) fn is_weak(bare: &str) -> bool {
-    listed(WEAK, bare)
+    WEAK.contains(bare)
 }
 
 pub(super) fn is_base_verb(bare: &str) -> bool {
-    listed(VERBS, bare)
+    VERBS.contains(bare)
 }
 
 /// `adds`, `copies`, `passes`.
@@ -118,21 +130,26 @@ pub(super) fn is_third_person(bare: &str) -> bool {
 
 /// `added`, `made`: a past form or participle.
 pub(super) fn is_past(bare: &str) -> bool {
-    const IRREGULAR: &str = " built broke chose cut found fixed gave got held kept led left lost made moved put ran rewrote sent set \
-        split took told wrote brought caught ";
-    (bare.len() > 4 && bare.ends_with("ed") && !bare.ends_with("eed")) || listed(IRREGULAR, bare)
+    static IRREGULAR: WordList = LazyLock::new(|| {
+        word_list(
+            "built broke chose cut found fixed gave got held kept led left lost made moved put ran rewrote sent set \
+        split took told wrote brought caught",
+        )
+    });
+    (bare.len() > 4 && bare.ends_with("ed") && !bare.ends_with("eed")) || IRREGULAR.contains(bare)
 }
 
 /// Whether a sentence begins with finished work: `Added`, `Renamed`. A finding is not finished work.
 pub(crate) fn begins_with_deed(text: &str) -> bool {
-    const FINDINGS: &str = " found kept left held told ";
+    static FINDINGS: WordList = LazyLock::new(|| word_list("found kept left held told"));
     let first = text.split_whitespace().next().map(bare).unwrap_or_default();
-    text.starts_with(char::is_uppercase) && is_past(&first) && !listed(FINDINGS, &first)
+    text.starts_with(char::is_uppercase) && is_past(&first) && !FINDINGS.contains(first.as_str())
 }
 
 /// The position of the first verb that can be the verb of a sentence, from the word `from` on.
 pub(super) fn verb_at(words: &[&str], from: usize) -> Option<usize> {
-    const DETERMINERS: &str = " the a an this that these its their our your my no any each every ";
+    static DETERMINERS: WordList =
+        LazyLock::new(|| word_list("the a an this that these its their our your my no any each every"));
     (from..words.len()).find(|at| {
         let Some(word) = words.get(*at).filter(|word| !is_identifier(word)) else { return false };
         let bare = bare(word);
@@ -146,8 +163,9 @@ pub(super) fn verb_at(words: &[&str], from: usize) -> Option<usize> {
             .and_then(|before| words.get(before))
             .map(|word| self::bare(word))
             .unwrap_or_default();
-        let has_object =
-            is_identifier(next) || listed(DETERMINERS, &after) || listed(" only all it them both ", &after);
+        let has_object = is_identifier(next)
+            || DETERMINERS.contains(after.as_str())
+            || matches!(after.as_str(), "only" | "all" | "it" | "them" | "both");
         if is_third_person(&bare) {
             let follows_name = *at == 1 && words.first().is_some_and(|first| is_identifier(first));
             return follows_name || has_object && !is_weak(&before);
@@ -159,18 +177,22 @@ pub(super) fn verb_at(words: &[&str], from: usize) -> Option<usize> {
 
 /// A verb that cannot be a noun or an adjective: `is`, `doesn't`, `returns` but not `tests`.
 pub(super) fn is_surely_finite(bare: &str) -> bool {
-    const NOUNS_TOO: &str = " calls changes checks commits crashes covers exits exports fails fixes flags formats groups hits hooks imports \
+    static NOUNS_TOO: WordList = LazyLock::new(|| {
+        word_list(
+            "calls changes checks commits crashes covers exits exports fails fixes flags formats groups hits hooks imports \
         joins limits links lists loads locks logs maps marks matches mocks names needs notes offers opens packs paths pins \
         points processes pulls pushes queues quotes reads records releases renders reports requests resets results returns \
         reviews runs scans scopes sets shares shows signs snapshots sorts stages starts states stops stores streams \
-        supports switches syncs targets tests times tracks triggers turns types updates uploads uses walks works ";
-    listed(FINITE, bare) || (is_third_person(bare) && !listed(NOUNS_TOO, bare))
+        supports switches syncs targets tests times tracks triggers turns types updates uploads uses walks works",
+        )
+    });
+    FINITE.contains(bare) || (is_third_person(bare) && !NOUNS_TOO.contains(bare))
 }
 
 /// Whether the text is English prose, so that its words can be judged.
 pub(super) fn is_english(text: &str) -> bool {
     let words: Vec<String> = text.split_whitespace().map(bare).collect();
-    words.iter().any(|word| listed(ENGLISH, word) || is_base_verb(word) || is_surely_finite(word))
+    words.iter().any(|word| ENGLISH.contains(word.as_str()) || is_base_verb(word) || is_surely_finite(word))
 }
 
 /// Whether a word names code: a path, a function, a flag, a constant.

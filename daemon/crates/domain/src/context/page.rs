@@ -118,16 +118,18 @@ impl Page {
     }
 
     fn add_within(&mut self, piece: &str, budget: u32) -> Added {
-        let Some(measure) = self.fits(piece, budget) else { return Added::No };
+        let measure = self.measure.and(Measure::of(piece));
+        if !self.allows(measure, budget) {
+            return Added::No;
+        }
         self.measure = measure;
         self.text.push_str(piece);
         Added::Yes
     }
 
-    /// Returns the size of the block with this piece added; `None` if the piece does not fit.
-    fn fits(&self, piece: &str, budget: u32) -> Option<Measure> {
-        let measure = self.measure.and(Measure::of(piece));
-        (measure.spent() <= budget && measure.utf16_units() <= self.most_units).then_some(measure)
+    /// Whether a block of this size stays within the budget and within what the agent passes on.
+    pub(super) fn allows(&self, measure: Measure, budget: u32) -> bool {
+        measure.spent() <= budget && measure.utf16_units() <= self.most_units
     }
 
     /// Adds a line for each place in the code. The lines are not recorded as items, because they come from no stored
@@ -248,21 +250,23 @@ impl Page {
 
     /// Adds a line of the sentences that fit within a budget and that the block does not contain yet.
     fn sentences(&mut self, label: &str, text: &str, budget: u32) {
+        let mut measure = self.measure.and(Measure::of(&format!("{label}:\n")));
         let mut line = String::new();
         for sentence in sentences(text) {
             let words = Words::of(sentence);
             if self.told.iter().any(|told| told.covers(&words)) {
                 continue;
             }
-            let begun = if line.is_empty() { format!("{label}:") } else { line.clone() };
-            let longer = format!("{begun} {}", plain(sentence));
-            if self.fits(&format!("{longer}\n"), budget).is_some() {
-                line = longer;
+            let piece = format!(" {}", plain(sentence));
+            let longer = measure.and(Measure::of(&piece));
+            if self.allows(longer, budget) {
+                measure = longer;
+                line.push_str(&piece);
                 self.told.push(words);
             }
         }
         if !line.is_empty() {
-            self.add_within(&format!("{line}\n"), budget);
+            self.add_within(&format!("{label}:{line}\n"), budget);
         }
     }
 
@@ -333,8 +337,7 @@ impl Page {
         for note in mixed(self.news_first(notes)) {
             let line = index_line(note, now);
             let longer = measure.and(Measure::of(&line));
-            if lines.len() == most || longer.spent() > titles_budget || longer.utf16_units() > self.most_units
-            {
+            if lines.len() == most || !self.allows(longer, titles_budget) {
                 break;
             }
             measure = longer;
@@ -346,7 +349,7 @@ impl Page {
         for (note, mut line) in lines {
             let detail = detail_line(note);
             let longer = measure.and(Measure::of(&detail));
-            let extent = if longer.spent() <= self.budget && longer.utf16_units() <= self.most_units {
+            let extent = if self.allows(longer, self.budget) {
                 measure = longer;
                 line.push_str(&detail);
                 InjectedExtent::Whole

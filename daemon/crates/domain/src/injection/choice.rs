@@ -1,7 +1,5 @@
 //! Chooses which answers to inject: nothing twice, each fact once, the newest of a thread.
 
-use std::collections::HashSet;
-
 use super::excerpt::{self, says_nothing, sentences};
 use super::prompt::{Situation, opens_with_a_question};
 use crate::document::DocumentKind;
@@ -23,37 +21,41 @@ pub const ENOUGH_TOKENS: u32 = 155;
 /// The words of a text, used to detect repetition.
 #[derive(Clone, Debug, Default)]
 pub struct Words {
-    all: HashSet<String>,
+    all: WordSet,
     /// The words that are names or numbers.
-    names: HashSet<String>,
+    names: WordSet,
     /// Numbers with their units.
-    values: HashSet<String>,
+    values: WordSet,
 }
 
 impl Words {
     pub fn of(text: &str) -> Self {
-        let mut words = Self::default();
+        let (mut all, mut names, mut values) = (Vec::new(), Vec::new(), Vec::new());
+        let is_unit = |word: &str| UNITS.contains(&word) || word.starts_with('%');
+        // The preceding word, if it is a number without a unit.
         let mut number = None;
         for raw in text.split_whitespace() {
             let written = raw.trim_matches(|c: char| !c.is_alphanumeric());
-            let lower = written.to_lowercase();
-            let is_unit = |word: &str| UNITS.contains(&word) || word.starts_with('%');
-            if is_unit(&lower) || raw.starts_with('%') {
-                words.values.extend(number.take());
-            }
-            let unit = lower.trim_start_matches(|c: char| c.is_ascii_digit());
-            let is_whole = is_unit(unit) || raw.contains('%');
-            number = (unit.len() < lower.len()).then(|| lower.clone());
-            if is_whole {
-                words.values.extend(number.take());
+            let before = number.take();
+            let is_number = written.starts_with(|c: char| c.is_ascii_digit());
+            if is_number || before.is_some() {
+                let lower = written.to_lowercase();
+                if is_unit(&lower) || raw.starts_with('%') {
+                    values.extend(before);
+                }
+                let unit = lower.trim_start_matches(|c: char| c.is_ascii_digit());
+                match is_number && (is_unit(unit) || raw.contains('%')) {
+                    true => values.push(hash(written)),
+                    false => number = is_number.then(|| hash(written)),
+                }
             }
             if is_code(written) {
-                words.names.insert(written.to_lowercase());
+                names.push(hash(written));
             }
             let parts = written.split(|c: char| !c.is_alphanumeric() && c != '_');
-            words.all.extend(parts.filter(|part| !part.is_empty()).map(str::to_lowercase));
+            all.extend(parts.filter(|part| !part.is_empty()).map(hash));
         }
-        words
+        Self { all: WordSet::of(all), names: WordSet::of(names), values: WordSet::of(values) }
     }
 
     /// Whether this text says everything that the other says. A missing name or number makes it a different statement.
@@ -73,22 +75,63 @@ impl Words {
 
     /// Whether both are one sentence that differs in one word.
     pub fn differs_in_a_word(&self, other: &Self) -> bool {
-        let length = self.all.len();
+        let length = self.all.0.len();
         // Equally many words, all but one of them shared.
-        length > 2 && length == other.all.len() && self.all.difference(&other.all).take(2).count() == 1
+        length > 2 && length == other.all.0.len() && self.all.common(&other.all) + 1 == length
     }
 
     /// Whether both are one sentence with different values: 30 s, then 90 s.
     pub(crate) fn differs_in_a_value(&self, other: &Self) -> bool {
-        let is_value =
-            |one: &Self, other: &Self| one.all.difference(&other.all).all(|word| one.values.contains(word));
+        let is_value = |one: &Self, other: &Self| {
+            let mut differing = one.all.0.iter().filter(|word| !other.all.contains(**word));
+            differing.all(|word| one.values.contains(*word))
+        };
         self.differs_in_a_word(other) && is_value(self, other) && is_value(other, self)
     }
 
     fn shares(&self, other: &Self, percent: usize) -> bool {
-        let of_other = other.all.len();
-        of_other > 0 && other.all.intersection(&self.all).count() * 100 >= of_other * percent
+        let of_other = other.all.0.len();
+        of_other > 0 && other.all.common(&self.all) * 100 >= of_other * percent
     }
+}
+
+/// The hashes of words, in ascending order, each once. Every start compares many texts, and strings took most of its
+/// time. Two different words of 64 bits practically never have the same hash.
+#[derive(Clone, Debug, Default)]
+struct WordSet(Vec<u64>);
+
+impl WordSet {
+    fn of(mut hashes: Vec<u64>) -> Self {
+        hashes.sort_unstable();
+        hashes.dedup();
+        Self(hashes)
+    }
+
+    fn contains(&self, hash: u64) -> bool {
+        self.0.binary_search(&hash).is_ok()
+    }
+
+    fn is_subset(&self, other: &Self) -> bool {
+        self.0.len() <= other.0.len() && self.common(other) == self.0.len()
+    }
+
+    /// The number of words that both contain.
+    fn common(&self, other: &Self) -> usize {
+        let mut theirs = other.0.iter().peekable();
+        let is_shared = |mine: &&u64| {
+            while theirs.next_if(|their| their < mine).is_some() {}
+            theirs.next_if_eq(mine).is_some()
+        };
+        self.0.iter().filter(is_shared).count()
+    }
+}
+
+/// FNV-1a of the lower-case word.
+fn hash(word: &str) -> u64 {
+    let letters = word.chars().flat_map(char::to_lowercase);
+    letters.fold(0xcbf2_9ce4_8422_2325, |hash, letter| {
+        (hash ^ u64::from(u32::from(letter))).wrapping_mul(0x0000_0100_0000_01b3)
+    })
 }
 
 /// Whether a passage states something. A prompt says what a person wanted, a plan or task list what somebody intended,

@@ -5,8 +5,10 @@
 //! If a write fails, or the event turns out to be stored already, the state is dropped and reloaded before the next
 //! event.
 
+mod origin;
+mod replies;
+
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,44 +19,29 @@ use recall_protocol::wire::{Deliver, Reply};
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use super::pending_reply::{PendingReply, PendingRequest, StartDelivery, waited};
+use super::pending_reply::{PendingReply, PendingRequest, StartDelivery};
 use super::session_context::{OriginState, SessionContext};
 use super::session_message::{IncomingEvent, SessionMessage, StoreOutcome, WriteResult};
 use recall_app::changed_files;
 use recall_app::checkouts::LastSeen;
 use recall_app::clock;
 use recall_app::command_context::Subject;
-use recall_app::identity::{Identity, identify};
 use recall_app::ports::AcceptedEvent;
 use recall_app::skipped_tools;
-use recall_app::transcript_replies::Unanswered;
-use recall_domain::event::{Capture, HookEvent, HookEventKind, StartSource};
+use recall_domain::event::{Capture, HookEventKind, StartSource};
 use recall_domain::file_memory::InjectedSet;
-use recall_domain::ids::{EventId, ProjectKey, SessionKey, Timestamp};
+use recall_domain::ids::{EventId, SessionKey, Timestamp};
 use recall_domain::linked_folder::LinkedFolder;
 use recall_domain::order::Order;
-use recall_domain::plan::PlanChange;
-use recall_domain::project::identifying_folder;
 use recall_domain::session::{ContextAsk, Decision, Effect, Seq, Session, Watch};
 use recall_repository::refs::WorkLocation;
-use recall_store::{Delivery, IdleEffects, Precedence, ProjectInfo, SessionOrigin, StoreError, Transaction};
+use recall_store::{Delivery, IdleEffects, StoreError, Transaction};
 use recall_system::faults::{self, Fault, Point, planted};
-
-/// An approval captured longer ago is late, because it waited in the spool.
-const RECENT_APPROVAL: Duration = Duration::from_secs(5);
+use replies::{Awaited, MOST_AWAITED, look_later, with_replies};
 
 /// How long an ended session keeps its actor. Hooks of its end may still arrive; later ones are answered from the
 /// store.
 const RESTS_AFTER: Duration = Duration::from_secs(10);
-
-/// The delays after which a transcript is read again, because it may be written only after the hook of a turn's end.
-/// After these, it is read at the session's next events, its end and housekeeping.
-const LOOKS_AGAIN: [Duration; 4] =
-    [Duration::from_millis(60), Duration::from_millis(300), Duration::from_secs(2), Duration::from_secs(6)];
-/// The maximum number of folders per session that are checked for links.
-const MOST_FOLDERS: usize = 16;
-/// The maximum number of turns that are searched for at once. Older ones wait for an import.
-const MOST_AWAITED: usize = 8;
 
 pub(super) struct SessionActor;
 
@@ -94,6 +81,7 @@ pub struct SessionState {
     settled_at: Instant,
 }
 
+#[derive(Default)]
 struct LoadedSession {
     session: Session,
     origin: OriginState,
@@ -224,39 +212,18 @@ impl SessionState {
         let known = tokio::task::spawn_blocking(move || readers.read(|db| db.known_session(&key)))
             .await
             .map_err(|error| StoreError::Unavailable(error.to_string()))??;
-        // An earlier daemon may have been waiting for these answers.
-        let mut awaited = known.as_ref().map_or_else(Vec::new, |known| known.session.ended_unanswered());
-        awaited.drain(..awaited.len().saturating_sub(MOST_AWAITED));
-        self.loaded = Some(match known {
-            Some(known) => LoadedSession {
-                session: known.session,
-                origin: OriginState::Stored(known.home),
-                injected: Arc::new(tokio::sync::Mutex::new(known.injected)),
-                root: known.root,
-                links: Vec::new(),
-                last_seen: LastSeen::default(),
-                transcript: Transcript { path: known.transcript_path, config_dir: None },
-                last_start: None,
-                awaited,
-                looked_after: None,
-                accepted: HashSet::new(),
-                keys: HashSet::new(),
-            },
-            None => LoadedSession {
-                session: Session::default(),
-                origin: OriginState::Unknown,
-                injected: Arc::default(),
-                root: None,
-                links: Vec::new(),
-                last_seen: LastSeen::default(),
-                transcript: Transcript::default(),
-                last_start: None,
-                awaited: Vec::new(),
-                looked_after: None,
-                accepted: HashSet::new(),
-                keys: HashSet::new(),
-            },
-        });
+        let mut loaded = LoadedSession::default();
+        if let Some(known) = known {
+            // An earlier daemon may have been waiting for these answers.
+            loaded.awaited = known.session.ended_unanswered();
+            loaded.awaited.drain(..loaded.awaited.len().saturating_sub(MOST_AWAITED));
+            loaded.session = known.session;
+            loaded.origin = OriginState::Stored(known.home);
+            loaded.injected = Arc::new(tokio::sync::Mutex::new(known.injected));
+            loaded.root = known.root;
+            loaded.transcript.path = known.transcript_path;
+        }
+        self.loaded = Some(loaded);
         Ok(())
     }
 
@@ -398,192 +365,6 @@ impl SessionState {
         }
     }
 
-    /// Returns the missing answers of turns that this event leaves without one, or that ended without one before. A
-    /// Stop without a message gets its own turn's answer.
-    async fn missing_replies(
-        &mut self,
-        me: &ActorRef<SessionMessage>,
-        event: &mut HookEvent,
-        deliver: &Deliver,
-    ) -> Vec<(Seq, String)> {
-        let Some(loaded) = &mut self.loaded else { return Vec::new() };
-        let Transcript { path, config_dir } = &mut loaded.transcript;
-        config_dir.clone_from(&deliver.context.config_dir);
-        if event.transcript_path.is_some() {
-            path.clone_from(&event.transcript_path);
-        }
-        let left = loaded.session.unanswered_batch_before(event);
-        let own = left.filter(|batch| !batch.is_of_other_turn(event.prompt.as_ref())).map(|batch| batch.seq);
-        let left = left.map(|batch| batch.seq);
-        // Other events are handled while no hook waits.
-        let is_end = matches!(event.what, HookEventKind::SessionEnd { .. });
-        let earlier = if is_end { loaded.awaited.clone() } else { Vec::new() };
-        let is_awaiting = !loaded.awaited.is_empty() || left.is_some();
-        let mut found = self.look_up(earlier.into_iter().chain(left).collect()).await;
-        let Some(loaded) = &mut self.loaded else { return found };
-        loaded.awaited.extend(left);
-        loaded.awaited.retain(|seq| found.iter().all(|(known, _)| known != seq));
-        loaded.awaited.drain(..loaded.awaited.len().saturating_sub(MOST_AWAITED));
-        let begins = matches!(event.what, HookEventKind::Prompt { .. } | HookEventKind::SessionStart { .. });
-        if is_awaiting && !loaded.awaited.is_empty() && (begins || is_end || left.is_some()) {
-            look_later(me, 0);
-        }
-        if let HookEventKind::Stop { message } = &mut event.what
-            && let Some(at) = found.iter().position(|(seq, _)| own == Some(*seq))
-        {
-            *message = Some(found.remove(at).1);
-        }
-        found
-    }
-
-    /// Reads the transcript again for missing answers.
-    async fn look_again(&mut self, me: &ActorRef<SessionMessage>) -> Awaited {
-        let awaited = match &self.loaded {
-            // Events in flight decide whether answers are still missing.
-            Some(_) if self.in_flight > 0 => return Awaited::Some,
-            Some(loaded) => loaded.awaited.clone(),
-            None => return Awaited::Nothing,
-        };
-        if awaited.is_empty() {
-            return Awaited::Nothing;
-        }
-        let found = self.look_up(awaited).await;
-        let Some(loaded) = &mut self.loaded else { return Awaited::Nothing };
-        let (next, effects) = with_replies(loaded.session.clone(), &found);
-        let is_missing = |seq: &Seq| next.unanswered_batch(*seq).is_some();
-        loaded.awaited.retain(is_missing);
-        let left = if loaded.awaited.is_empty() { Awaited::Nothing } else { Awaited::Some };
-        if !effects.is_empty() {
-            loaded.session = next;
-            let at = loaded.session.last_event;
-            self.store_quietly(me, effects, at);
-        }
-        left
-    }
-
-    /// Adds the text to an approval that names only the plan's file. If the approval was captured some time ago, the
-    /// file may have changed; its text then counts only if no write to it is known.
-    async fn read_plan(&self, event: &mut HookEvent, deliver: &Deliver) {
-        let HookEventKind::Tool(call) = &mut event.what else { return };
-        let Some(PlanChange::Approved { path: Some(path), text: None }) = &call.plan else { return };
-        let root = self.loaded.as_ref().and_then(|loaded| loaded.root.clone());
-        let (named, config_dir) = (path.clone(), deliver.context.config_dir.clone());
-        let folders = self.context.capture.plan_folders.clone();
-        let replies = &self.context.transcript_replies;
-        let found = replies.plan(&self.key.agent, named, config_dir, root, folders).await;
-        let path = path.clone();
-        let is_recent = waited(deliver).is_some_and(|waited| waited < RECENT_APPROVAL);
-        call.plan = Some(match found {
-            Some(now) if !is_recent => PlanChange::ApprovedEarlier { path, now },
-            text => PlanChange::Approved { path: Some(path), text },
-        });
-    }
-
-    async fn look_up(&self, wanted: Vec<Seq>) -> Vec<(Seq, String)> {
-        let Some(loaded) = &self.loaded else { return Vec::new() };
-        let Transcript { path: Some(path), config_dir } = &loaded.transcript else { return Vec::new() };
-        let last = loaded.session.batches.last().map(|batch| batch.seq);
-        let missing = wanted.into_iter().filter_map(|seq| loaded.session.unanswered_batch(seq));
-        // Without turn ids, a transcript may show only the last turn's answer.
-        let history = self.context.agents.spec(self.key.agent.as_str()).history;
-        let tells_turns = history.is_some_and(|history| history.tail.is_some());
-        let missing =
-            missing.filter(|batch| tells_turns || batch.prompt.is_some() || Some(batch.seq) == last);
-        let turns: Vec<_> = missing.map(|batch| (batch.seq, batch.prompt.clone())).collect();
-        if turns.is_empty() {
-            return Vec::new();
-        }
-        let asked = Unanswered { transcript: path.clone(), config_dir: config_dir.clone(), turns };
-        self.context.transcript_replies.look_up(&self.key, asked).await
-    }
-
-    /// Returns where the session runs. The first event decides. An event that was captured earlier but arrives later
-    /// causes another lookup, so that the order of arrival does not matter.
-    async fn origin(
-        &mut self,
-        event: &HookEvent,
-        deliver: &Deliver,
-        order: Order,
-    ) -> Result<SessionOrigin, StoreError> {
-        let mut origin = SessionOrigin {
-            cwd: event.cwd.clone(),
-            transcript_path: event.transcript_path.clone(),
-            place: event.origin.as_deref().map(|origin| Box::new(origin.into())),
-            ..SessionOrigin::default()
-        };
-        match self.loaded.as_ref().map(|loaded| &loaded.origin) {
-            Some(OriginState::Stored(decided)) => {
-                if !decided.is_some_and(|decided| order.is_before(&decided)) {
-                    return Ok(origin);
-                }
-                origin.precedence = Precedence::Earlier;
-            }
-            Some(OriginState::Found(found, decided)) => {
-                if !order.is_before(decided) {
-                    let SessionOrigin { cwd, transcript_path, place, .. } = origin;
-                    let precedence = Precedence::Later;
-                    return Ok(SessionOrigin { cwd, transcript_path, place, precedence, ..found.clone() });
-                }
-                origin.precedence = Precedence::Earlier;
-            }
-            Some(OriginState::Unknown) | None => {}
-        }
-        let shim = &deliver.context;
-        let named = [shim.project_dir.as_deref(), event.cwd.as_deref(), Some(&*shim.cwd)];
-        let folder = identifying_folder(&named.map(Option::unwrap_or_default)).to_owned();
-        let readers = self.context.context_lookup.readers.clone();
-        let look_up = tokio::task::spawn_blocking(move || {
-            let facts = recall_repository::facts(Path::new(&folder));
-            readers.read(|db| identify(db, &facts)).map(|identity| (identity, facts.folder))
-        });
-        let (Identity { keys, name, replaced, .. }, root) =
-            look_up.await.map_err(|error| StoreError::Unavailable(error.to_string()))??;
-        // The store gets the redacted path; the lookup uses the real one.
-        let redactor = self.context.redactor.get();
-        let redact = |text: &str| redactor.redact_id(text).into_owned();
-        origin.project = keys.iter().map(|key| ProjectKey(redact(key.as_str()))).collect();
-        (origin.project_name, origin.root) = (redact(&name), Some(redact(&root)));
-        if let Some(ProjectInfo { row, name, .. }) = replaced {
-            tracing::info!(session = %self.key.id, project = row.0, "the folder now contains another project");
-            origin.replaced = Some(name);
-        }
-        if let Some(loaded) = &mut self.loaded {
-            loaded.root = Some(root);
-            loaded.origin = OriginState::Found(origin.clone(), order);
-        }
-        Ok(origin)
-    }
-
-    /// Returns the event with real paths of files whose folder the session names by a link. Each folder is checked
-    /// once.
-    async fn with_real_paths(&mut self, mut event: HookEvent, deliver: &Deliver) -> HookEvent {
-        let Some(loaded) = &mut self.loaded else { return event };
-        let Some(root) = &loaded.root else { return event };
-        let shim = &deliver.context;
-        let named = [shim.project_dir.as_deref(), event.cwd.as_deref(), Some(&*shim.cwd)];
-        for folder in named.into_iter().flatten().filter(|folder| folder.starts_with('/')) {
-            if loaded.links.len() >= MOST_FOLDERS || loaded.links.iter().any(|(known, _)| known == folder) {
-                continue;
-            }
-            let path = PathBuf::from(folder);
-            let real = tokio::task::spawn_blocking(move || path.canonicalize()).await;
-            let redactor = self.context.redactor.get();
-            let link = real.ok().and_then(Result::ok).and_then(|real| {
-                // Paths in events are redacted.
-                let [named, real] =
-                    [folder, &*real.to_string_lossy()].map(|path| redactor.redact_id(path).into_owned());
-                LinkedFolder::new(&named, &real, root)
-            });
-            loaded.links.push((folder.to_owned(), link));
-        }
-        for (_, link) in &loaded.links {
-            if let Some(link) = link {
-                event = link.with_real_paths(event);
-            }
-        }
-        event
-    }
-
     /// Whether the session has ended and is completely stored.
     fn is_at_rest(&self) -> bool {
         let is_over = self.loaded.as_ref().is_some_and(|loaded| loaded.session.is_at_rest());
@@ -658,30 +439,6 @@ impl SessionState {
             let _ = me.send_message(SessionMessage::WriteResult(WriteResult { outcome }));
         });
     }
-}
-
-/// Whether answers are missing that a transcript may still supply.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Awaited {
-    Nothing,
-    Some,
-}
-
-/// Schedules another reading of the transcript, unless that was done often enough.
-fn look_later(me: &ActorRef<SessionMessage>, times: usize) {
-    if let Some(after) = LOOKS_AGAIN.get(times) {
-        me.send_after(*after, move || SessionMessage::LookAgain(times));
-    }
-}
-
-fn with_replies(mut session: Session, found: &[(Seq, String)]) -> (Session, Vec<Effect>) {
-    let mut effects = Vec::new();
-    for (seq, text) in found {
-        let more;
-        (session, more) = session.with_reply(*seq, text);
-        effects.extend(more);
-    }
-    (session, effects)
 }
 
 /// Nanoseconds since the boot.

@@ -36,7 +36,9 @@ pub struct SessionContext {
 
 /// Whether the session's folder is known, and which event decided it. The earliest event decides, because an agent may
 /// change its folder later.
+#[derive(Default)]
 pub(super) enum OriginState {
+    #[default]
     Unknown,
     /// Known, but possibly not stored yet.
     Found(SessionOrigin, Order),

@@ -1,21 +1,20 @@
 //! The state of the screen, and how keys, the mouse and answers change it.
 
+mod input;
+mod listing;
+
 use ansi_to_tui::IntoText;
-use ratatui::crossterm::event::{
-    Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
-};
-use ratatui::layout::{Position, Rect};
+use ratatui::crossterm::event::{Event, KeyEventKind, MouseEvent, MouseEventKind};
+use ratatui::layout::Rect;
 use ratatui::text::Text;
 use recall_protocol::query::{self, ReviewVerdict};
 use tui_input::Input;
-use tui_input::backend::crossterm::EventHandler;
 
 use super::super::failure::Failure;
 use super::row::{Row, Target, Validity};
-use super::worker::{Ask, MOST_ROWS, ManualChange, Page, ROWS, Rest, Source, WorkerAnswer};
+use super::worker::{Ask, ManualChange, Page, ROWS, Rest, Source, WorkerAnswer};
+pub(super) use listing::Listing;
 
-/// The number of rows that one step of the mouse wheel moves.
-const WHEEL: isize = 3;
 /// More rows are requested this many rows before the end, so that they arrive in time.
 const AHEAD: usize = 100;
 
@@ -67,61 +66,6 @@ pub(super) enum Dialog {
         id: String,
         text: Text<'static>,
     },
-}
-
-/// A list and its selected row.
-#[derive(Debug)]
-pub(super) struct Listing {
-    pub(super) source: Source,
-    pub(super) rows: Vec<Row>,
-    pub(super) selected: usize,
-    /// The first row on the screen. Drawing keeps the selected row visible.
-    pub(super) top: usize,
-    /// The page requested last.
-    page: Page,
-    pub(super) rest: Rest,
-    pub(super) loading: bool,
-}
-
-impl Listing {
-    fn new(source: Source) -> Self {
-        Self {
-            source,
-            rows: Vec::new(),
-            selected: 0,
-            top: 0,
-            page: Page::First(ROWS),
-            rest: Rest::Nothing,
-            loading: true,
-        }
-    }
-
-    fn remove(&mut self, is_gone: impl Fn(&Row) -> bool) {
-        self.rows.retain(|row| !is_gone(row));
-        self.selected = self.selected.min(self.rows.len().saturating_sub(1));
-    }
-
-    /// Returns the page that reloads the shown rows.
-    fn again(&self) -> Page {
-        let shown = u32::try_from(self.rows.len()).unwrap_or(MOST_ROWS);
-        match self.page {
-            Page::First(limit) => Page::First(limit),
-            Page::Next { .. } => Page::First(shown.clamp(ROWS, MOST_ROWS)),
-        }
-    }
-
-    /// Returns the page after the shown rows; `None` if there is none.
-    fn more(&self) -> Option<Page> {
-        let last = self.rows.last().filter(|_| self.rest == Rest::More)?;
-        if self.source.is_by_time() {
-            // Several rows may have the same time.
-            let of_it = self.rows.iter().rev().take_while(|row| row.at.0 == last.at.0).count();
-            let skip = u32::try_from(of_it).unwrap_or(u32::MAX);
-            return Some(Page::Next { until_ms: last.at.0.0 + 1, skip });
-        }
-        let Page::First(limit) = self.page else { return None };
-        (limit < MOST_ROWS).then(|| Page::First((limit * 2).min(MOST_ROWS)))
-    }
 }
 
 /// Where the parts were last drawn, for the mouse.
@@ -245,125 +189,6 @@ impl Ui {
                 Next::Ask(Vec::new())
             }
             _ => Next::Ask(Vec::new()),
-        }
-    }
-
-    fn on_key(&mut self, event: &Event, key: KeyEvent) -> Next {
-        self.notice.clear();
-        if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
-            return Next::Leave;
-        }
-        if let Some(dialog) = self.dialog.take() {
-            return Next::Ask(answer_dialog(dialog, key.code));
-        }
-        if self.focus == Focus::Query {
-            return Next::Ask(self.edit_query(event, key.code));
-        }
-        if key.code == KeyCode::Char('q') {
-            return Next::Leave;
-        }
-        if key.code == KeyCode::Char('e') {
-            return self.edit();
-        }
-        Next::Ask(self.on_command(key.code))
-    }
-
-    fn edit_query(&mut self, event: &Event, key: KeyCode) -> Vec<Ask> {
-        match key {
-            KeyCode::Esc if !self.input.value().is_empty() => self.new_search(),
-            KeyCode::Enter | KeyCode::Down | KeyCode::Esc => {
-                self.focus = Focus::List;
-                Vec::new()
-            }
-            KeyCode::Tab => self.next_tab(1),
-            KeyCode::BackTab => self.next_tab(Tab::ALL.len() - 1),
-            _ => {
-                let before = self.input.value().to_owned();
-                self.input.handle_event(event);
-                if self.input.value() == before {
-                    return Vec::new();
-                }
-                self.lists = vec![Listing::new(Source::Search(self.input.value().to_owned()))];
-                vec![self.reload()]
-            }
-        }
-    }
-
-    fn on_command(&mut self, key: KeyCode) -> Vec<Ask> {
-        match key {
-            KeyCode::Char('?') => self.dialog = Some(Dialog::Help),
-            KeyCode::Char('/') => {
-                self.focus = Focus::Query;
-                return self.new_search();
-            }
-            KeyCode::Tab => return self.next_tab(1),
-            KeyCode::BackTab => return self.next_tab(Tab::ALL.len() - 1),
-            KeyCode::Char('a') => {
-                self.scope =
-                    if self.scope == ShownProjects::All { self.home.clone() } else { ShownProjects::All };
-                return self.start_anew();
-            }
-            KeyCode::Esc if self.focus == Focus::List && self.depth() == 1 && !self.query().is_empty() => {
-                return self.new_search();
-            }
-            KeyCode::Esc | KeyCode::Left | KeyCode::Char('h') => return self.back(),
-            KeyCode::Enter | KeyCode::Right | KeyCode::Char('l') => return self.open(),
-            KeyCode::Char('t') => return self.open_timeline(),
-            KeyCode::Char('T') => return self.open_thread(),
-            KeyCode::Char('r') => return self.mark(),
-            KeyCode::Char('p') => return self.pin(),
-            KeyCode::Char('w') => return self.wrong(),
-            KeyCode::Char('y') => return self.judge(ReviewVerdict::Kept),
-            KeyCode::Char('x') => return self.judge(ReviewVerdict::Rejected),
-            KeyCode::Char('u') => return vec![Ask::Change(ManualChange::Undo)],
-            KeyCode::Char('U') => return self.undo_item(),
-            KeyCode::Char('f') | KeyCode::Delete => return self.ask_to_forget(),
-            KeyCode::Up | KeyCode::Char('k') => return self.go(-1),
-            KeyCode::Down | KeyCode::Char('j') => return self.go(1),
-            KeyCode::PageUp => return self.go(-self.page()),
-            KeyCode::PageDown | KeyCode::Char(' ') => return self.go(self.page()),
-            KeyCode::Home | KeyCode::Char('g') => return self.go(isize::MIN),
-            KeyCode::End | KeyCode::Char('G') => return self.go(isize::MAX),
-            _ => {}
-        }
-        Vec::new()
-    }
-
-    fn on_mouse(&mut self, mouse: MouseEvent) -> Vec<Ask> {
-        let place = Position::new(mouse.column, mouse.row);
-        let Places { tabs, query, list, detail } = self.places;
-        let tab = Tab::ALL.into_iter().zip(tabs).find(|(_, drawn)| drawn.contains(place));
-        match mouse.kind {
-            MouseEventKind::Down(MouseButton::Left) if tab.is_some() => {
-                self.focus = Focus::List;
-                tab.map(|(tab, _)| self.show(tab)).unwrap_or_default()
-            }
-            MouseEventKind::ScrollUp | MouseEventKind::ScrollDown => {
-                let by = if mouse.kind == MouseEventKind::ScrollUp { -WHEEL } else { WHEEL };
-                if detail.contains(place) { self.scroll_by(by) } else { self.select_by(by) }
-            }
-            MouseEventKind::Down(MouseButton::Left) if query.contains(place) => {
-                self.focus = Focus::Query;
-                if self.is_search() {
-                    return Vec::new();
-                }
-                self.show(Tab::Observations)
-            }
-            MouseEventKind::Down(MouseButton::Left) if detail.contains(place) => {
-                self.focus = Focus::Detail;
-                Vec::new()
-            }
-            MouseEventKind::Down(MouseButton::Left) if list.contains(place) => {
-                self.focus = Focus::List;
-                let Some(listing) = self.list() else { return Vec::new() };
-                let row = listing.top + usize::from(mouse.row - list.y);
-                if row >= listing.rows.len() {
-                    return Vec::new();
-                }
-                // A second click on the same row opens it.
-                if row == listing.selected { self.open() } else { self.select(row) }
-            }
-            _ => Vec::new(),
         }
     }
 
@@ -670,13 +495,6 @@ fn told(error: &anyhow::Error) -> String {
     match hint {
         Some(hint) => format!("{error:#}. {hint}"),
         None => format!("{error:#}"),
-    }
-}
-
-fn answer_dialog(dialog: Dialog, key: KeyCode) -> Vec<Ask> {
-    match (dialog, key) {
-        (Dialog::Forget { id, .. }, KeyCode::Char('y' | 'Y')) => vec![Ask::Forget { id }],
-        _ => Vec::new(),
     }
 }
 

@@ -103,7 +103,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let device = Device::load_or_create(&home.path().join("a")).unwrap();
         let (first, second) = (SealingKey::random().unwrap(), SealingKey::random().unwrap());
-        let header = SegmentHeader::of(&device, "space", "mia", "laptop");
+        let header = SegmentHeader::of(&device, "space", "Mia Berg", "laptop");
         let change = ItemChange::Set([("title".to_owned(), serde_json::json!("Hedwig"))].into());
         let records = vec![
             Record::of(1, "u", 7, &change, "chance"),
@@ -112,7 +112,7 @@ mod tests {
         let old = SpaceKeys::of("space", &first, []);
         let (sealed, bodies) = old.seal(header.clone(), records.clone()).unwrap();
         let text = serde_json::to_string(&(&sealed, &bodies)).unwrap();
-        assert!(!["Hedwig", "mia", "laptop"].iter().any(|word| text.contains(word)), "{text}");
+        assert!(!["Hedwig", "Mia Berg", "laptop"].iter().any(|word| text.contains(word)), "{text}");
         let segment = Segment { header: sealed, records: bodies, end: "end".to_owned() };
         let now = SpaceKeys::of("space", &second, [&first]);
         let opened = now.open(segment.clone()).unwrap();

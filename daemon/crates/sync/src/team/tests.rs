@@ -274,9 +274,9 @@ fn a_statement_is_its_machines_own_and_the_file_is_the_users() {
     let mut place = Place::default();
     let first = begin(&home, &mut place);
     let other = device(&home, "other");
-    let said = first.team.statement(&first.device, "mia", "laptop").unwrap();
+    let said = first.team.statement(&first.device, "Mia Berg", "laptop").unwrap();
     let text = said.encode(&first.device).unwrap();
-    assert!(!text.contains("mia") && !text.contains("laptop"));
+    assert!(!text.contains("Mia Berg") && !text.contains("laptop"));
     assert_eq!(TeamStatement::decode(&text, "another", &first.device.id), None);
     assert_eq!(TeamStatement::decode(&text, REMOTE, &other.id), None);
     assert_eq!(TeamStatement::decode(&said.encode(&other).unwrap(), REMOTE, &first.device.id), None);
@@ -284,7 +284,7 @@ fn a_statement_is_its_machines_own_and_the_file_is_the_users() {
         TeamStatement::decode(&text.replace("\"wrapped\":[]", "\"wrapped\": []"), REMOTE, &first.device.id),
         None
     );
-    assert!(first.team.is_said(&said, &first.team.statement(&first.device, "mia", "laptop").unwrap()));
+    assert!(first.team.is_said(&said, &first.team.statement(&first.device, "Mia Berg", "laptop").unwrap()));
     assert!(!first.team.is_said(&said, &first.team.statement(&first.device, "eve", "laptop").unwrap()));
     first.team.save(home.path()).unwrap();
     let file = home.path().join("teams/remote.json");

@@ -361,19 +361,16 @@ pub(super) fn with_examples(command: Command) -> Command {
 }
 
 fn beneath(command: Command, path: &str) -> Command {
-    let names: Vec<String> = command.get_subcommands().map(|inner| inner.get_name().to_owned()).collect();
-    names.into_iter().fold(command, |command, name| {
-        let path = format!("{path} {name}").trim().to_owned();
-        command.mut_subcommand(name, |inner| {
-            let told = EXAMPLES.iter().find(|(of, _)| *of == path).map(|(_, examples)| text(examples));
-            let inner = beneath(inner, &path);
-            // Some commands add their own text.
-            let own = inner.get_after_help().map(ToString::to_string);
-            match [told, own].into_iter().flatten().reduce(|told, own| format!("{told}\n\n{own}")) {
-                Some(told) => inner.after_help(told),
-                None => inner,
-            }
-        })
+    command.mut_subcommands(|inner| {
+        let path = format!("{path} {}", inner.get_name()).trim().to_owned();
+        let told = EXAMPLES.iter().find(|(of, _)| *of == path).map(|(_, examples)| text(examples));
+        let inner = beneath(inner, &path);
+        // Some commands add their own text.
+        let own = inner.get_after_help().map(ToString::to_string);
+        match [told, own].into_iter().flatten().reduce(|told, own| format!("{told}\n\n{own}")) {
+            Some(told) => inner.after_help(told),
+            None => inner,
+        }
     })
 }
 

@@ -27,7 +27,23 @@ const STRUCTURE: [&str; 12] = [
 
 /// Returns stored text as one line that can neither close the block nor pose as an agent's markup.
 pub fn plain(text: &str) -> String {
-    without_structure(&visible(text))
+    if is_plain(text) { text.to_owned() } else { without_structure(&visible(text)) }
+}
+
+/// Whether the text obviously stays as it is, as most do: ASCII words with one space between them, and no character
+/// that may begin a tag.
+fn is_plain(text: &str) -> bool {
+    let mut before = b' ';
+    for byte in text.bytes() {
+        match byte {
+            b'<' | b'&' | b'\\' => return false,
+            b'!'..=b'~' => {}
+            b' ' if before != b' ' => {}
+            _ => return false,
+        }
+        before = byte;
+    }
+    !text.ends_with(' ')
 }
 
 /// Like [`plain`], for one line of a longer text: spaces are kept, so that code keeps its indentation.
@@ -144,6 +160,11 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_text_that_stays_is_recognized(text in "([a-c<&.\u{e9}\n]{0,3} ?){0,4}") {
+            prop_assert_eq!(plain(&text), without_structure(&visible(&text)));
+        }
+
         #[test]
         fn nothing_is_left_to_neutralise(text in "(<|&lt;|/| |recall-context|system|\u{200b}|\\\\u003c|a|>){0,30}") {
             let once = plain(&text);

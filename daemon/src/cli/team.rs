@@ -141,7 +141,7 @@ fn invite(args: &InviteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     writeln!(
         out,
         "{author}, {name} has answered. Both sides must show: {BOLD}{}{BOLD:#}",
-        code.compared(&asking)
+        asking.compared(&code)
     )?;
     let mut input = std::io::stdin().lock();
     let consent = if args.yes { Consent::Given } else { Consent::at_terminal(&mut input) };
@@ -192,7 +192,7 @@ fn join(args: &RemoteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             let asking = TeamStatement::asking(&place.id, &place.device, &code, &author, &name)?;
             place.state(&asking)?;
             if !args.json {
-                writeln!(out, "Both sides must show: {BOLD}{}{BOLD:#}", code.compared(&asking))?;
+                writeln!(out, "Both sides must show: {BOLD}{}{BOLD:#}", asking.compared(&code))?;
                 out.flush()?;
             }
             place.wait_for(|statements| Team::joined(&place.id, &code, &place.device, statements))?

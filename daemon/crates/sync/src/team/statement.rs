@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bip39::Mnemonic;
 use serde::{Deserialize, Serialize};
 use x25519_dalek::{PublicKey, StaticSecret};
 
@@ -10,6 +11,9 @@ use super::super::hex::hex;
 use super::super::key::SealingKey;
 use super::{InvitationCode, TeamError, Upto, WrappedKey};
 use recall_domain::sync::DeviceId;
+
+/// The number of words that two people compare.
+const COMPARED: usize = 6;
 
 /// A machine's statement about the team.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,6 +89,13 @@ impl TeamStatement {
         }
         let names = code.key.open(&[&self.remote, &self.device.0, "who"], who).ok()?;
         serde_json::from_str(&names).ok()
+    }
+
+    /// Words that both sides see if nobody intercepts the exchange.
+    pub fn compared(&self, code: &InvitationCode) -> String {
+        let key = code.key.derived(&["compare", &self.remote, &self.device.0, &self.exchange]);
+        let words = Mnemonic::from_entropy(key.bytes()).map(|words| words.to_string()).unwrap_or_default();
+        words.split(' ').take(COMPARED).collect::<Vec<_>>().join(" ")
     }
 
     /// A proof for this machine that only holders of a key can make.

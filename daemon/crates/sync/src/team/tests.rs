@@ -49,7 +49,7 @@ fn enter(home: &tempfile::TempDir, name: &str, place: &mut Place, by: &mut Machi
     let asking = place.0[&device.id].clone();
     assert_eq!(asking.asks_with(&InvitationCode::random().unwrap()), None);
     assert_eq!(asking.asks_with(&code), Some((name.to_owned(), "d".to_owned())));
-    assert_eq!(code.compared(&asking), told.compared(&asking));
+    assert_eq!(asking.compared(&code), asking.compared(&told));
     by.team.let_in(&by.device, &asking, &code).unwrap();
     place.round(by).unwrap();
     assert_eq!(Team::joined(REMOTE, &InvitationCode::random().unwrap(), &device, &place.all()), None);

@@ -3,12 +3,10 @@
 use bip39::{Language, Mnemonic};
 
 use super::super::key::SealingKey;
-use super::{TeamError, TeamStatement};
+use super::TeamError;
 
 /// Size in bytes of a code that admits one machine.
 const CODE: usize = 16;
-/// The number of words that two people compare.
-const COMPARED: usize = 6;
 
 /// Words that admit a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,13 +46,6 @@ impl InvitationCode {
 
     pub fn words(&self) -> &str {
         &self.words
-    }
-
-    /// Words that both sides see if nobody intercepts the exchange.
-    pub fn compared(&self, asking: &TeamStatement) -> String {
-        let key = self.key.derived(&["compare", &asking.remote, &asking.device.0, &asking.exchange]);
-        let words = Mnemonic::from_entropy(key.bytes()).map(|words| words.to_string()).unwrap_or_default();
-        words.split(' ').take(COMPARED).collect::<Vec<_>>().join(" ")
     }
 }
 

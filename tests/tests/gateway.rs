@@ -356,9 +356,12 @@ fn only_named_pages_may_call() {
 fn strangers_take_no_place_of_the_others() {
     let (_stage, gateway) = open();
     let evil = [("Origin", "https://evil.example")];
+    let began = Instant::now();
     let refused: Vec<u16> =
         (0..300).map(|_| gateway.request("GET", "/api/status", &evil, "").status).collect();
-    // 429 is only for those who call faster than 50 times a second, which a busy machine does not allow.
+    // 100 calls at once and 50 a second are free, so 300 are too many only if the machine makes them within four seconds.
+    let are_too_many = began.elapsed() < Duration::from_secs(4);
+    assert!(refused.contains(&429) || !are_too_many, "there is an end to it");
     assert!(refused.iter().all(|status| [403, 429].contains(status)), "{refused:?}");
     gateway.get("/api/status");
 }

@@ -99,14 +99,7 @@ fn is_structure(after: &str) -> bool {
 /// Returns stored text as one line for a terminal, without invisible characters.
 pub fn visible(text: &str) -> String {
     let words = text.split(|character: char| character.is_whitespace() || is_invisible(character));
-    let mut line = String::with_capacity(text.len());
-    for word in words.filter(|word| !word.is_empty()) {
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    line
+    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 /// Whether a character is invisible and changes how text is read: controls, direction marks and overrides, zero-width

@@ -98,7 +98,7 @@ fn carry_out<O: Operation>(
 mod tests {
     use super::*;
     use crate::operation::log;
-    use crate::{Durability, ExpireLeases, IdleEffects, open_writer};
+    use crate::{ExpireLeases, IdleEffects, empty_database};
     use recall_domain::document::DocumentKey;
     use recall_domain::ids::BatchId;
     use recall_domain::ids::{SessionKey, Timestamp};
@@ -136,7 +136,7 @@ mod tests {
 
     fn database() -> (tempfile::TempDir, Connection) {
         let home = tempfile::tempdir().unwrap();
-        let db = open_writer(&home.path().join("recall.db"), home.path(), Durability::Normal).unwrap();
+        let db = empty_database(home.path());
         (home, db)
     }
 

@@ -26,7 +26,7 @@ pub use database::backup::{Thoroughness, backup_by_hand, daily_backup_is_due, is
 pub use database::by_query::{Found, QueryError, QueryLimits, bound_memory, query};
 pub use database::damage::{Evidence, LeftOut, Repair, Suspicion};
 #[cfg(test)]
-pub(crate) use database::opening::open_writer;
+pub(crate) use database::opening::{empty_database, open_writer};
 pub use database::orphans::{RepairOrphans, RepairedOrphans};
 pub use database::repair::{
     RepairError, RepairOutcome, RepairSite, in_full, recent_repairs, remove_damaged, repair,

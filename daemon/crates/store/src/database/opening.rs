@@ -53,6 +53,20 @@ pub(crate) fn open_writer(
     open_held(path, backups, durability, &Holding::default())
 }
 
+/// Opens a new, empty database. It is copied, because creating its tables takes longer than most tests.
+#[cfg(test)]
+pub(crate) fn empty_database(home: &Path) -> Connection {
+    static EMPTY: std::sync::LazyLock<Vec<u8>> = std::sync::LazyLock::new(|| {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("recall.db");
+        drop(open_writer(&path, home.path(), Durability::Normal).unwrap());
+        std::fs::read(path).unwrap()
+    });
+    let path = home.join("recall.db");
+    std::fs::write(&path, &*EMPTY).unwrap();
+    open_writer(&path, home, Durability::Normal).unwrap()
+}
+
 /// Opens the write connection; creates or migrates the database if necessary. Only one may exist across all processes,
 /// which the daemon's lock ensures.
 ///

@@ -7,7 +7,7 @@ use crate::forgetting::*;
 use crate::notes::subjects::SubjectHash;
 use crate::operation::WriteContext;
 use crate::sessions::lineage::settle;
-use crate::{Changes, Durability, Reader, execute, open_writer};
+use crate::{Changes, Reader, empty_database, execute};
 use recall_domain::document::DocumentKind;
 use recall_domain::ids::{BatchId, EventId, SessionRow};
 use recall_domain::observation::{Importance, ObservationDraft, ObservationType};
@@ -18,7 +18,7 @@ const NOW: Order = Order { boot: [1; 16], boot_ns: 1000, wall: Timestamp(1000) }
 /// Two sessions of one project, each with a prompt at its own time. The second session's observation rests on both.
 fn memory() -> (tempfile::TempDir, Connection) {
     let home = tempfile::tempdir().unwrap();
-    let db = open_writer(&home.path().join("recall.db"), home.path(), Durability::Full).unwrap();
+    let db = empty_database(home.path());
     let mut sql =
         "INSERT INTO projects VALUES (1, 'path:/shop', 'shop', 0), (2, 'path:/blog', 'blog', 0);".to_owned();
     for (id, at, word) in [(1, 100, "heron"), (2, 200, "stork")] {

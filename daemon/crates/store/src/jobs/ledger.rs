@@ -183,7 +183,7 @@ fn number(value: u64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Changes, Durability, ReleaseLeases, execute, open_writer};
+    use crate::{Changes, ReleaseLeases, empty_database, execute};
     use recall_domain::ids::JobId;
 
     struct Book {
@@ -194,7 +194,7 @@ mod tests {
     impl Book {
         fn new() -> Self {
             let home = tempfile::tempdir().unwrap();
-            let db = open_writer(&home.path().join("recall.db"), home.path(), Durability::Full).unwrap();
+            let db = empty_database(home.path());
             Self { db, _home: home }
         }
 

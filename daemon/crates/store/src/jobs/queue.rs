@@ -408,12 +408,12 @@ impl Operation for DeleteDoneJobs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Changes, Durability, Jobs, Reader, execute, open_writer};
+    use crate::{Changes, Jobs, Reader, empty_database, execute};
 
     #[test]
     fn only_old_done_jobs_are_forgotten() {
         let home = tempfile::tempdir().unwrap();
-        let db = open_writer(&home.path().join("recall.db"), home.path(), Durability::Full).unwrap();
+        let db = empty_database(home.path());
         db.execute_batch(
             "INSERT INTO projects VALUES (1, 'path:/shop', 'shop', 0);
              INSERT INTO sessions (id, agent, session_id, project, status, life, started_at, last_event_at)
@@ -433,7 +433,7 @@ mod tests {
     #[test]
     fn each_takes_what_is_its_duty() {
         let home = tempfile::tempdir().unwrap();
-        let db = open_writer(&home.path().join("recall.db"), home.path(), Durability::Full).unwrap();
+        let db = empty_database(home.path());
         db.execute_batch("INSERT INTO projects VALUES (1, 'path:/shop', 'shop', 0)").unwrap();
         for (id, status) in [(1, "active"), (2, "completed")] {
             db.execute_batch(&format!(

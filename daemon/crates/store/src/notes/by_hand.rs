@@ -78,14 +78,14 @@ impl Operation for Remembered {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Changes, Durability, MarkObservations, Reader, execute, open_writer};
+    use crate::{Changes, MarkObservations, Reader, empty_database, execute};
     use recall_domain::document::Status;
     use recall_domain::observation::{Importance, ObservationType};
 
     #[test]
     fn said_twice_it_is_one_and_holds_again() {
         let home = tempfile::tempdir().unwrap();
-        let db = open_writer(&home.path().join("recall.db"), home.path(), Durability::Full).unwrap();
+        let db = empty_database(home.path());
         let said = |title: &str| Remembered {
             project: vec![ProjectKey::from("path:/shop")],
             project_name: "shop".to_owned(),

@@ -49,12 +49,12 @@ impl Operation for CheckoutRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Changes, Durability, execute, open_writer};
+    use crate::{Changes, empty_database, execute};
 
     #[test]
     fn the_end_counts_whatever_arrives_first_and_nothing_of_a_private_batch_is_kept() {
         let home = tempfile::tempdir().unwrap();
-        let db = open_writer(&home.path().join("recall.db"), home.path(), Durability::Full).unwrap();
+        let db = empty_database(home.path());
         db.execute_batch(
             "INSERT INTO projects VALUES (1, 'path:/shop', 'shop', 0);
              INSERT INTO sessions (id, agent, session_id, project, status, life, started_at, last_event_at)

@@ -202,7 +202,7 @@ fn is_gone(db: &WriteContext<'_>, id: ObservationId, newer: Option<&str>) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Changes, Durability, MarkObservations, Validity, execute, open_writer};
+    use crate::{Changes, MarkObservations, Validity, empty_database, execute};
     use rusqlite::Connection;
 
     const ORIGIN: &str = "import:an-agent";
@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn the_stored_notes_follow_their_file() {
         let home = tempfile::tempdir().unwrap();
-        let db = open_writer(&home.path().join("recall.db"), home.path(), Durability::Full).unwrap();
+        let db = empty_database(home.path());
         let counts =
             |added, kept, replaced, resolved| MemoryChanges { added, kept, replaced, resolved, forgotten: 0 };
         assert_eq!(keep(&db, &["Totals are rounded once.", "Cents are whole numbers."]), counts(2, 0, 0, 0));
@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn no_project_is_made_for_nothing() {
         let home = tempfile::tempdir().unwrap();
-        let db = open_writer(&home.path().join("recall.db"), home.path(), Durability::Full).unwrap();
+        let db = empty_database(home.path());
         keep(&db, &[]);
         let projects: i64 = db.query_row("SELECT count(*) FROM projects", [], |row| row.get(0)).unwrap();
         assert_eq!(projects, 0);
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn the_word_of_a_person_stays() {
         let home = tempfile::tempdir().unwrap();
-        let db = open_writer(&home.path().join("recall.db"), home.path(), Durability::Full).unwrap();
+        let db = empty_database(home.path());
         let mark = |validity| {
             let ids = vec![ObservationId(1)];
             let mark = MarkObservations { ids, validity, at: Timestamp(8) };

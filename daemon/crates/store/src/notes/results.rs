@@ -419,9 +419,7 @@ pub(crate) fn keep_summary(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        Changes, Durability, FinishJob, FinishedJob, JobResult, SessionResult, execute, open_writer,
-    };
+    use crate::{Changes, FinishJob, FinishedJob, JobResult, SessionResult, empty_database, execute};
     use recall_domain::ids::{EventId, JobId, Timestamp};
     use recall_domain::observation::{Importance, ObservationType};
 
@@ -444,7 +442,7 @@ mod tests {
 
     /// Two sessions of one project with a closed batch and a running job each.
     fn database(home: &std::path::Path) -> Connection {
-        let db = open_writer(&home.join("recall.db"), home, Durability::Full).unwrap();
+        let db = empty_database(home);
         db.execute_batch("INSERT INTO projects VALUES (1, 'path:/shop', 'shop', 0)").unwrap();
         for id in 1..=2 {
             db.execute_batch(&format!(

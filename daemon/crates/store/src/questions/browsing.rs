@@ -178,12 +178,12 @@ impl Reader<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Durability, open_writer};
+    use crate::empty_database;
 
     #[test]
     fn everything_is_found_by_its_time_with_an_index() {
         let home = tempfile::tempdir().unwrap();
-        let db = open_writer(&home.path().join("recall.db"), home.path(), Durability::Full).unwrap();
+        let db = empty_database(home.path());
         db.execute_batch(
             "INSERT INTO projects VALUES (1, 'path:/shop', 'shop', 0), (2, 'path:/other', 'other', 0);
              INSERT INTO sessions (id, agent, session_id, project, status, life, activities, started_at, last_event_at)

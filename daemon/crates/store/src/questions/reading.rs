@@ -352,7 +352,7 @@ mod tests {
     use rusqlite::Connection;
 
     use super::*;
-    use crate::{Durability, open_writer};
+    use crate::empty_database;
 
     fn summarized(db: &Connection, id: i64, completed: &str) {
         db.execute_batch(&format!(
@@ -390,7 +390,7 @@ mod tests {
     #[test]
     fn a_start_and_the_notes_by_hand_are_read_by_indexes_that_hold_little_else() {
         let home = tempfile::tempdir().unwrap();
-        let db = open_writer(&home.path().join("recall.db"), home.path(), Durability::Full).unwrap();
+        let db = empty_database(home.path());
         for (sql, expected) in [
             (candidates(Tellable::Everything), &["newest", "weightiest", "by_hand", "pinned"][..]),
             (candidates(Tellable::Reviewed), &["reviewed", "reviewed", "by_hand", "pinned"]),
@@ -404,7 +404,7 @@ mod tests {
     #[test]
     fn the_last_session_is_the_last_one_with_work_in_it() {
         let home = tempfile::tempdir().unwrap();
-        let db = open_writer(&home.path().join("recall.db"), home.path(), Durability::Full).unwrap();
+        let db = empty_database(home.path());
         db.execute_batch("INSERT INTO projects VALUES (1, 'path:/shop', 'shop', 0)").unwrap();
         summarized(&db, 1, "Rounded the total once.");
         call(&db, 1);

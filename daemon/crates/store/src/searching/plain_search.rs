@@ -235,13 +235,13 @@ mod tests {
     use rusqlite::Connection;
 
     use super::*;
-    use crate::{Durability, open_writer};
+    use crate::empty_database;
 
     const LONG: Duration = Duration::from_secs(60);
 
     fn memory() -> (tempfile::TempDir, Connection) {
         let home = tempfile::tempdir().unwrap();
-        let db = open_writer(&home.path().join("recall.db"), home.path(), Durability::Full).unwrap();
+        let db = empty_database(home.path());
         db.execute_batch(
             "INSERT INTO projects VALUES (1, 'path:/shop', 'shop', 0), (2, 'path:/blog', 'blog', 0);
              INSERT INTO sessions (id, agent, session_id, project, status, life, started_at, last_event_at)

@@ -447,13 +447,13 @@ mod tests {
 
     use super::*;
     use crate::operation::{Changes, log};
-    use crate::{Durability, execute, open_writer};
+    use crate::{empty_database, execute};
     use recall_domain::ids::BatchId;
 
     /// A database with a prompt and its answer, in project 1.
     fn database() -> (tempfile::TempDir, Connection) {
         let home = tempfile::tempdir().unwrap();
-        let db = open_writer(&home.path().join("recall.db"), home.path(), Durability::Normal).unwrap();
+        let db = empty_database(home.path());
         db.execute_batch(
             "INSERT INTO projects VALUES (1, 'path:/shop', 'shop', 0);
              INSERT INTO sessions (id, agent, session_id, project, status, life, started_at, last_event_at)

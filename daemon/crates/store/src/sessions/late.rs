@@ -307,13 +307,13 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::{Durability, open_writer};
+    use crate::empty_database;
 
     /// Or a merge would delete the rows of a new table with the batch.
     #[test]
     fn a_merge_moves_the_rows_of_every_table_that_names_a_batch() {
         let home = tempfile::tempdir().unwrap();
-        let db = open_writer(&home.path().join("recall.db"), home.path(), Durability::Normal).unwrap();
+        let db = empty_database(home.path());
         let naming: BTreeSet<String> = db
             .all::<String>(
                 "SELECT DISTINCT t.name FROM sqlite_schema t, pragma_foreign_key_list(t.name) f

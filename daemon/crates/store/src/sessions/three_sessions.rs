@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use crate::{BatchResult, Changes, Durability, FinishJob, FinishedJob, JobResult, execute, open_writer};
+use crate::{BatchResult, Changes, FinishJob, FinishedJob, JobResult, empty_database, execute};
 use recall_domain::fixes::Traces;
 use recall_domain::ids::{EventId, JobId, Timestamp};
 use recall_domain::observation::{Importance, ObservationDraft, ObservationType};
@@ -16,7 +16,7 @@ pub(crate) const EXPORTS: &str = "The nightly export of orders skips an empty ba
 
 /// Three sessions of one project, each with a closed batch and a job of the same number.
 pub(crate) fn database(home: &Path) -> Connection {
-    let db = open_writer(&home.join("recall.db"), home, Durability::Full).unwrap();
+    let db = empty_database(home);
     db.execute_batch("INSERT INTO projects VALUES (1, 'path:/shop', 'shop', 0)").unwrap();
     for id in 1..=3 {
         db.execute_batch(&format!(

@@ -9,9 +9,9 @@ use crate::notes::results::keep_summary;
 use crate::operation::{WriteContext, log as log_document};
 use crate::sharing::*;
 use crate::{
-    Changed, Changes, Durability, EditObservation, EditedText, Forget, MarkObservations, NoteChange,
-    Operation, Pin, PinObservations, Reader, RemarkAuthor, Remembered, ReviewObservations, Selection,
-    UndoChange, Undone, Unreadable, Validity, execute, open_writer,
+    Changed, Changes, EditObservation, EditedText, Forget, MarkObservations, NoteChange, Operation, Pin,
+    PinObservations, Reader, RemarkAuthor, Remembered, ReviewObservations, Selection, UndoChange, Undone,
+    Unreadable, Validity, empty_database, execute,
 };
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{ObservationId, ProjectKey, SessionId, SessionKey, SessionRow, Timestamp};
@@ -38,7 +38,7 @@ struct Machine {
 impl Machine {
     fn new(name: char) -> Self {
         let home = tempfile::tempdir().unwrap();
-        let db = open_writer(&home.path().join("recall.db"), home.path(), Durability::Normal).unwrap();
+        let db = empty_database(home.path());
         Self { _home: home, db, name, share: None }
     }
 

@@ -2,8 +2,8 @@ use proptest::prelude::*;
 
 use crate::notes::choice::*;
 use crate::{
-    BatchResult, Changes, Durability, FinishJob, FinishedJob, JobResult, MarkObservations, SessionResult,
-    Validity, execute, open_writer,
+    BatchResult, Changes, FinishJob, FinishedJob, JobResult, MarkObservations, SessionResult, Validity,
+    empty_database, execute,
 };
 use recall_domain::fixes::Traces;
 use recall_domain::ids::{EventId, JobId, ObservationId};
@@ -24,7 +24,7 @@ const TITLES: [&str; 5] = [
 
 /// A session with this many closed batches, a job for each, and a session job.
 fn database(home: &std::path::Path, batches: i64) -> Connection {
-    let db = open_writer(&home.join("recall.db"), home, Durability::Full).unwrap();
+    let db = empty_database(home);
     db.execute_batch(
         "INSERT INTO projects VALUES (1, 'path:/shop', 'shop', 0);
          INSERT INTO sessions (id, agent, session_id, project, status, life, started_at, last_event_at)

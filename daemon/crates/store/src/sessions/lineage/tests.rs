@@ -3,8 +3,7 @@ use proptest::prelude::*;
 use crate::sessions::lineage::*;
 use crate::sessions::three_sessions::{commit, database};
 use crate::{
-    BatchResult, Changes, Durability, MarkObservations, Reader, Remembered, UndoChange, Validity, execute,
-    open_writer,
+    BatchResult, Changes, MarkObservations, Reader, Remembered, UndoChange, Validity, empty_database, execute,
 };
 use recall_domain::check::Changed;
 use recall_domain::fixes::{LeftFailing, Traces};
@@ -319,7 +318,7 @@ impl Work {
 
 /// A session with this many closed batches and a job for each.
 fn one_session(home: &std::path::Path, batches: usize) -> Connection {
-    let db = open_writer(&home.join("recall.db"), home, Durability::Full).unwrap();
+    let db = empty_database(home);
     db.execute_batch(
         "INSERT INTO projects VALUES (1, 'path:/shop', 'shop', 0);
          INSERT INTO sessions (id, agent, session_id, project, status, life, started_at, last_event_at)

@@ -53,7 +53,7 @@ pub(crate) fn open_writer(
     open_held(path, backups, durability, &Holding::default())
 }
 
-/// Opens a new, empty database. It is copied, because creating its tables takes longer than most tests.
+/// Opens a new, empty database. The file is a copy, because creating all tables takes longer than most tests.
 #[cfg(test)]
 pub(crate) fn empty_database(home: &Path) -> Connection {
     static EMPTY: std::sync::LazyLock<Vec<u8>> = std::sync::LazyLock::new(|| {

@@ -1,4 +1,5 @@
-//! Which crate may use which library. What a crate's `Cargo.toml` does not name, the compiler refuses.
+//! Which crate may use which library, and how the crates are compiled. What a crate's `Cargo.toml` does not name, the compiler
+//! refuses.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -48,4 +49,27 @@ fn the_domain_knows_no_other_room() {
     let manifest = std::fs::read_to_string(manifest).unwrap();
     let rooms = manifest.lines().filter(|line| line.starts_with("recall-"));
     assert_eq!(rooms.collect::<Vec<_>>(), ["recall-protocol.workspace = true"]);
+}
+
+/// Reads the name of the package in this folder.
+fn package(folder: &Path) -> Option<String> {
+    let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).ok()?;
+    let name = manifest.lines().find_map(|line| line.strip_prefix("name = "))?;
+    Some(name.trim_matches('"').to_owned())
+}
+
+/// An optimised crate takes minutes to compile after each change.
+#[test]
+fn no_crate_of_the_workspace_is_optimised_in_development() {
+    let root = recall_tests::workspace();
+    let rooms = root.join("daemon/crates").read_dir().unwrap().map(|room| room.unwrap().path());
+    let folders = rooms.chain(["protocol", "shim", "daemon", "tests"].map(|name| root.join(name)));
+    let packages: BTreeSet<String> = folders.filter_map(|folder| package(&folder)).collect();
+
+    let manifest = std::fs::read_to_string(root.join("Cargo.toml")).unwrap();
+    let (_, rest) = manifest.split_once("\n[profile.dev.package]\n").unwrap();
+    let unoptimised = rest.lines().take_while(|line| !line.starts_with('['));
+    let unoptimised: BTreeSet<String> =
+        unoptimised.filter_map(|line| line.strip_suffix(" = { opt-level = 0 }")).map(str::to_owned).collect();
+    assert_eq!(unoptimised, packages);
 }

@@ -58,7 +58,9 @@ impl Cluster {
         let file = cluster.data().join("postgresql.conf");
         let text = std::fs::read_to_string(&file).unwrap();
         std::fs::write(&file, format!("{text}\n{settings}")).unwrap();
-        cluster.run();
+        while !cluster.takes_port() {
+            cluster.port = free_port();
+        }
         for role in ["mia", "ben", "zoe"] {
             cluster.sql("postgres", &format!("CREATE ROLE {role} LOGIN PASSWORD '{}'", password_of(role)));
         }
@@ -77,18 +79,21 @@ impl Cluster {
             .map(|role| format!("\"{role}\" \"{}\"\n", password_of(role)))
             .concat();
         let users = self.write("own/users.txt", &users);
-        let port = free_port();
-        let settings = format!(
-            "[databases]\n* = host=127.0.0.1 port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
-             auth_type = scram-sha-256\nauth_file = {}\npool_mode = transaction\ndefault_pool_size = 1\nunix_socket_dir =\n",
-            self.port,
-            users.display()
-        );
-        let settings = self.write("own/pgbouncer.ini", &settings);
-        let child = self.as_user(&program).arg(settings).stderr(Stdio::null()).spawn().unwrap();
-        wait_for(port);
-        self.pooler = Some((child, port));
-        Some(self)
+        loop {
+            let port = free_port();
+            let settings = format!(
+                "[databases]\n* = host=127.0.0.1 port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
+                 auth_type = scram-sha-256\nauth_file = {}\npool_mode = transaction\ndefault_pool_size = 1\nunix_socket_dir =\n",
+                self.port,
+                users.display()
+            );
+            let settings = self.write("own/pgbouncer.ini", &settings);
+            let mut child = self.as_user(&program).arg(settings).stderr(Stdio::null()).spawn().unwrap();
+            if self.answers_at(port, &mut child) {
+                self.pooler = Some((child, port));
+                return Some(self);
+            }
+        }
     }
 
     /// The port that machines are to use.
@@ -140,10 +145,14 @@ impl Cluster {
     }
 
     fn psql(&self, role: &str, database: &str, statements: &str) -> Command {
+        self.psql_at(self.port, role, database, statements)
+    }
+
+    fn psql_at(&self, port: u16, role: &str, database: &str, statements: &str) -> Command {
         let mut command = Command::new(self.programs.join("psql"));
         command
             .args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1", "-p"])
-            .arg(self.port.to_string())
+            .arg(port.to_string())
             .args(["-U", role, "-d", database, "-c", statements])
             .env("PGPASSWORD", password_of(role));
         command
@@ -177,14 +186,34 @@ impl Cluster {
 
     /// Starts the server again on its port.
     pub fn run(&mut self) {
+        assert!(self.takes_port(), "the server does not start: {}", self.log());
+    }
+
+    /// Starts the server. Returns `false` if another program has its port, such as the server of another test.
+    fn takes_port(&mut self) -> bool {
         let log = std::fs::File::options().create(true).append(true).open(self.log_path()).unwrap();
         let mut server = self.program("postgres");
         server.arg("-D").arg(self.data()).args(["-p", &self.port.to_string()]).arg("-k").arg(self.own());
         server.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        self.server = Some(server.spawn().unwrap());
+        let mut server = server.spawn().unwrap();
+        let is_up = self.answers_at(self.port, &mut server);
+        self.server = Some(server);
+        is_up
+    }
+
+    /// Waits until this server answers at a port. Returns `false` if the program that listens there has ended.
+    fn answers_at(&self, port: u16, program: &mut Child) -> bool {
+        let data = self.data().display().to_string();
         let started = Instant::now();
-        while self.sql_as("admin", "postgres", "SELECT 1").is_err() {
-            assert!(started.elapsed() < PATIENCE, "the server does not start: {}", self.log());
+        loop {
+            let said = self.psql_at(port, "admin", "postgres", "SHOW data_directory").output().unwrap();
+            if said.status.success() && String::from_utf8_lossy(&said.stdout).trim_end() == data {
+                return true;
+            }
+            if program.try_wait().unwrap().is_some() {
+                return false;
+            }
+            assert!(started.elapsed() < PATIENCE, "nothing answers at {port}: {}", self.log());
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -424,14 +453,6 @@ fn in_path(name: &str) -> Option<PathBuf> {
 
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
-fn wait_for(port: u16) {
-    let started = Instant::now();
-    while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        assert!(started.elapsed() < PATIENCE, "nothing listens on {port}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 fn signal(child: &Child, signal: rustix::process::Signal) {

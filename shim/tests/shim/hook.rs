@@ -54,10 +54,9 @@ fn an_agent_that_does_not_read_the_answer_is_no_signal() {
 fn without_any_descriptor_the_event_that_cannot_be_read_is_no_failure() {
     let home = Home::new();
     let daemon = home.daemon(|_| acknowledge("{}"));
-    let mut command = Command::new("sh");
     let script = "exec \"$0\" claude-code <&- >&- 2>&-";
-    command.args(["-c", script, env!("CARGO_BIN_EXE_recall-shim")]);
-    command.env("RECALL_HOME", home.dir.path().join("home")).env("RECALL_NO_DAEMON_START", "1");
+    let arguments = ["-c", script, env!("CARGO_BIN_EXE_recall-shim")];
+    let mut command = home.shim_at(Path::new("/bin/sh"), &arguments);
     assert!(command.status().expect("runs").success());
     assert!(daemon.join().expect("daemon").payload.is_empty());
 }

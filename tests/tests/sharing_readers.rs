@@ -112,7 +112,8 @@ fn plays(place: &str, everything: impl Fn() -> String) {
     assert_eq!(found(&ben, "cents ledger"), Value::Null);
     assert_eq!(found(&mia, "plugs greenhouse"), Value::Null);
     let all = everything();
-    assert!(!["Moss", "Cents", "Hedwig"].iter().any(|word| all.contains(word)));
+    // With spaces: random letters spell a short word now and then.
+    assert!(!["Moss grows", "Cents are", "Hedwig first"].iter().any(|word| all.contains(word)));
 
     // Everybody sees who reads what.
     for (stage, told) in

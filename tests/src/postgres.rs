@@ -15,6 +15,8 @@ const NOBODY: u32 = 65_534;
 /// In which the kernel counts, on every Linux.
 const TICKS_A_SECOND: f64 = 100.0;
 const PATIENCE: Duration = Duration::from_secs(60);
+/// A free port may be taken before the server has it.
+const PORTS_TO_TRY: usize = 5;
 
 /// A server, and PgBouncer in front of it if one was asked for.
 pub struct Cluster {
@@ -40,7 +42,7 @@ impl Cluster {
         };
         let folder = tempfile::tempdir().unwrap();
         std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-        let mut cluster = Self { folder, programs, server: None, pooler: None, port: free_port() };
+        let mut cluster = Self { folder, programs, server: None, pooler: None, port: 0 };
         std::fs::create_dir(cluster.own()).unwrap();
         cluster.give(&cluster.own());
         let secret = cluster.write("own/password", &password_of("admin"));
@@ -58,9 +60,12 @@ impl Cluster {
         let file = cluster.data().join("postgresql.conf");
         let text = std::fs::read_to_string(&file).unwrap();
         std::fs::write(&file, format!("{text}\n{settings}")).unwrap();
-        while !cluster.takes_port() {
-            cluster.port = free_port();
-        }
+        let mut ports = std::iter::repeat_with(free_port).take(PORTS_TO_TRY);
+        let is_up = ports.any(|port| {
+            cluster.port = port;
+            cluster.takes_port()
+        });
+        assert!(is_up, "the server does not start: {}", cluster.log());
         for role in ["mia", "ben", "zoe"] {
             cluster.sql("postgres", &format!("CREATE ROLE {role} LOGIN PASSWORD '{}'", password_of(role)));
         }
@@ -79,8 +84,7 @@ impl Cluster {
             .map(|role| format!("\"{role}\" \"{}\"\n", password_of(role)))
             .concat();
         let users = self.write("own/users.txt", &users);
-        loop {
-            let port = free_port();
+        for port in std::iter::repeat_with(free_port).take(PORTS_TO_TRY) {
             let settings = format!(
                 "[databases]\n* = host=127.0.0.1 port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
                  auth_type = scram-sha-256\nauth_file = {}\npool_mode = transaction\ndefault_pool_size = 1\nunix_socket_dir =\n",
@@ -94,6 +98,7 @@ impl Cluster {
                 return Some(self);
             }
         }
+        panic!("PgBouncer does not start");
     }
 
     /// The port that machines are to use.
@@ -201,7 +206,7 @@ impl Cluster {
         is_up
     }
 
-    /// Waits until this server answers at a port. Returns `false` if the program that listens there has ended.
+    /// Waits until this server answers at a port. Returns `false` if the program that was to listen there has ended.
     fn answers_at(&self, port: u16, program: &mut Child) -> bool {
         let data = self.data().display().to_string();
         let started = Instant::now();

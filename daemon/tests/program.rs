@@ -1,12 +1,12 @@
-//! The program itself starts and knows itself. That this file is here also makes `cargo test` build the program, which
-//! the end-to-end tests run.
+//! Tests that the program starts and prints its version. Because of this file, `cargo test` also builds the program,
+//! which the end-to-end tests run.
 
 use std::process::Command;
 
 #[test]
 fn the_program_says_its_version_and_refuses_nonsense() {
     let version = Command::new(env!("CARGO_BIN_EXE_recall")).arg("--version").output().unwrap();
-    // The tests of the workspace are built with faults, and then it says so.
+    // The workspace's tests build the program with faults. Its version then says so.
     assert_eq!(
         String::from_utf8_lossy(&version.stdout),
         format!("recall {}\n", recall_system::faults::VERSION)

@@ -1,4 +1,4 @@
-//! A memory of any size, as a file that `recall import` reads.
+//! Writes a memory of any size to a file that `recall import` reads.
 
 use std::fs::OpenOptions;
 use std::io::{BufWriter, Write};
@@ -11,7 +11,7 @@ use crate::Stage;
 /// The size of a note of the archive, in bytes.
 pub const NOTE: usize = 10_000;
 
-/// Exports the stage's only note, and appends so many bytes of notes like it. Returns their number.
+/// Exports the stage's only note, and appends notes like it until they have `bytes` bytes. Returns their number.
 pub fn write(stage: &Stage, path: &Path, bytes: usize) -> usize {
     let notes = bytes / NOTE;
     let said = stage.recall(["export", path.to_str().unwrap()]);

@@ -1,9 +1,9 @@
-//! A hermetic stage for end-to-end tests: its own home, the real binaries, and hooks run as an agent runs them.
+//! An isolated stage for end-to-end tests: its own home, the real binaries, and hooks that run as an agent runs them.
 //!
-//! Nothing waits by sleeping: `recall ctl flush` returns when everything is done. Processes that a stage started end
-//! with it.
+//! Nothing sleeps in order to wait: `recall ctl flush` returns when everything is done. Processes that a stage
+//! started end with it.
 
-// Test code reports a failure by panicking.
+// Test code panics to report a failure.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 pub mod archive;
@@ -30,7 +30,7 @@ use recall_protocol::wire::{Deliver, EventId, Flags, Reply, Request, ShimContext
 use recall_system::faults::{Fault, VERSION, WITH_FAULTS};
 use serde_json::{Value, json};
 
-/// One home, and the daemon that may run in it.
+/// A home, and the daemon that may run in it.
 pub struct Stage {
     folder: tempfile::TempDir,
     daemon: Option<Child>,
@@ -54,14 +54,14 @@ impl Said {
         self.status.code().unwrap_or(-1)
     }
 
-    /// The output as JSON.
+    /// Returns the output as JSON.
     #[track_caller]
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout)
             .unwrap_or_else(|error| panic!("no JSON ({error}): {:?} {:?}", self.stdout, self.stderr))
     }
 
-    /// The context for the model in a hook's answer, or "".
+    /// Returns the context for the model in a hook's answer, or "".
     pub fn context(&self) -> String {
         let answer: Value = serde_json::from_str(&self.stdout).unwrap_or(Value::Null);
         let context = answer.pointer("/hookSpecificOutput/additionalContext").and_then(Value::as_str);
@@ -69,13 +69,13 @@ impl Said {
     }
 }
 
-/// The folder of the binaries under test. `cargo test --workspace` has built them. They are built here if they are
-/// missing, older than the sources, or of another kind than this build (tests need programs with faults, the bench must
-/// not measure such). So a test never runs old binaries.
+/// Returns the folder of the binaries under test. `cargo test --workspace` has built them. They are built here if
+/// they are missing, older than the sources, or of another kind than this build. Tests need programs with faults, and
+/// the bench must not measure such programs. So a test never runs old binaries.
 pub fn binaries() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
-        // A test binary is in TARGET/PROFILE/deps, a program in TARGET/PROFILE.
+        // A test binary is in TARGET/PROFILE/deps. A program is in TARGET/PROFILE.
         let own = std::env::current_exe().unwrap();
         let folder = own.parent().unwrap();
         let profile = if folder.ends_with("deps") { folder.parent().unwrap() } else { folder }.to_owned();
@@ -95,7 +95,7 @@ pub fn binaries() -> &'static Path {
     })
 }
 
-/// Whether both programs contain faults exactly if this build does.
+/// Returns whether both programs are of this build's kind: with faults or without.
 fn are_of_our_kind(profile: &Path) -> bool {
     let version = Command::new(profile.join("recall")).arg("--version").output();
     let version = version.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
@@ -103,7 +103,7 @@ fn are_of_our_kind(profile: &Path) -> bool {
         && has_faults(&profile.join("recall-shim")) == WITH_FAULTS
 }
 
-/// Whether a program contains faults: it then knows one of the variables that cause them.
+/// Returns whether a program contains faults. It then contains the name of a variable that causes them.
 pub fn has_faults(program: &Path) -> bool {
     let bytes = std::fs::read(program).unwrap();
     ["RECALL_FAILPOINTS", "RECALL_PLANTED"]
@@ -115,15 +115,15 @@ fn build(profile: &Path) {
     let mut build = Command::new(env!("CARGO"));
     build.args(["build", "--quiet", "--locked", "--workspace", "--bins"]);
     if WITH_FAULTS {
-        // Builds the tests too, because they enable the faults and choose the features of other crates. Otherwise most
-        // crates would be built again.
+        // This also builds the tests, because they enable the faults and choose the features of other crates.
+        // Otherwise most crates would be built again.
         build.args(["--test", "end_to_end"]);
     }
     if profile.ends_with("release") {
         build.arg("--release");
     }
-    // Cargo's variables for this test would look new to build scripts: they would run again here, and once more in the
-    // next build outside.
+    // Build scripts would take Cargo's variables for this test as a change. They would run again here, and once more
+    // in the next build outside.
     let told = std::env::vars_os().map(|(name, _)| name);
     let of_this_test = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_", "CARGO_PRIMARY_"];
     for name in told.filter(|name| of_this_test.iter().any(|kind| name.to_string_lossy().starts_with(kind))) {
@@ -138,7 +138,7 @@ fn modified(path: &Path) -> Option<SystemTime> {
     path.metadata().and_then(|file| file.modified()).ok()
 }
 
-/// The time of the newest file below a folder.
+/// Returns the time of the newest file below a folder.
 fn newest(folder: &Path) -> Option<SystemTime> {
     let entries = std::fs::read_dir(folder).ok()?.flatten();
     entries
@@ -148,7 +148,7 @@ fn newest(folder: &Path) -> Option<SystemTime> {
         .max()
 }
 
-/// The folder of the workspace's own manifest.
+/// Returns the folder of the workspace's own manifest.
 pub fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
@@ -160,7 +160,7 @@ impl Default for Stage {
 }
 
 impl Stage {
-    /// An empty home and an empty project, without a daemon.
+    /// Makes an empty home and an empty project, without a daemon.
     pub fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("rc-").tempdir().unwrap();
         std::fs::create_dir(folder.path().join("shop")).unwrap();
@@ -175,7 +175,7 @@ impl Stage {
         self
     }
 
-    /// Adds a variable to the environment of everything that runs here.
+    /// Adds a variable to the environment of every program that runs here.
     #[must_use]
     pub fn variable(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));
@@ -195,17 +195,17 @@ impl Stage {
         self
     }
 
-    /// `RECALL_HOME`.
+    /// Returns `RECALL_HOME`.
     pub fn home(&self) -> PathBuf {
         self.folder.path().join("recall")
     }
 
-    /// The project's folder.
+    /// Returns the project's folder.
     pub fn project(&self) -> PathBuf {
         self.folder.path().join("shop")
     }
 
-    /// The user's home, where agents keep their settings.
+    /// Returns the user's home, where agents keep their settings.
     pub fn user_home(&self) -> PathBuf {
         self.folder.path().to_owned()
     }
@@ -218,19 +218,20 @@ impl Stage {
         self.home().join("data/recall.db")
     }
 
-    /// The files that wait in the spool.
+    /// Returns the files that wait in the spool.
     pub fn spooled(&self) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.home().join("state/spool/new")).into_iter().flatten();
         entries.map(|entry| entry.unwrap().path()).collect()
     }
 
-    /// A prompt of a session. `number` tells it from the session's other prompts.
+    /// Sends a prompt of a session. `number` distinguishes it from the session's other prompts.
     pub fn ask(&self, session: &str, number: u32, prompt: &str) {
         let event = json!({"prompt": prompt, "prompt_id": format!("{session}-p{number}")});
         self.hook(&self.event(session, "UserPromptSubmit", event));
     }
 
-    /// A shell command of a session, which failed if there is an error. `number` tells it from the session's other calls.
+    /// Sends a shell command of a session. It failed if there is an error. `number` distinguishes it from the
+    /// session's other calls.
     pub fn ran(&self, session: &str, number: u32, command: &str, error: Option<&str>) {
         let mut call = json!({"tool_name": "Bash", "tool_input": {"command": command}, "tool_use_id": format!("{session}-t{number}")});
         let name = match error {
@@ -246,7 +247,7 @@ impl Stage {
         self.hook(&self.event(session, name, call));
     }
 
-    /// A program under test, in only this stage's environment.
+    /// Returns a program under test with only this stage's environment.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(binaries().join(program));
         command
@@ -255,14 +256,14 @@ impl Stage {
             .env("HOME", self.user_home())
             .env("RECALL_HOME", self.home())
             .env("RECALL_NO_DAEMON_START", "1")
-            // The bench measures times on an idle machine; here everything runs at once.
+            // The bench measures times on an idle machine. Here everything runs at once.
             .env("RECALL_ANSWER_MS", "10000")
-            // Publishes no models, so that nothing here uses the network.
+            // This publishes no models, so nothing here uses the network.
             .env("RECALL_PUBLISHED", "/dev/null")
             .env("NO_COLOR", "1")
             .env("TZ", "UTC")
             .current_dir(self.project());
-        // Planted by hand, to see a test fail.
+        // A person may plant a fault by hand, to see a test fail.
         if let Some(fault) = std::env::var_os("RECALL_PLANTED") {
             command.env("RECALL_PLANTED", fault);
         }
@@ -286,7 +287,7 @@ impl Stage {
             let ended = self.daemon.as_mut().unwrap().try_wait().unwrap();
             assert!(ended.is_none(), "the daemon ended: {ended:?}\n{}", self.log());
             assert!(Instant::now() < deadline, "the daemon does not listen\n{}", self.log());
-            // No client can connect before it listens.
+            // No client can connect before the daemon listens.
             std::thread::yield_now();
         }
     }
@@ -314,14 +315,14 @@ impl Stage {
         daemon.wait().unwrap()
     }
 
-    /// `recall ctl stop`, and the daemon's exit status.
+    /// Runs `recall ctl stop` and returns the daemon's exit status.
     pub fn stop_daemon(&mut self) -> ExitStatus {
         let said = self.recall(["ctl", "stop"]);
         assert_eq!(said.code(), 0, "{said:?}");
         self.daemon.take().expect("no daemon runs").wait().unwrap()
     }
 
-    /// The daemon's log.
+    /// Returns the daemon's log.
     pub fn log(&self) -> String {
         let entries = std::fs::read_dir(self.home().join("state/log")).into_iter().flatten();
         entries.filter_map(|entry| std::fs::read_to_string(entry.unwrap().path()).ok()).collect()
@@ -334,7 +335,7 @@ impl Stage {
         run(command, stdin)
     }
 
-    /// Runs a hook of Claude Code. Its promise is checked each time: exit 0, no stderr, one object or nothing.
+    /// Runs a hook of Claude Code. Checks its promise each time: exit 0, no stderr, and one object or nothing.
     #[track_caller]
     pub fn hook(&self, event: &Value) -> Said {
         let mut line = serde_json::to_vec(event).unwrap();
@@ -345,7 +346,7 @@ impl Stage {
         said
     }
 
-    /// The event as a shim would deliver it, with a new event id.
+    /// Returns the event as a shim would deliver it, with a new event id.
     pub fn delivery(&self, event: &Value) -> Deliver {
         let stamp = BootStamp::now();
         Deliver {
@@ -375,14 +376,14 @@ impl Stage {
         deliveries.into_iter().map(ask).collect()
     }
 
-    /// Leaves an event in the spool, like a shim that got no answer.
+    /// Leaves an event in the spool, like a shim without an answer.
     #[track_caller]
     pub fn spool(&self, delivery: &Deliver) {
         let name = SpoolName::new(delivery.captured_at_ms, delivery.event_id);
         let folder = self.home().join("state/spool");
         std::fs::create_dir_all(folder.join("new")).unwrap();
         let frame = frame::encode_frame(&Request::Deliver(delivery.clone())).unwrap();
-        // The file must appear complete, or the daemon finds half of it.
+        // The file must appear complete. Otherwise the daemon finds half of it.
         let whole = folder.join(format!("whole-{}", name.as_str()));
         std::fs::write(&whole, frame).unwrap();
         std::fs::rename(whole, folder.join("new").join(name.as_str())).unwrap();
@@ -409,7 +410,7 @@ impl Stage {
         assert_eq!(said.code(), 0, "{said:?}\n{}", self.log());
     }
 
-    /// A whole session: it starts, asks, works, answers and ends.
+    /// Plays a whole session: start, prompt, calls, answer and end.
     #[track_caller]
     pub fn session(&self, id: &str, prompt: &str, calls: &[Value], answer: &str) {
         self.hook(&self.event(id, "SessionStart", json!({"source": "startup"})));
@@ -429,13 +430,13 @@ impl Stage {
         self.hook(&self.event(id, "SessionEnd", json!({"reason": "other"})));
     }
 
-    /// A session about a cart's discount that teaches something.
+    /// Plays a session about a cart's discount, from which something can be learned.
     #[track_caller]
     pub fn discount_session(&self, id: &str) {
         self.session(id, DISCOUNT_PROMPT, &self.discount_calls(), DISCOUNT_ANSWER);
     }
 
-    /// The tool calls of that session.
+    /// Returns the tool calls of that session.
     pub fn discount_calls(&self) -> [Value; 3] {
         let cart = self.project().join("src/cart.rs");
         let source = "fn total(&self) -> u64 { self.lines.iter().map(Line::rounded).sum() }";
@@ -451,7 +452,7 @@ impl Stage {
         ]
     }
 
-    /// An event of Claude Code with its base fields and these.
+    /// Returns an event of Claude Code with its base fields and these fields.
     pub fn event(&self, session: &str, name: &str, fields: Value) -> Value {
         let project = self.project();
         let mut event = json!({
@@ -495,7 +496,7 @@ pub fn run(mut command: Command, stdin: &[u8]) -> Said {
     }
 }
 
-/// The events of a recorded session; numbers of the recording itself are removed.
+/// Returns the events of a recorded session, without the recording's own numbers.
 pub fn recording(path: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     text.lines()
@@ -509,12 +510,13 @@ pub fn recording(path: &Path) -> Vec<Value> {
         .collect()
 }
 
-/// A copy with everything masked that differs between two runs: ids, times, paths of this stage, sizes.
+/// Returns a copy in which everything is masked that differs between two runs: ids, times, paths of this stage,
+/// sizes.
 pub fn masked(value: &Value, stage: &Stage) -> Value {
     mask(value, "", stage)
 }
 
-/// The same for text that people read: times, durations, sizes and process ids.
+/// Masks the same in text that people read: times, durations, sizes and process ids.
 pub fn masked_text(text: &str, stage: &Stage) -> String {
     const VARYING: [(&str, &str); 16] = [
         (r"\d{4}-\d\d-\d\dT[0-9:.]+Z", "[time]"),
@@ -528,7 +530,7 @@ pub fn masked_text(text: &str, stage: &Stage) -> String {
         (r"\bscore \d\.\d+", "score [n]"),
         (r"this one knows \d+", "this one knows [n]"),
         (r"\b\d+ % (an answer|a prompt|known here)", "[n] % $1"),
-        // A word's frequency includes rows of the index that were replaced and not merged yet.
+        // A word's frequency also counts rows of the index that were replaced and are not merged yet.
         (r"\b(recency|moment|text|fit) +\d\.\d+", "$1 [n]"),
         (r"((?:best\s+answer[\s(#a-z0-9)]*:|(?:known|saying)\s+here:|=)\s+)\d+\s+%", "$1[n] %"),
         (r"\b\d+\.\d+\.\d+\b", "[version]"),
@@ -545,7 +547,7 @@ pub fn masked_text(text: &str, stage: &Stage) -> String {
 
 fn mask(value: &Value, key: &str, stage: &Stage) -> Value {
     const VARYING: [&str; 23] = [
-        // The figures that depend on compression.
+        // This figure depends on compression.
         "observation_count",
         "uuid",
         "samples",
@@ -582,7 +584,7 @@ fn mask(value: &Value, key: &str, stage: &Stage) -> Value {
         }
         Value::Array(list) => list.iter().map(|value| mask(value, "", stage)).collect(),
         Value::String(text) => json!(masked_text(text, stage)),
-        // Numbers computed from ages.
+        // These numbers are computed from ages.
         Value::Number(number) if number.is_f64() => json!("[number]"),
         other => other.clone(),
     }

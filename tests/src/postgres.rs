@@ -1,5 +1,6 @@
-//! A PostgreSQL server of the test's own: its own folder, port and user, and gone with the test. Nothing else on the machine is
-//! touched. In front of it may stand PgBouncer in transaction mode, or a way through which a test cuts the network.
+//! A PostgreSQL server for one test. It has its own folder, port and user, and ends with the test. It touches nothing
+//! else on the machine. In front of it a test can put PgBouncer in transaction mode, or a `Way` on which it cuts the
+//! network.
 
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -10,15 +11,15 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Who the server runs as where the tests run as root, whom it refuses.
+/// The server's user if the tests run as root, because the server refuses to run as root.
 const NOBODY: u32 = 65_534;
-/// In which the kernel counts, on every Linux.
+/// The unit in which the kernel counts processor time, on every Linux.
 const TICKS_A_SECOND: f64 = 100.0;
 const PATIENCE: Duration = Duration::from_secs(60);
-/// A free port may be taken before the server has it.
+/// How many ports to try. Another program may take a free port before the server does.
 const PORTS_TO_TRY: usize = 5;
 
-/// A server, and PgBouncer in front of it if one was asked for.
+/// A server, and PgBouncer in front of it if the test wants it.
 pub struct Cluster {
     folder: tempfile::TempDir,
     programs: PathBuf,
@@ -27,14 +28,14 @@ pub struct Cluster {
     port: u16,
 }
 
-/// The password of a role, which has its name in it so that a test finds whose leaked.
+/// Returns the password of a role. It contains the role's name, so that a test can find whose password leaked.
 pub fn password_of(role: &str) -> String {
     format!("swordfish: of {role}")
 }
 
 impl Cluster {
-    /// A running server with the roles `admin` (the superuser), `mia`, `ben` and `zoe` and an empty database `memory`. `None`,
-    /// and a line that says so, where PostgreSQL is not installed.
+    /// Starts a server with the roles `admin` (the superuser), `mia`, `ben` and `zoe`, and an empty database
+    /// `memory`. Prints a line and returns `None` if PostgreSQL is not installed.
     pub fn start() -> Option<Self> {
         let Some(programs) = programs() else {
             println!("skipped: PostgreSQL is not installed");
@@ -73,8 +74,8 @@ impl Cluster {
         Some(cluster)
     }
 
-    /// Puts PgBouncer in front, in transaction mode and with one connection to the server for each role. `None`, and a line
-    /// that says so, where it is not installed.
+    /// Puts PgBouncer in front, in transaction mode and with one connection to the server for each role. Prints a
+    /// line and returns `None` if it is not installed.
     pub fn pooled(mut self) -> Option<Self> {
         let Some(program) = in_path("pgbouncer") else {
             println!("skipped: PgBouncer is not installed");
@@ -101,23 +102,23 @@ impl Cluster {
         panic!("PgBouncer does not start");
     }
 
-    /// The port that machines are to use.
+    /// Returns the port for the machines.
     pub fn port(&self) -> u16 {
         self.pooler.as_ref().map_or(self.port, |(_, port)| *port)
     }
 
-    /// The server's own port, past a pooler.
+    /// Returns the server's own port, which bypasses a pooler.
     pub fn server_port(&self) -> u16 {
         self.port
     }
 
-    /// Runs statements as the superuser. Returns what `psql` prints, a line for each row.
+    /// Runs statements as the superuser. Returns what `psql` prints, one line for each row.
     pub fn sql(&self, database: &str, statements: &str) -> String {
         let said = self.sql_as("admin", database, statements);
         said.unwrap_or_else(|error| panic!("{statements}: {error}"))
     }
 
-    /// Runs statements as a role. `Err` is what `psql` says.
+    /// Runs statements as a role. Returns the error output of `psql` as `Err`.
     pub fn sql_as(&self, role: &str, database: &str, statements: &str) -> Result<String, String> {
         let said = self.psql(role, database, statements).output().unwrap();
         match said.status.success() {
@@ -126,7 +127,7 @@ impl Cluster {
         }
     }
 
-    /// A transaction of the superuser that has run a statement and stays open.
+    /// Begins a transaction of the superuser. It runs a statement and stays open.
     pub fn held_open(&self, statement: &str) -> HeldOpen {
         let mut command = self.psql("admin", "memory", "");
         command.args([
@@ -163,7 +164,7 @@ impl Cluster {
         command
     }
 
-    /// Puts many rows into a table of the database `memory`, as lines of the format of `COPY`.
+    /// Puts many rows into a table of the database `memory`. The rows are lines in the format of `COPY`.
     pub fn loading(&self, table: &str) -> Loading {
         let mut command = self.psql("admin", "memory", &format!("COPY {table} FROM STDIN"));
         let mut psql = command.stdin(Stdio::piped()).spawn().unwrap();
@@ -171,10 +172,10 @@ impl Cluster {
         Loading { psql, rows }
     }
 
-    /// The processor time that the server and all its processes have used, in seconds.
+    /// Returns the processor time that the server and all its processes have used, in seconds.
     pub fn cpu_seconds(&self) -> f64 {
         let server = self.server.as_ref().map(Child::id).unwrap_or_default();
-        // A process that has ended counts for the server.
+        // The time of a process that has ended is counted for the server.
         let children = std::fs::read_to_string(format!("/proc/{server}/task/{server}/children"));
         let children = children.unwrap_or_default();
         let children = children.split_whitespace().filter_map(|pid| pid.parse().ok());
@@ -206,7 +207,7 @@ impl Cluster {
         is_up
     }
 
-    /// Waits until this server answers at a port. Returns `false` if the program that was to listen there has ended.
+    /// Waits until this server answers at a port. Returns `false` if the program that should listen there has ended.
     fn answers_at(&self, port: u16, program: &mut Child) -> bool {
         let data = self.data().display().to_string();
         let started = Instant::now();
@@ -223,11 +224,12 @@ impl Cluster {
         }
     }
 
-    /// Adds lines to a file of the server's settings, such as `pg_hba.conf`, before what is there.
+    /// Adds lines to a file of the server's settings, such as `pg_hba.conf`, so that they take precedence over the
+    /// existing lines.
     pub fn configure(&mut self, file: &str, lines: &str) {
         let path = self.data().join(file);
         let text = std::fs::read_to_string(&path).unwrap();
-        // Of two settings the last counts, and of two rules the first.
+        // Of two settings the last one takes effect, and of two rules the first one.
         let text =
             if file == "postgresql.conf" { format!("{text}\n{lines}\n") } else { format!("{lines}\n{text}") };
         std::fs::write(&path, text).unwrap();
@@ -235,12 +237,12 @@ impl Cluster {
         self.run();
     }
 
-    /// A file that the server can read, and nobody else.
+    /// Writes a file that only the server can read.
     pub fn server_file(&self, name: &str, text: &str) -> PathBuf {
         self.write(&format!("own/{name}"), text)
     }
 
-    /// Copies the stopped server's data, as a backup does.
+    /// Stops the server and copies its data, as a backup does.
     pub fn back_up(&mut self) -> PathBuf {
         let copy = self.own().join("backup");
         self.stop();
@@ -250,7 +252,7 @@ impl Cluster {
         copy
     }
 
-    /// Puts a copy in the place of the server's data.
+    /// Replaces the server's data with a copy.
     pub fn restore(&mut self, copy: &Path) {
         self.stop();
         std::fs::remove_dir_all(self.data()).unwrap();
@@ -302,7 +304,7 @@ impl Cluster {
     }
 }
 
-/// A session of the server with a transaction that is not over.
+/// A session of the server with an open transaction.
 pub struct HeldOpen(Child);
 
 impl HeldOpen {
@@ -323,14 +325,14 @@ impl Drop for Cluster {
     }
 }
 
-/// Rows on their way into a table.
+/// Rows that are being copied into a table.
 pub struct Loading {
     psql: Child,
     rows: BufWriter<ChildStdin>,
 }
 
 impl Loading {
-    /// Returns when all rows are there.
+    /// Ends the copy. Returns when all rows are in the table.
     pub fn end(self) {
         let Self { mut psql, rows } = self;
         drop(rows.into_inner().unwrap());
@@ -348,24 +350,25 @@ impl Write for Loading {
     }
 }
 
-/// The processor time of a process and of its children that have ended, in seconds. 0 if there is no such process.
+/// Returns the processor time of a process and of its children that have ended, in seconds. Returns 0 if there is no
+/// such process.
 pub fn cpu_seconds_of(pid: u32) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name of the program may have spaces; after it come the state and numbers.
+    // The name of the program may contain spaces. After it come the state and numbers.
     let after = stat.rsplit_once(')').map(|(_, after)| after).unwrap_or_default();
     let ticks: f64 =
         after.split_whitespace().skip(11).take(4).filter_map(|ticks| ticks.parse::<f64>().ok()).sum();
     ticks / TICKS_A_SECOND
 }
 
-/// A way to a port of this machine that a test can cut.
+/// A proxy to a port of this machine. A test can cut its connections.
 pub struct Way {
     port: u16,
     state: Arc<Mutex<Passage>>,
 }
 
 struct Passage {
-    /// How many bytes still pass towards the server. `None`: all.
+    /// How many more bytes pass towards the server. With `None`, all pass.
     left: Option<usize>,
     open: Vec<TcpStream>,
 }
@@ -388,7 +391,7 @@ impl Way {
         self.port
     }
 
-    /// Lets so many bytes pass towards the server, then cuts every connection.
+    /// Lets this many bytes pass towards the server. Then it cuts every connection.
     pub fn cut_after(&self, bytes: usize) {
         self.set(Some(bytes));
     }
@@ -438,7 +441,7 @@ fn pass(client: &TcpStream, port: u16, state: &Arc<Mutex<Passage>>) {
     });
 }
 
-/// The folder of the server's programs, which Debian keeps outside of the `PATH`.
+/// Returns the folder of the server's programs. Debian keeps it outside of the `PATH`.
 fn programs() -> Option<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut folders: Vec<PathBuf> = versions.map(|version| version.path().join("bin")).collect();
@@ -449,7 +452,7 @@ fn programs() -> Option<PathBuf> {
     folders.into_iter().rev().find(is_whole)
 }
 
-/// A program of the `PATH`, or of the administrator's.
+/// Returns the path of a program in the `PATH` or in the administrator's folder.
 fn in_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);

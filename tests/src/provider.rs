@@ -1,7 +1,8 @@
-//! A model provider on this machine: a real HTTP server for both APIs that misbehaves on request.
+//! A model provider on this machine. It is a real HTTP server for both APIs, and misbehaves on request.
 //!
-//! It is written by hand, because a library cannot be made to misbehave: it drips, resets, lies about lengths and sends
-//! without end. It counts the tokens it has charged, to compare them with a ledger.
+//! It is written by hand, because a library cannot be made to misbehave. It sends bytes slowly, resets connections,
+//! announces wrong lengths and sends without end. It counts the tokens that it has charged, to compare them with a
+//! ledger.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -20,7 +21,7 @@ pub const TOKENS_OUT: u64 = 50;
 pub enum Behaviour {
     /// Answers with this text, in the format of the API that was called.
     Says(String),
-    /// The same after a delay.
+    /// Answers in the same way after a delay.
     SaysAfter(Duration, String),
     Status(u16),
     /// Sends this status, headers and body.
@@ -31,22 +32,22 @@ pub enum Behaviour {
     },
     /// Never answers, but keeps the connection.
     Silence,
-    /// Sends a valid head and then a byte now and then.
+    /// Sends a valid head, and then one byte at a time.
     Drip {
         every: Duration,
     },
     /// Sends a valid head and then bytes without end.
     Flood,
-    /// Closes in the middle of the answer.
+    /// Closes the connection in the middle of the answer.
     Breaks,
-    /// Announces the whole body, sends this many bytes of it and closes.
+    /// Announces the whole body, sends this many bytes of it and closes the connection.
     Cut {
         status: u16,
         headers: Vec<(String, String)>,
         body: Vec<u8>,
         sent: usize,
     },
-    /// Answers only when the test says so.
+    /// Answers only when the test allows it.
     Held,
 }
 
@@ -54,9 +55,9 @@ pub enum Behaviour {
 #[derive(Clone, Debug)]
 pub struct Asked {
     pub path: String,
-    /// Names in lower case.
+    /// The headers, with names in lower case.
     pub headers: Vec<(String, String)>,
-    /// Null if it is not JSON.
+    /// The body as JSON, or null if it is not JSON.
     pub body: Value,
     pub bytes: Vec<u8>,
 }
@@ -66,7 +67,7 @@ impl Asked {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// The material and the question, for either API.
+    /// Returns the material and the question, for either API.
     pub fn text(&self) -> String {
         let messages = self.body["messages"].as_array().cloned().unwrap_or_default();
         messages.iter().filter_map(|message| message["content"].as_str()).collect::<Vec<_>>().join("\n")
@@ -93,7 +94,7 @@ pub struct Provider {
 }
 
 impl Provider {
-    /// A server that applies `script` to each request and its number, counted from 0.
+    /// Starts a server. It applies `script` to each request and the request's number, counted from 0.
     pub fn start(script: impl Fn(&Asked, u64) -> Behaviour + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let shared = Arc::new(Shared {
@@ -111,7 +112,7 @@ impl Provider {
             for stream in listener.incoming().flatten() {
                 serving.shared.connections.fetch_add(1, Ordering::SeqCst);
                 let serving = serving.clone();
-                // A client under test may hang up in the middle.
+                // A client under test may close the connection in the middle.
                 std::thread::spawn(move || drop(serving.serve(stream)));
             }
         });
@@ -127,7 +128,8 @@ impl Provider {
         format!("http://{}", self.address)
     }
 
-    /// `[compression]` of a config that asks this server about each turn, as `backend`, with these additional lines.
+    /// Returns the `[compression]` section of a config which asks this server about each turn. `backend` is the
+    /// backend, and `more` are additional lines.
     pub fn config(&self, backend: &str, more: &str) -> String {
         self.config_of(backend, &format!("unit = 'turn'\n{more}"))
     }
@@ -141,12 +143,12 @@ impl Provider {
         self.shared.asked.lock().unwrap().clone()
     }
 
-    /// How many connections were opened, whether or not anything was sent.
+    /// Returns how many connections were opened, with or without a request.
     pub fn connections(&self) -> u64 {
         self.shared.connections.load(Ordering::SeqCst)
     }
 
-    /// The tokens of all answers that it has begun to send.
+    /// Returns the tokens of all answers that the server has begun to send.
     pub fn charged(&self) -> u64 {
         self.shared.charged.load(Ordering::SeqCst)
     }
@@ -170,7 +172,7 @@ impl Provider {
     }
 
     fn serve(&self, stream: TcpStream) -> std::io::Result<()> {
-        // An answer is sent in several writes, and must not wait 40 ms for the first acknowledgement.
+        // An answer is sent in several writes. They must not wait 40 ms for the first acknowledgement.
         stream.set_nodelay(true)?;
         let mut reader = BufReader::new(stream.try_clone()?);
         let mut stream = stream;
@@ -263,12 +265,12 @@ pub fn well(asked: &Asked, _number: u64) -> Behaviour {
     Behaviour::Says(answer.to_owned())
 }
 
-/// Whether the request asks for notes on a session.
+/// Returns whether the request asks for notes on a session.
 pub fn is_notes(asked: &Asked) -> bool {
     asked.body.to_string().contains("keep_notes")
 }
 
-/// Whether the request asks for a session's summary.
+/// Returns whether the request asks for a session's summary.
 pub fn is_summary(asked: &Asked) -> bool {
     asked.body.to_string().contains("keep_summary")
 }
@@ -286,7 +288,7 @@ fn envelope(asked: &Asked, text: &str) -> Value {
     json!({"choices": [{"message": {"role": "assistant", "content": text}}], "usage": usage})
 }
 
-/// `None` if the client hung up between two requests.
+/// Reads a request. Returns `None` if the client closed the connection between two requests.
 fn read(reader: &mut BufReader<TcpStream>) -> std::io::Result<Option<Asked>> {
     let mut line = String::new();
     if reader.read_line(&mut line)? == 0 {

@@ -1,5 +1,5 @@
-//! Plays a recording in order, to a daemon that is killed again and again, or with some events late. Returns what is
-//! remembered at the end, in a form that can be compared between runs.
+//! Plays a recording to a daemon: in order, with kills again and again, or with some events late. Returns the memory
+//! at the end, in a form that can be compared between runs.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -15,11 +15,12 @@ use serde_json::{Value, json};
 use crate::faults::handover::Handover;
 use crate::{Stage, recording};
 
-/// The time between two events of a recording, in milliseconds: short enough that no session is silent for too long.
+/// The time between two events of a recording, in milliseconds. It is short enough that no session is silent for too
+/// long.
 const STEP_MS: i64 = 7;
-/// The time for an answer of a daemon on a busy machine.
+/// How long an answer of a daemon on a busy machine may take.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The most events that wait in the spool while later ones arrive.
+/// The highest number of events that wait in the spool while later ones arrive.
 const LONGEST_WINDOW: usize = 9;
 
 /// Sessions that are played one after another in one home.
@@ -62,7 +63,7 @@ impl Recording {
         ids
     }
 
-    /// Each event as a shim would deliver it, stamped when it happened.
+    /// Returns each event as a shim would deliver it, with the time at which it happened.
     fn deliveries(&self, stage: &Stage) -> Vec<Deliver> {
         let (now, boot) = (boot::wall_ms(), BootStamp::now());
         let begun = now - STEP_MS * i64::try_from(self.events.len()).unwrap();
@@ -80,15 +81,15 @@ impl Recording {
 /// How a recording is played.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
-    /// Each event when it happens.
+    /// Each event is delivered when it happens.
     InOrder,
-    /// The daemon dies this often, at any moment; events that it does not acknowledge are spooled.
+    /// The daemon dies this often, at any moment. Events that it does not acknowledge are spooled.
     Killed { seed: u64, kills: usize },
     /// Some events wait in the spool while later ones arrive, and concurrent hooks overtake each other.
     Late { seed: u64 },
 }
 
-/// Plays a recording in an empty home and returns what is remembered.
+/// Plays a recording in an empty home and returns the memory at the end.
 pub fn remembered(recording: &Recording, manner: Manner) -> Value {
     let mut stage = Stage::new().daemon();
     let deliveries = recording.deliveries(&stage);
@@ -114,7 +115,7 @@ fn play_killed(stage: &mut Stage, deliveries: &[Deliver], seed: u64, kills: usiz
             continue;
         }
         let pid = rustix::process::Pid::from_raw(stage.daemon_pid().cast_signed()).unwrap();
-        // The moment of the kill is the fault itself; this waits for nothing.
+        // The moment of the kill is the fault. The sleep does not wait for anything.
         let until_kill = Duration::from_micros(random.u64(0..6_000));
         std::thread::scope(|scope| {
             scope.spawn(move || {
@@ -164,7 +165,7 @@ fn spool(handover: &Handover<'_>, waiting: &mut Vec<&Deliver>) {
     }
 }
 
-/// The order in which a busy daemon gets the events: hooks of neighbouring calls run concurrently.
+/// Returns the order in which a busy daemon receives the events. Hooks of neighbouring calls run concurrently.
 fn overtaken(recording: &Recording, random: &mut fastrand::Rng) -> Vec<usize> {
     let mut order: Vec<usize> = (0..recording.events.len()).collect();
     for at in 1..order.len() {
@@ -175,8 +176,8 @@ fn overtaken(recording: &Recording, random: &mut fastrand::Rng) -> Vec<usize> {
     order
 }
 
-/// The memory of the recording's sessions, with events named by position. Numbers, times and traces of storage are left
-/// out.
+/// Returns the memory of the recording's sessions, with events named by position. It leaves out numbers, times and
+/// traces of storage.
 fn memory(stage: &Stage, recording: &Recording, deliveries: &[Deliver]) -> Value {
     let places = places(recording, deliveries);
     let deadline = || Deadline::after(PATIENCE);
@@ -195,11 +196,11 @@ fn memory(stage: &Stage, recording: &Recording, deliveries: &[Deliver]) -> Value
     sessions.collect()
 }
 
-/// An event's calls without their own event are named by counting on from it. This is the most of them.
+/// The highest number of calls in one event. Calls without their own event get the ids after the event's id.
 const MOST_PARTS: u128 = 16;
 
-/// Names events by position. An event that repeats the exact words of a turn is the same occurrence, named by the one
-/// that arrived first.
+/// Names events by position. An event that repeats the exact words of a turn is the same occurrence. It has the name
+/// of the first one.
 fn places(recording: &Recording, deliveries: &[Deliver]) -> HashMap<String, String> {
     let mut places = HashMap::new();
     for (nth, delivery) in deliveries.iter().enumerate() {
@@ -240,7 +241,7 @@ fn comparable(value: Value, places: &HashMap<String, String>) -> Value {
     }
 }
 
-/// The differences between two memories, one line for each place.
+/// Returns the differences between two memories, one line for each place.
 pub fn differences(expected: &Value, found: &Value) -> Vec<String> {
     let mut all = Vec::new();
     compare("", expected, found, &mut all);

@@ -1,4 +1,4 @@
-//! A real repository for tests, made with the real git and without anybody's settings.
+//! A real repository for tests. The real git makes it, without the settings of any user.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

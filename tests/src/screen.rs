@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-/// Everything here is faster than this, even on a busy machine.
+/// How long a test waits. Everything is faster than this, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A program on a terminal. It ends with the test.
+/// A program on a terminal. It ends at the end of the test.
 pub struct Screen {
     keyboard: File,
     output: Receiver<Vec<u8>>,
@@ -21,7 +21,7 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// A screen with this many columns and rows.
+    /// Starts the program on a screen with this many columns and rows.
     pub fn of(mut command: Command, (columns, rows): (u16, u16)) -> Self {
         let keyboard = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&keyboard).unwrap();
@@ -71,7 +71,7 @@ impl Screen {
         }
     }
 
-    /// The screen as text.
+    /// Returns the screen as text.
     pub fn text(&self) -> String {
         self.parser.screen().contents()
     }

@@ -1,4 +1,4 @@
-//! No agent's name and no spelling of its JSON, its tools or its settings stands outside its folder.
+//! Tests that an agent's name and the spellings of its JSON, tools and settings occur only in the agent's folder.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -7,12 +7,12 @@ use recall_agents::AGENTS;
 use recall_protocol::agents::ROWS;
 use regex::Regex;
 
-/// What agents write, beside their names.
+/// The spellings that agents write, besides their names.
 const SPELLINGS: &str = r#""(?:MultiEdit|Notebook\w+|Bash|PowerShell|Grep|Glob|WebFetch|WebSearch|AskUserQuestion|ExitPlanMode|TodoWrite|TaskCreate|TaskUpdate|ListMcpResourcesTool|SlashCommand|Skill|hook_event_name|tool_name|tool_input|tool_response|last_assistant_message|stop_hook_active|systemMessage|hookEventName|hookSpecificOutput|additionalContext|disableAllHooks|enabledPlugins)"|task-notification|system-reminder|worktrees/"#;
 
-/// What bears a name and is no agent's, and where it may stand.
+/// Texts that contain a name but belong to no agent, and the places where they may occur.
 const NO_AGENT: [(&str, &str); 19] = [
-    // A model's provider, which calls the program; and a model.
+    // A model provider that calls the program, and a model.
     (r"(?i)\bclaude[-_]?cli\b|ClaudeCli", ""),
     (r#""claude-haiku[^"]*""#, ""),
     (".*", "/claude_cli.rs"),
@@ -21,17 +21,17 @@ const NO_AGENT: [(&str, &str); 19] = [
     (".*", "/chat/program.rs"),
     // Blocks that other memories inject.
     ("claude-(?:recall|mem)-context", "protocol/src/tag.rs"),
-    // Another memory, whose database names agents in its own words.
+    // Another memory, whose database names agents in its own spelling.
     (".*", "/import/claude_mem.rs"),
     (r"(?i)\bclaude[-_]mem\b", "/cli/import/"),
-    // Examples in its help and its words.
+    // Examples in the help.
     (r"recall import \S+", "/cli/import/mod.rs"),
     (r"recall import \S+", "/cli/examples.rs"),
     (r"--to \S+", "/cli/examples.rs"),
-    // Endpoints of another memory's worker, which other programs call in its own words.
+    // Endpoints of another memory's worker, which other programs call in its own spelling.
     (".*", "/server/http/hooks.rs"),
     (".*", "/server/http/routes.rs"),
-    // Files that may lie in any project or home: notes, and keys.
+    // Files that may be in any project or home: notes and keys.
     (r#""(?:claude|gemini)\.md""#, "/compression/"),
     (".*", "/domain/src/redaction/"),
     // A column of the database, and of an export.
@@ -40,11 +40,11 @@ const NO_AGENT: [(&str, &str); 19] = [
     (r#""tool_name""#, "/app/src/commands/restore.rs"),
 ];
 
-/// Where agents are written about: the table of the hook client, the list of agents, and the hosts without a folder.
+/// The files that may name agents: the table of the hook client, the list of agents, and the hosts without a folder.
 const ABOUT_AGENTS: [&str; 3] =
     ["protocol/src/agents.rs", "daemon/crates/agents/src/lib.rs", "daemon/crates/agents/src/host.rs"];
 
-/// The source files beneath a folder that are not there for tests alone.
+/// Collects the source files below a folder, without those that exist only for tests.
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     let mut entries: Vec<_> = folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
     let for_tests: HashSet<String> = entries
@@ -69,17 +69,17 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The lines of code, with their numbers, up to the file's tests.
+/// Returns the lines of code with their numbers, up to the file's tests.
 fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let end = text.find("\n#[cfg(test)]\nmod ").unwrap_or(text.len());
     (1..).zip(text[..end].lines()).filter(|(_, line)| !line.trim_start().starts_with("//"))
 }
 
-/// Matches any agent's name as a word of its own, and its vendor's spelling of it.
+/// Returns a pattern that matches any agent's name as a whole word, and its vendor's spelling of it.
 fn names() -> Regex {
     let whole = ROWS.iter().map(|row| row.name).filter(|name| !["pi", "cursor", "amp"].contains(name));
     let whole = whole.map(|name| format!(r"\b{}\b", regex::escape(name)));
-    // As it is written: `cursor` is also a word of terminals, and `amp` one of HTML.
+    // Titles match only as they are written, because `cursor` is also a word of terminals, and `amp` a word of HTML.
     let titles = AGENTS.iter().map(|spec| format!("(?-i:{})", regex::escape(spec.title)));
     let words =
         ["claude", "codex", "copilot", "gemini", "qwen", "openclaw", r"\.cursor", "beforeSubmitPrompt"];
@@ -123,7 +123,7 @@ fn no_agent_is_spelled_outside_its_folder() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// Or the test above would pass whatever it reads.
+/// Otherwise the test above would pass whatever it reads.
 #[test]
 fn what_agents_write_is_recognized() {
     let (names, spellings) = (names(), Regex::new(SPELLINGS).unwrap());
@@ -141,8 +141,8 @@ fn what_agents_write_is_recognized() {
     assert_eq!(numbers, [1, 3]);
 }
 
-/// A mark for each moment at which the agent can be given context. Agents with the same marks share a row, some with the
-/// version that was run.
+/// The README has a mark for each moment at which the agent can be given context. Agents with the same marks share a
+/// row. Some are listed with the version that was tried.
 #[test]
 fn the_readme_marks_what_every_agent_is_given() {
     use recall_domain::event::EventName;

@@ -1,4 +1,5 @@
-//! Whatever an agent writes, the hook ends well and the event is kept; whatever a person types is answered in words.
+//! Tests bad input. Whatever an agent writes, the hook succeeds and the event is kept. Whatever a person types gets a
+//! readable answer.
 
 use std::os::unix::net::UnixListener;
 
@@ -11,7 +12,7 @@ fn ends_well(said: &Said, case: &str) {
     assert!(said.stdout.is_empty() || said.json().is_object(), "{case}: {said:?}");
 }
 
-/// An event with raw bytes in the place of its prompt's text.
+/// Returns an event with raw bytes in place of its prompt's text.
 fn prompt_with(stage: &Stage, session: &str, raw: &[u8]) -> Vec<u8> {
     let event = stage.event(session, "UserPromptSubmit", json!({"prompt": "@"})).to_string();
     let (before, after) = event.split_once("\"@\"").unwrap();
@@ -23,7 +24,8 @@ fn status(stage: &Stage) -> Value {
     stage.json(["ctl", "status"])
 }
 
-/// Runs one hook with these bytes. `unparsed`: whether they are kept as they came, or understood.
+/// Runs one hook with these bytes and checks that they are stored. `unparsed` is 1 if they are kept as they came, and
+/// 0 if they are understood.
 #[track_caller]
 fn is_kept(bytes: impl FnOnce(&Stage) -> Vec<u8>, unparsed: u32) -> Stage {
     let stage = Stage::new().daemon();
@@ -183,7 +185,8 @@ fn nesting_without_end_is_kept() {
         let nested = format!("{}{}", "[".repeat(50_000), "]".repeat(50_000));
         event.to_string().replace("\"@\"", &nested).into_bytes()
     };
-    // Of a call's answer only its end is looked for, so any depth will do; what shows it must bear it too.
+    // recall only looks for the end of a call's answer, so any depth works. The commands that show it must handle it
+    // too.
     let stage = is_kept(deep, 0);
     let session = stage.json(["ctl", "session", "one"]);
     assert_eq!(session["batches"][0]["activities"][0]["tool_name"], "Read");
@@ -245,7 +248,7 @@ fn a_wrong_agents_name_is_no_reason_to_lose_an_event() {
     assert_eq!((&events["stored"], &events["unparsed"]), (&json!(3), &json!(0)), "{events}");
 }
 
-/// A command's whole answer, as a person sees it, without what differs between two runs.
+/// Returns a command's whole answer, as a person sees it, without what differs between two runs.
 fn told(stage: &Stage, said: &Said) -> String {
     let text = format!("exit {}\n-- stdout\n{}-- stderr\n{}", said.code(), said.stdout, said.stderr);
     masked_text(&text, stage)
@@ -314,7 +317,7 @@ fn nobody_is_there() {
     assert!(!stage.home().join("data/recall.db").exists(), "ctl starts nothing");
 }
 
-/// Everyday commands work without one.
+/// Everyday commands work without a running daemon.
 #[test]
 fn a_pause_starts_the_daemon_and_holds() {
     let stage = Stage::new();
@@ -336,7 +339,7 @@ fn a_search_starts_the_daemon_and_answers() {
     let said = stage.recall(["search", "flamingo", "--json"]);
     assert_eq!(said.code(), 0, "{said:?}");
     assert!(said.json()["results"].is_array());
-    // It stays, and has taken what waited.
+    // The daemon goes on running, and has stored the waiting event.
     stage.flush();
     assert_eq!(stage.json(["search", "flamingo"])["results"][0]["kind"], "prompt");
 }
@@ -352,7 +355,7 @@ fn a_daemon_that_never_answers() {
     let daemon = report["findings"].as_array().unwrap().iter().find(|each| each["area"] == "daemon").unwrap();
     assert_eq!(daemon["health"], "bad", "{daemon}");
     assert!(daemon["what"].as_str().unwrap().contains("did not respond"), "{daemon}");
-    // The agent does not wait for it, and nothing is lost.
+    // The agent does not wait for the daemon, and nothing is lost.
     let hook = stage.hook(&stage.event("one", "Stop", json!({})));
     assert_eq!(hook.stdout, "");
     assert_eq!(stage.spooled().len(), 1);
@@ -390,7 +393,7 @@ fn a_broken_config_is_named_and_stops_nobody() {
     assert_eq!(config["health"], "bad", "{config}");
     let what = config["what"].as_str().unwrap();
     assert!(what.contains("config.toml, line 3, column 1: unknown key `batch_idle` in [timers]"), "{what}");
-    // It runs on the defaults.
+    // The daemon uses the defaults.
     stage.discount_session("first");
     stage.flush();
     assert_eq!(stage.json(["ctl", "session", "first"])["status"], "completed");
@@ -402,7 +405,7 @@ fn a_home_that_is_a_file() {
     let stage = Stage::new();
     std::fs::write(stage.home(), "not a folder").unwrap();
     tells!(stage, "home_is_a_file", "daemon");
-    // A hook has nowhere to go with its event, and still does not trouble the agent.
+    // A hook cannot keep its event anywhere, but it does not disturb the agent.
     stage.hook(&stage.event("one", "Stop", json!({})));
     assert_eq!(stage.recall(["search", "anything"]).code(), 3);
     assert_eq!(stage.recall(["doctor"]).code(), 1);
@@ -421,12 +424,12 @@ fn a_database_of_a_newer_program_is_refused_and_not_touched() {
     let before = std::fs::read(stage.database()).unwrap();
     tells!(stage, "database_too_new", "daemon");
     assert_eq!(std::fs::read(stage.database()).unwrap(), before);
-    // Events wait for the program that understands it.
+    // Events wait for the program that understands the database.
     stage.hook(&stage.event("one", "Stop", json!({})));
     assert_eq!(stage.spooled().len(), 1);
 }
 
-/// As agents' sandboxes do: connecting fails with EPERM, whatever is asked for.
+/// Agents' sandboxes do this: every `connect` fails with EPERM.
 #[test]
 fn a_sandbox_is_named() {
     use recall_tests::faults::syscalls::strace_works;

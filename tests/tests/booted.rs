@@ -1,4 +1,4 @@
-//! recall under a systemd that is PID 1, in a machine of its own: a user logs in, installs it, works and removes it.
+//! Tests recall on a separate machine where systemd is PID 1: a user logs in, installs it, works and removes it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use recall_tests::{Stage, binaries, run};
 use serde_json::json;
 
-/// The packages of a machine in which a user has a manager.
+/// The packages of a machine where each user has a systemd manager.
 const PACKAGES: &str = "systemd,systemd-sysv,dbus,dbus-user-session,libpam-systemd";
 
 /// Runs as root when everything has been started.
@@ -58,7 +58,8 @@ StandardOutput=file:/check/out
 StandardError=file:/check/err
 ";
 
-/// A Debian of a few packages. `RECALL_BOOTED_ROOT` names a folder that keeps it for the next time.
+/// Returns the root of a Debian with a few packages. `RECALL_BOOTED_ROOT` names a folder that keeps it for the next
+/// time.
 fn root(scratch: &Path) -> Option<PathBuf> {
     let kept = std::env::var_os("RECALL_BOOTED_ROOT").map(PathBuf::from);
     let root = kept.unwrap_or_else(|| scratch.join("root"));
@@ -104,7 +105,7 @@ fn a_user_of_a_booted_machine_installs_works_and_removes() {
         event["cwd"] = json!("/home/dev/shop");
         std::fs::write(check.join(format!("events/{number}")), event.to_string()).unwrap();
     }
-    // Changes of the system are dropped, and nothing of this machine is visible except the programs.
+    // Changes to the system are dropped. Nothing of this machine is visible except the programs.
     let mut boot = Command::new("systemd-nspawn");
     boot.args([
         "--quiet",

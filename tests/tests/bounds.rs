@@ -1,4 +1,4 @@
-//! Bounds and versions: a full disk, a full spool, frames of another version, many daemons at once.
+//! Tests bounds and versions: a full disk, a full spool, frames of another version, and many daemons at once.
 
 use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
@@ -30,7 +30,7 @@ fn events(stage: &Stage) -> Value {
     stage.json(["ctl", "status"])["events"].clone()
 }
 
-/// The frame of an event in a version that is still to come.
+/// Returns the frame of an event in a future version.
 fn of_tomorrow(delivery: &Deliver) -> Vec<u8> {
     let mut frame = encode_frame(&Request::Deliver(delivery.clone())).unwrap();
     frame[4] = MAX_VERSION + 1;
@@ -45,7 +45,7 @@ fn a_frame_of_another_version_is_told_what_is_understood() {
         frame[4] = version;
         let mut stream = UnixStream::connect(stage.socket()).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        // The daemon may hang up before it has read the rest.
+        // The daemon may close the connection before it has read the rest.
         let _ = stream.write_all(&frame);
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
@@ -71,20 +71,20 @@ fn a_spool_file_of_another_version_waits_for_who_understands_it() {
     assert_eq!(stage.spooled(), [file.as_path()]);
     let counted = events(&stage);
     assert_eq!((&counted["stored"], &counted["spooled"]), (&json!(2), &json!(1)), "{counted}");
-    // Neither does the next daemon touch it, nor does it drain the spool over and over.
+    // The next daemon does not touch the file either, and does not drain the spool again and again.
     stage.kill_daemon();
     stage.start_daemon();
     stage.flush();
     assert_eq!(std::fs::read(&file).unwrap(), of_tomorrow(&tomorrow));
 
-    // Whoever understands it takes it.
+    // A daemon that understands the file stores it.
     std::fs::write(&file, encode_frame(&Request::Deliver(tomorrow)).unwrap()).unwrap();
     stage.flush();
     let counted = events(&stage);
     assert_eq!((&counted["stored"], &counted["spooled"]), (&json!(3), &json!(0)), "{counted}");
 }
 
-/// A copy that is slow, or a hand that mends: neither writes aside and renames, as a shim does.
+/// A slow copy or a repair by hand writes the file in place. A shim writes elsewhere and renames.
 #[test]
 fn a_spool_file_that_is_written_in_place_is_taken_when_it_is_whole() {
     const ROUNDS: usize = 30_000;
@@ -94,7 +94,7 @@ fn a_spool_file_that_is_written_in_place_is_taken_when_it_is_whole() {
     let file = stage.home().join("state/spool/new").join(name.as_str());
     let whole = encode_frame(&Request::Deliver(delivery)).unwrap();
     for round in 0..ROUNDS {
-        // Each of them is seen by a look of the daemon's, or by none: either must leave the file.
+        // The daemon may or may not read the file in this state. In both cases it must leave the file.
         std::fs::write(&file, &whole[..round % whole.len()]).unwrap();
         if round % 500 == 0 {
             stage.spool(&prompt(&stage, &format!("beside-{round}")));
@@ -136,7 +136,7 @@ fn a_full_spool_refuses_counts_and_recovers() {
     let said = stage.recall(["doctor"]);
     assert!(said.stdout.contains("2 events"), "{said:?}");
     stage.kill_daemon();
-    // Drained, it has room again.
+    // The spool was drained, so it has room again.
     stage.hook(&stage.event("one", "UserPromptSubmit", json!({"prompt": "p4", "prompt_id": "p4"})));
     assert_eq!(stage.spooled().len(), 1);
 }
@@ -197,14 +197,14 @@ fn a_disk_that_is_full_for_all_gets_no_false_acknowledgement() {
         if is_stored(&reply) {
             acknowledged.push(delivery.event_id);
         } else {
-            // A daemon that can write nothing may end: then nobody answers.
+            // A daemon that can write nothing may end. Then there is no reply.
             assert!(matches!(reply, Some(Reply::Busy) | None), "{reply:?}");
             assert!(handover.keep(delivery).is_err() || !stage.spooled().is_empty());
             refused.push(delivery);
         }
     }
     assert!(!refused.is_empty(), "the disk was not full");
-    // Neither does the agent notice.
+    // The agent does not notice it either.
     stage.hook(&stage.event("two", "Stop", json!({"last_assistant_message": "Done."})));
     disk.make_room();
     for delivery in refused {
@@ -235,7 +235,7 @@ fn a_disk_that_is_full_for_all_gets_no_false_acknowledgement() {
     drop(disk);
 }
 
-/// A disk takes as many bytes of a write as it has room for, and refuses only the next.
+/// A disk accepts as many bytes of a write as it has room for, and refuses only the next write.
 #[test]
 fn a_write_that_comes_up_short_leaves_no_half_event() {
     let mut stage = Stage::new();
@@ -266,7 +266,8 @@ fn a_write_that_comes_up_short_leaves_no_half_event() {
     drop(disk);
 }
 
-/// Starts this many daemons at once beside whatever runs, and returns those that go on.
+/// Starts this many daemons at once, besides any that already run. Waits until only `going_on` of them are left, and
+/// returns those.
 fn start_many(stage: &Stage, daemons: usize, going_on: usize) -> Vec<Daemon> {
     let mut started: Vec<_> = (0..daemons).map(|_| Daemon::spawn(stage)).collect();
     while started.len() > going_on {
@@ -278,11 +279,12 @@ fn start_many(stage: &Stage, daemons: usize, going_on: usize) -> Vec<Daemon> {
     started
 }
 
-/// So many daemons at once, twice: where a killed one has left its socket, and beside the one that serves then.
+/// Starts this many daemons at once, twice: first where a killed daemon has left its socket, then beside the daemon
+/// that serves.
 #[track_caller]
 fn one_serves_of(daemons: usize) {
     let stage = Stage::new();
-    // What a daemon that was killed leaves: a socket that nobody listens on.
+    // A killed daemon leaves a socket on which nothing listens.
     let mut dead = Daemon::spawn(&stage);
     dead.wait_until_it_listens(&stage).unwrap();
     dead.kill();
@@ -333,7 +335,7 @@ fn of_a_hundred_daemons_one_serves_and_its_socket_stays() {
     one_serves_of(100);
 }
 
-/// Processor time that a process has used.
+/// Returns the processor time that a process has used.
 fn processor_time(pid: u32) -> Duration {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let fields: Vec<u64> = text
@@ -349,8 +351,9 @@ fn processor_time(pid: u32) -> Duration {
 
 const EXCLUDE: &str = "[capture]\nexclude = [\"/elsewhere/*\"]\n";
 
-/// Events with paths of thousands of components, wherever one can be named: as folders of the agent, of the hook and of
-/// the project, as files of calls and as words of commands; and one command with ten thousand short paths.
+/// Returns events with paths of thousands of components in every place that can have a path: the folders of the
+/// agent, of the hook and of the project, the files of calls, and the words of commands. One command has ten thousand
+/// short paths.
 fn with_long_paths(stage: &Stage, nth: usize) -> [Deliver; 5] {
     let deep = |salt: usize| format!("/{salt}{}", "/a".repeat(1_950));
     let call = |name: &str, input: Value| {
@@ -374,7 +377,7 @@ fn with_long_paths(stage: &Stage, nth: usize) -> [Deliver; 5] {
     [stage.delivery(&of_agent), read, bash, grep, of_hook]
 }
 
-/// Counted, so that a busy machine changes nothing: how often the daemon looks at the disk for such events.
+/// Counts how often the daemon accesses the disk for such events. A busy machine does not change the count.
 #[test]
 fn of_long_paths_few_components_are_looked_at() {
     if !strace_attaches() {
@@ -408,7 +411,7 @@ fn of_long_paths_few_components_are_looked_at() {
             stage.flush();
             let more = looked() - before;
             println!("{more} looks at the disk");
-            // The database and the index look, too. Of ten thousand names, a thousand are looked up.
+            // The database and the index access the disk too. Of ten thousand names, a thousand are looked up.
             let most = if nth == 3 { 15_000 } else { 2_000 };
             assert!(more < most, "{more}");
         }
@@ -431,13 +434,13 @@ fn long_paths_cost_no_processor() {
         let spent = processor_time(stage.daemon_pid()) - before;
         let each = spent / u32::try_from(deliveries.len()).unwrap();
         println!("{each:?} of processor an event");
-        // The promise is 50 ms of a release build. Before, one such path took a minute.
+        // The promise is 50 ms for a release build. Before, one such path took a minute.
         assert!(each < Duration::from_millis(500), "{each:?}");
     }
 }
 
-/// A start and a prompt of so many sessions, none of which ends, by eight clients. Returns the daemon's memory before it,
-/// at the most, and when all is stored, in MiB.
+/// Sends a start and a prompt of this many sessions from eight clients. None of the sessions ends. Returns the
+/// daemon's memory in MiB: before, at the most, and when everything is stored.
 fn memory_of_live_sessions(stage: &Stage, sessions: usize) -> [u64; 3] {
     const CLIENTS: usize = 8;
     const MIB: u64 = 1 << 20;
@@ -479,7 +482,7 @@ fn thirty_two_thousand_live_sessions_take_little_memory() {
     let stage = Stage::new().daemon();
     let [_, most, _] = memory_of_live_sessions(&stage, 32_000);
     assert!(most < 200, "{most} MiB");
-    // Each knows its turn, whichever has an actor.
+    // Each session has its turn, whether or not it has an actor.
     for nth in [0, 16_000, 31_999] {
         let session = stage.json(["ctl", "session", &format!("live-{nth}")]);
         assert_eq!(session["batches"].as_array().unwrap().len(), 1, "{session}");

@@ -1,4 +1,4 @@
-//! Checkouts: where something was made, and how it is marked where something else is checked out.
+//! Tests checkouts: recall knows where something was made, and marks it where something else is checked out.
 
 use std::path::Path;
 
@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 
 const NOT_MERGED: &str = "(on branch feature-x, not merged here)";
 
-/// A project with a commit on `main`, and a daemon.
+/// Returns a project with a commit on `main`, and a daemon.
 fn stage() -> (Stage, Repository) {
     let stage = Stage::new();
     let repository = Repository::init(&stage.project());
     (stage.daemon(), repository)
 }
 
-/// The work of a session that learns something about a cart, in a folder.
+/// Plays a session that learns something about a cart, in a folder.
 fn work_in(stage: &Stage, folder: &Path, session: &str) {
     let turn = format!("{session}-p");
     let event = |name: &str, fields: Value| {
@@ -34,7 +34,7 @@ fn work_in(stage: &Stage, folder: &Path, session: &str) {
     stage.flush();
 }
 
-/// The context of a session that starts there.
+/// Returns the context of a session that starts in the folder.
 fn told(stage: &Stage, folder: &Path, session: &str) -> String {
     let mut event = stage.event(session, "SessionStart", json!({"source": "startup"}));
     event["cwd"] = json!(folder);
@@ -43,7 +43,7 @@ fn told(stage: &Stage, folder: &Path, session: &str) -> String {
     told
 }
 
-/// The mark of the observation about rounding, as `show` says it in the project's folder.
+/// Returns the mark of the observation about rounding, as `show` prints it in the project's folder.
 fn mark(stage: &Stage) -> Value {
     let found = stage.json(["search", "rounding happens once", "kind:observation"]);
     let (id, elsewhere) = (found["results"][0]["id"].to_string(), &found["results"][0]["elsewhere"]);
@@ -128,7 +128,7 @@ fn the_mark_is_on_what_a_file_is_known_for() {
         rounding each line lost up to a cent per line.";
     stage.session("one", "Why is the total a cent too low?", &stage.discount_calls(), learned);
     stage.flush();
-    // Never committed: it cannot have been merged.
+    // The work was never committed, so it cannot have been merged.
     repository.git(&["checkout", "-q", "main"]);
     let input = json!({"file_path": stage.project().join("src/cart.rs")});
     let opened = stage.event("two", "PreToolUse", json!({"tool_name": "Read", "tool_input": input}));
@@ -160,7 +160,7 @@ fn a_detached_head_and_a_worktree_are_places_like_others() {
     let commit = beside.commit("cart");
     assert!(told(&stage, &stage.project(), "main").contains(NOT_MERGED));
     assert!(!told(&stage, &tree, "tree").contains("feature-x"));
-    // Detached on what holds it.
+    // Detached at the commit that contains the work.
     repository.git(&["checkout", "-q", "--detach", &commit]);
     assert!(!told(&stage, &stage.project(), "detached").contains("feature-x"));
 
@@ -210,7 +210,7 @@ fn what_was_found_out_again_where_it_is_merged_is_not_marked() {
     assert_eq!(mark(&stage), Value::Null);
 }
 
-/// Git runs in a repository of our own: whatever the other one's settings say, nothing of it is started.
+/// recall runs git in its own repository, so git starts nothing that the settings of the project's repository name.
 #[test]
 fn nothing_that_a_repository_says_is_run() {
     let (stage, repository) = stage();
@@ -269,7 +269,7 @@ fn prompts_plans_and_the_timeline_are_marked_like_what_was_observed() {
     assert_eq!(marks(), vec![not_merged; marks().len()]);
     assert_eq!(stage.json(["ctl", "session", "there"])["plans"][0]["branch"], "feature-x");
     let timeline = stage.recall(["timeline", "p1"]).stdout;
-    // Each but the day.
+    // Every line except the day has the mark.
     assert_eq!(timeline.lines().count() - 1, timeline.matches(NOT_MERGED).count(), "{timeline}");
     let shown = stage.recall(["show", "l1"]).stdout;
     assert!(shown.contains("made on branch feature-x") && shown.contains(NOT_MERGED), "{shown}");

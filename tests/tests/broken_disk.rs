@@ -1,5 +1,5 @@
-//! A disk that fails under the daemon: nothing is acknowledged that is not stored, nothing is damaged, and capture goes
-//! on by itself when the disk works again.
+//! Tests a disk that fails under the daemon: only stored events are acknowledged, nothing is damaged, and capture
+//! goes on by itself when the disk works again.
 
 use std::time::{Duration, Instant};
 
@@ -12,10 +12,10 @@ use recall_tests::faults::syscalls::strace_attaches;
 
 /// Far longer than a healthy daemon needs.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Events of each breakage.
+/// The number of events in each breakage.
 const EVENTS: usize = 4;
 
-/// The daemon's system calls on its disk, and how a broken disk answers. No fault here lies about written bytes,
+/// The daemon's system calls on its disk, and how a broken disk answers. No fault here reports lost bytes as written,
 /// because no program survives that.
 const FAULTS: [(&str, Answer); 8] = [
     ("pwrite64", Answer::Error("EIO")),
@@ -41,12 +41,12 @@ impl Trial {
         let mut random = fastrand::Rng::with_seed(seed);
         let script = Script::random("broken".to_owned(), 8_000, TurnIds::Sent, &mut random);
         let stage = Stage::new().daemon();
-        // A daemon that cannot even open its database ends, and is started again by whoever wants it.
+        // A daemon that cannot even open its database ends. The next program that needs a daemon starts it again.
         stage.flush();
         Self { stage, oracle: Oracle::default(), script, told: 0 }
     }
 
-    /// Hands the next event over. A shim's own files lie on a disk that works.
+    /// Delivers the next event. The shim's own files are on a disk that works.
     fn tell(&mut self) -> AcceptedBy {
         let step: Step = self.script.steps[self.told];
         self.told += 1;
@@ -56,8 +56,8 @@ impl Trial {
         by
     }
 
-    /// Some events with the disk broken. Returns how many calls failed, and how long it took from the mending until
-    /// the daemon took an event again.
+    /// Delivers some events while the disk is broken. Returns how many calls failed, and how long after the repair
+    /// the daemon accepted an event again.
     fn suffer(&mut self, breakage: Breakage) -> (usize, Duration) {
         let broken = Broken::begin(&self.stage, breakage);
         let accepted: Vec<_> = (0..EVENTS).map(|_| self.tell()).collect();
@@ -78,7 +78,7 @@ impl Trial {
         (failed, mended.elapsed())
     }
 
-    /// All is stored that was accepted, once and in its place, and the database is sound.
+    /// Checks that every accepted event is stored, once and in its place, and that the database is sound.
     #[track_caller]
     fn end(mut self) {
         self.stage.kill_daemon();

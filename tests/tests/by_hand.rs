@@ -1,4 +1,4 @@
-//! What a user says of the memory: something to remember, something that no longer holds, and when to look away.
+//! Tests what the user does by hand: remember something, resolve what no longer holds, and pause recall.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ fn several_items_and_sessions_are_shown_with_their_evidence() {
     assert_eq!((lines.len(), &lines[1]["session_id"]), (2, &json!(session)), "{said:?}");
     let evidence = lines[0]["items"][0]["rests_on"].as_array().unwrap();
     assert!(evidence.iter().any(|one| one["id"] == "a2" && one["kind"] == "activity"), "{evidence:?}");
-    // Nothing is shown above a slip.
+    // If one of the ids is wrong, nothing is shown.
     let said = stage.recall(["show", "1", "999"]);
     assert_eq!((said.code(), said.stdout.as_str()), (1, ""), "{said:?}");
 }
@@ -84,13 +84,13 @@ fn what_is_remembered_is_found_and_given_like_the_rest() {
     let answer = ask(&stage, "two", "Why does the staging gateway drop idle connections?");
     assert!(answer.contains(REMARK), "{answer}");
     stage.flush();
-    // To whom, when and why.
+    // `why` shows which sessions got it, when and why.
     let why = stage.json(["why", "#1"]);
     let given: Vec<&Value> =
         why["given"].as_array().unwrap().iter().map(|given| &given["session_id"]).collect();
     assert_eq!(given, ["two", "one"]);
     assert!(stage.recall(["why", "1"]).stdout.contains("by hand, and about this"), "{why}");
-    // Said again it is the same.
+    // The same text again is the same observation.
     assert!(stage.recall(["remember", REMARK]).stdout.contains("#1"));
     assert!(stage.json(["forget", "--yes", "1"])["observations"] == 1);
     assert_eq!(stage.recall(["show", "1"]).code(), 1);
@@ -173,7 +173,7 @@ fn nothing_is_kept_or_given_in_a_pause_and_it_survives_a_restart() {
     assert!(status["paused"]["since"].is_string() && status["paused"]["until"].is_null(), "{status}");
     assert!(stage.recall(["ctl", "status"]).stdout.contains("paused"));
     assert_eq!(stage.json(["ctl", "resume"])["paused"], Value::Null);
-    // What was taken before or in the pause counts as of then, whenever it arrives.
+    // What counts is when an event was captured, before or during the pause, and not when it arrives.
     stage.deliver([&before, &during]);
     ask(&stage, "after", "and on it goes");
     stage.flush();
@@ -189,7 +189,7 @@ fn a_pause_ends_by_itself() {
     let stage = Stage::new().daemon();
     let paused = stage.json(["ctl", "pause", "--for", "2h"]);
     assert!(paused["paused"]["until"].is_string(), "{paused}");
-    // Two hours later, as far as an event can tell.
+    // By its own times, this event happened two hours later.
     let mut later = stage.delivery(&stage.event("later", "UserPromptSubmit", json!({"prompt": "hello"})));
     later.captured_at_ms += 2 * 60 * 60 * 1000;
     later.boot_ns += 2 * 60 * 60 * 1_000_000_000;
@@ -267,7 +267,7 @@ fn private_text_in_a_remark_is_not_kept() {
     let said = stage.recall(["remember", "<private>heliotrope</private>"]);
     assert_eq!(said.code(), 2, "{said:?}");
     assert!(said.stderr.contains("private"), "{said:?}");
-    // Whoever asks the daemon without the command gains nothing by it.
+    // A program that asks the daemon directly cannot store private text either.
     let deadline = || Deadline::after(Duration::from_secs(30));
     let mut connection = Connection::open_socket(&stage.socket(), deadline()).unwrap();
     let mut ask = |text: &str| {
@@ -289,7 +289,7 @@ fn what_was_given_is_named_by_the_id_that_show_opens() {
     stage.flush();
     let told = start(&stage, "two");
     stage.flush();
-    // The heading of the last session names it too, and `why` by the same id.
+    // The heading of the last session names its id too, and `why` lists it by the same id.
     let (_, heading) = told.split_once("\n## Last session (").unwrap_or_else(|| panic!("{told}"));
     let (id, _) = heading.split_once("), ").unwrap_or_else(|| panic!("{told}"));
     assert!(stage.recall(["show", id]).stdout.contains("Add a percentage discount"), "{id}: {told}");
@@ -312,7 +312,7 @@ fn what_was_given_is_named_by_the_id_that_show_opens() {
         let shown = stage.recall(["show", &id]);
         assert_eq!(shown.code(), 0, "{item}: {shown:?}");
         let expected = match item["kind"].as_str() {
-            // Where a session stands is told from its prompts.
+            // The state of a session is made from its prompts.
             Some("session") => "Add a percentage discount to the cart total",
             _ => item["title"].as_str().unwrap(),
         };
@@ -342,7 +342,7 @@ fn a_passage_of_an_answer_says_to_whom_it_was_given() {
     assert_eq!(stage.recall(["show", &id]).code(), 0, "{passage}");
     let given = stage.json(["why", &id]);
     assert_eq!(given["given"][0]["session_id"], "two", "{given}");
-    // What there is not is no session either.
+    // An id that does not exist is not taken for a session.
     assert_ne!(stage.recall(["why", "r999"]).code(), 0);
 }
 
@@ -399,7 +399,7 @@ fn a_search_says_which_session_agent_or_project_nobody_knows() {
 #[test]
 fn what_was_just_remembered_is_found_and_given_at_once() {
     let stage = Stage::new().daemon();
-    // An index that is complete and behind, so that only the store knows the remark.
+    // The index is complete but behind, so only the store knows the remark.
     stage.flush();
     for (number, remark) in [REMARK, "The invoice exporter needs Ghostscript 10."].iter().enumerate() {
         assert_eq!(stage.recall(["remember", remark]).code(), 0);
@@ -433,7 +433,7 @@ fn a_typo_finds_and_is_named() {
     let said = stage.recall(["search", "staging gatway"]);
     assert!(said.stdout.contains(REMARK) && said.stdout.contains("\"gatway\""), "{said:?}");
     assert_eq!(stage.json(["search", "gatway"])["read_as"], json!([{"typed": "gatway", "read": "gateway"}]));
-    // It is named by a word and not by its stem.
+    // The answer names the whole word and not its stem.
     let text = format!("{} One attribution per line.", "Nothing of note was found here either. ".repeat(20));
     assert_eq!(stage.recall(["remember", &text, "--title", "How copies are marked"]).code(), 0);
     let said = stage.recall(["search", "atribution"]).stdout;

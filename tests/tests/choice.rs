@@ -1,4 +1,5 @@
-//! The observations of a session are chosen over the whole of it: at its end, after a crash, and when work arrives late.
+//! Tests that the observations of a session are chosen over the whole session: at its end, after a crash, and when
+//! work arrives late.
 
 use recall_tests::Stage;
 use serde_json::{Value, json};
@@ -26,7 +27,7 @@ fn end(stage: &Stage, session: &str) {
     stage.hook(&stage.event(session, "SessionEnd", json!({"reason": "other"})));
 }
 
-/// Numbers and titles.
+/// Returns the numbers and titles of a session's observations.
 fn observations(stage: &Stage, session: &str) -> Vec<(i64, String)> {
     let shown = stage.json(["ctl", "session", session]);
     let observations = shown["observations"].as_array().unwrap().iter();
@@ -37,10 +38,10 @@ fn observations(stage: &Stage, session: &str) -> Vec<(i64, String)> {
     told
 }
 
-/// The size of a choice of a session that has ended.
+/// The value of `chosen_among` when the session has ended.
 const WHOLE: i64 = i32::MAX as i64;
 
-/// Among how many batches those of each batch were chosen.
+/// Returns for each batch among how many batches its observations were chosen.
 fn chosen_among(stage: &Stage, session: &str) -> Vec<Option<i64>> {
     let database = rusqlite::Connection::open(stage.database()).unwrap();
     let mut rows = database
@@ -68,7 +69,7 @@ fn a_sessions_observations_are_chosen_over_the_whole_session_and_keep_their_numb
     stage.flush();
     assert_eq!(observations(&stage, "one"), before);
 
-    // A batch that is made anew because something arrives late is chosen among all of them again.
+    // If something arrives late, its batch is made again, and its observations are chosen among all batches again.
     let mut late = stage.delivery(&stage.event(
         "one",
         "PostToolUse",
@@ -81,7 +82,7 @@ fn a_sessions_observations_are_chosen_over_the_whole_session_and_keep_their_numb
     assert_eq!(chosen_among(&stage, "one"), [Some(WHOLE); 3]);
     assert_eq!(observations(&stage, "one"), before);
 
-    // A daemon that dies before the choice makes it when it is back.
+    // A daemon that dies before the choice makes it after the restart.
     for nth in 0..3 {
         turn(&stage, "two", nth, &[]);
     }

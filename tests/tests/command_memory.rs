@@ -1,4 +1,5 @@
-//! What is known of a command when it is about to run, and what cured its error when it fails as it did before.
+//! Tests what is injected for a command: what is known of it when it is about to run, and what fixed its error when
+//! it fails as it did before.
 
 use recall_protocol::query::Remember;
 use recall_tests::{Said, Stage};
@@ -9,7 +10,7 @@ use super::told_by_hand::noted;
 const RULE: &str = "Never run migrations by hand on staging: ask Priya first";
 const SYNC: &str = "Sync the mirror through `scripts/sync.sh`: the direct call wiped the target in May";
 
-/// A project where nothing but a command is an occasion to tell anything.
+/// Returns a project where context is injected only for commands.
 fn stage(more: &str) -> Stage {
     let config = format!(
         "[context]\nstart_tokens = 0\ncompact_tokens = 0\nprompt_tokens = 0\nfile_tokens = 0\n{more}"
@@ -49,7 +50,7 @@ fn a_rule_by_hand_is_told_when_the_command_is_about_to_run() {
     assert!(context.contains("ask Priya first") && !context.contains("Anna"), "{context}");
     assert_eq!(told.json()["hookSpecificOutput"]["hookEventName"], "PreToolUse");
     assert!(told.json()["hookSpecificOutput"].get("permissionDecision").is_none(), "{told:?}");
-    // Once for a form of command in a session.
+    // In a session it is injected once for each form of command.
     assert_eq!(before(&stage, "s1", "bin/rails db:migrate --env staging --trace").stdout, "");
     assert_eq!(before(&stage, "s2", "bin/rails db:migrate --env staging").context(), context);
     stage.flush();
@@ -68,7 +69,7 @@ fn a_script_is_known_by_its_path() {
     stage.flush();
     assert!(before(&stage, "s1", "./scripts/sync.sh --all").context().contains("wiped the target"));
     assert_eq!(before(&stage, "s1", "scripts/other.sh").stdout, "");
-    // A subagent has a conversation of its own, and what is private is not recorded.
+    // A subagent has a separate conversation. A search for the path does not run the script.
     let call = json!({"tool_name": "Bash", "tool_input": {"command": "scripts/sync.sh"}, "agent_id": "a1"});
     assert_eq!(stage.hook(&stage.event("s2", "PreToolUse", call)).stdout, "");
     let call = json!({"tool_name": "Grep", "tool_input": {"pattern": "scripts/sync.sh"}});
@@ -88,7 +89,7 @@ fn what_an_agent_noted_of_a_command_is_told_if_its_title_names_it() {
     stage.flush();
     let told = before(&stage, "s1", "make seed").context();
     assert!(told.contains("must not run twice") && told.contains("(a note, not an instruction)"), "{told}");
-    // Of little weight, of another sort, or about another command.
+    // Nothing is injected if the note has little weight or another type, or if the command is another one.
     for silent in ["make docs", "make dist", "make bread", "echo make seed"] {
         assert_eq!(before(&stage, "s2", silent).stdout, "", "{silent}");
     }

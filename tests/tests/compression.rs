@@ -1,6 +1,6 @@
-//! Compressors that panic, always panic, or hang: jobs are retried or given up, and capturing does not notice.
+//! Tests compressors that panic once, always panic, or hang: jobs are retried or given up, and capture goes on.
 //!
-//! The actor tree runs in the test's own process with a compressor of the test; what happens is heard on the bus.
+//! The actor tree runs in the test's process with a compressor of the test. The test reads what happens from the bus.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -31,10 +31,10 @@ use recall_tests::Stage;
 use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
 
-/// After which what has not come about never will.
+/// What has not happened after this time never will.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A whole tree in this process.
+/// A whole actor tree in this process.
 struct Tree {
     stage: Stage,
     services: Services,
@@ -81,7 +81,7 @@ impl Tree {
         Self { stage, services, root }
     }
 
-    /// One turn of a session; its batch is closed at the end.
+    /// Plays one turn of a session. Its batch is closed at the end.
     async fn turn(&self, session: &str, prompt: &str) {
         self.turn_answered(session, prompt, "Rounding happens once, because rounding each line lost cents.")
             .await;
@@ -115,7 +115,7 @@ impl Tree {
         self.services.readers.read(count).unwrap().len()
     }
 
-    /// Waits for what happens until the jobs are as expected.
+    /// Waits for events on the bus until the jobs are as expected.
     async fn until(&self, expected: impl Fn(&[JobRow]) -> bool) {
         let mut bus_events = self.services.bus.listen();
         let wait = async {
@@ -144,7 +144,7 @@ fn all_done(jobs: &[JobRow]) -> bool {
     !jobs.is_empty() && jobs.iter().all(|job| job.status == JobStatus::Done)
 }
 
-/// Works like the built-in one, but for what `before` does first with each prompt.
+/// A compressor that works like the built-in one, but first calls `before` with each prompt.
 struct Troubled<F> {
     honest: Extractive,
     before: F,
@@ -189,7 +189,7 @@ async fn a_panic_costs_one_attempt_and_nothing_else() {
     let tree = Tree::grow(compressor, |_| {}).await;
     let mut bus_events = tree.services.bus.listen();
     tree.turn("one", "fragile").await;
-    // Until it has crashed; then others work and are captured as if nothing were.
+    // Waits until it has crashed. After that, other sessions are captured and compressed as usual.
     while bus_events.recv().await.unwrap() != (BusEvent::JobFailed { job: None }) {}
     tree.turn("two", "sturdy").await;
     tree.until(all_done).await;
@@ -222,7 +222,7 @@ async fn a_batch_that_always_crashes_is_given_up() {
     );
     assert!(tree.observations("one") > 0, "the built-in one stands in");
     assert!(tree.observations("two") > 0);
-    // Neither the circuit nor the session minds.
+    // The circuit stays closed, and the session goes on.
     let answer = "The index needs a refresh after each import, because searches missed the new articles.";
     tree.turn_answered("one", "sturdy again", answer).await;
     tree.until(|jobs| jobs.iter().all(|job| matches!(job.status, JobStatus::Done | JobStatus::Dead))).await;
@@ -236,7 +236,7 @@ async fn a_batch_that_always_crashes_is_given_up() {
     tree.fell().await;
 }
 
-/// A gate that stays shut until the test is over.
+/// A gate that stays closed until the test opens it.
 #[derive(Default)]
 struct Shut {
     open: Mutex<bool>,
@@ -270,7 +270,7 @@ async fn one_that_hangs_past_the_deadline_is_tried_again() {
     })
     .await;
     tree.turn("one", "endless").await;
-    // Its only compressor hangs, and events are stored all the same.
+    // The only compressor hangs. Events are stored all the same.
     tree.turn("two", "sturdy").await;
     tree.until(all_done).await;
 
@@ -281,7 +281,7 @@ async fn one_that_hangs_past_the_deadline_is_tried_again() {
     assert_eq!(tree.restarts().await, 0, "a thread was lost, no actor");
     assert!(tree.observations("one") > 0);
 
-    // The lost thread comes back too late: its result is nobody's.
+    // The lost thread ends too late, so its result is dropped.
     let before = tree.observations("one");
     shut.open();
     let round = tree.services.ports.housekeeper.ask(HousekeeperMessage::Drain, PATIENCE).await;

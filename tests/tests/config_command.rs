@@ -1,4 +1,4 @@
-//! `recall config` changes one key at a time, keeps everything else, and lets no mistake into the file.
+//! Tests that `recall config` changes one key at a time, keeps everything else, and writes no mistake into the file.
 
 use recall_tests::{Said, Stage};
 use serde_json::json;
@@ -9,7 +9,7 @@ fn file(stage: &Stage) -> String {
     std::fs::read_to_string(stage.home().join("config.toml")).unwrap_or_default()
 }
 
-/// Runs `recall config edit` with a shell script in the place of an editor; `$1` is the file.
+/// Runs `recall config edit` with a shell script as the editor. `$1` is the file.
 fn edit(script: &str) -> (Stage, Said) {
     let stage = Stage::new();
     let program = stage.user_home().join("editor.sh");
@@ -96,7 +96,7 @@ fn a_cap_in_dollars_needs_prices() {
     assert_eq!(file(&stage), remote);
     assert_eq!(set("compression.usd_per_mtok_out", "10").code(), 0);
     assert_eq!(set("compression.usd_per_day", "2").code(), 0);
-    // Written by hand, it is an error of the file.
+    // If the user writes it by hand, it is an error of the file.
     let stage = Stage::new().config(&format!("{remote}usd_per_day = 2\n"));
     let told = stage.recall(["config", "list"]).stdout;
     assert!(told.contains("compression.usd_per_day has no effect"), "{told}");

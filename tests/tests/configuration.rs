@@ -1,4 +1,5 @@
-//! A configuration with mistakes, and one that changes: what it forbids stays forbidden, and everybody says so.
+//! Tests a configuration with mistakes, and one that changes: what is excluded stays excluded, and every command
+//! reports the mistakes.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -11,7 +12,7 @@ use serde_json::json;
 const EXCLUDE: &str = "[capture]\nexclude = ['shop']\n";
 
 fn write(stage: &Stage, text: &str) {
-    // As editors do it.
+    // Editors write a file this way.
     let draft = stage.home().join("config.toml.new");
     std::fs::write(&draft, text).unwrap();
     std::fs::rename(draft, stage.home().join("config.toml")).unwrap();
@@ -39,7 +40,7 @@ fn a_mistake_elsewhere_cancels_no_exclusion_and_everybody_says_so() {
     let lines: Vec<_> =
         errors.iter().map(|error| error.as_str().unwrap().split(',').next().unwrap()).collect();
     assert_eq!(lines, ["line 3", "line 5", "line 7"], "{status}");
-    // There never was one without.
+    // There was never a file without errors.
     assert_eq!(
         status["config"]["consequence"], "Valid settings are used; the rest have their defaults.",
         "{status}"
@@ -59,7 +60,7 @@ fn a_mistake_elsewhere_cancels_no_exclusion_and_everybody_says_so() {
     for line in ["line 3", "line 5", "line 7"] {
         assert!(doctor.stdout.contains(&format!("config.toml, {line}, column ")), "{}", doctor.stdout);
     }
-    // At a session's start somewhere else, where a person reads it.
+    // A session that starts in another project shows the errors to the user.
     let other = stage.user_home().join("other");
     std::fs::create_dir(&other).unwrap();
     let mut start = stage.event("two", "SessionStart", json!({"source": "startup", "model": "claude"}));
@@ -75,7 +76,7 @@ fn a_mistake_elsewhere_cancels_no_exclusion_and_everybody_says_so() {
 #[test]
 fn the_exclusions_of_the_last_good_file_outlive_it() {
     let mut stage = Stage::new().config(EXCLUDE).daemon();
-    // The note is there before anybody is answered.
+    // The daemon writes the note before it answers anything.
     stage.flush();
     let note = stage.home().join("state/last-config.json");
     assert_eq!(note.metadata().unwrap().permissions().mode() & 0o777, 0o600);
@@ -100,7 +101,7 @@ fn the_exclusions_of_the_last_good_file_outlive_it() {
         let consequence = config["consequence"].as_str().unwrap();
         assert!(consequence.contains("exclusions of the last file without errors"), "{config}");
     }
-    // Put right it counts as it is written.
+    // The corrected file takes effect as it is written.
     std::fs::remove_dir(&file).unwrap();
     write(&stage, "[capture]\nexclude = ['else']\n");
     stage.flush();
@@ -120,7 +121,7 @@ fn where_nobody_can_tell_what_is_excluded_nothing_is_kept() {
     let status = stage.recall(["ctl", "status"]).stdout;
     assert!(status.contains("Recording is off"), "{status}");
     assert!(stage.recall(["doctor"]).stdout.contains("Recording is off"));
-    // Mended while the daemon runs.
+    // The file is corrected while the daemon runs.
     write(&stage, "[capture]\nexclude = ['else']\n");
     stage.flush();
     prompt(&stage, "two", "hello");
@@ -142,12 +143,12 @@ fn what_keeps_things_out_is_taken_up_while_the_daemon_runs() {
     stage.flush();
     prompt(&stage, "three", "hello");
     counts(&stage, 2, 1);
-    // A mistake takes none of it back.
+    // A mistake does not cancel the exclusion.
     write(&stage, "[capture]\nexclude = 7\n");
     stage.flush();
     prompt(&stage, "four", "hello");
     counts(&stage, 2, 2);
-    // Without anybody asking for it, too.
+    // The daemon also takes up a change without a flush.
     write(&stage, "");
     let deadline = Instant::now() + Duration::from_secs(30);
     while stage.json(["ctl", "status"])["config"]["errors"] != json!([]) {
@@ -157,7 +158,8 @@ fn what_keeps_things_out_is_taken_up_while_the_daemon_runs() {
     counts(&stage, 3, 2);
 }
 
-/// Also what an actor takes when it starts: the actor is restarted, and the daemon and its sessions go on.
+/// Settings that an actor reads when it starts take effect too. The actor is restarted, and the daemon and its
+/// sessions go on.
 #[test]
 fn every_setting_is_taken_up_while_the_daemon_runs() {
     let stage = Stage::new().daemon();
@@ -186,7 +188,7 @@ fn every_setting_is_taken_up_while_the_daemon_runs() {
     assert_eq!(status["compression"]["backend"], "openai:m", "{status}");
     assert_eq!(status["telemetry"]["endpoint"], "http://127.0.0.1:1", "{status}");
     assert!(stage.home().join("run/gateway.json").exists());
-    // A session that was live before goes on.
+    // A session that was already live goes on.
     read("one", "t2");
     prompt(&stage, "two", "and goodbye");
     stage.flush();
@@ -197,7 +199,7 @@ fn every_setting_is_taken_up_while_the_daemon_runs() {
     while !std::fs::read_to_string(&said).unwrap_or_default().contains("\"two\"") {
         assert!(Instant::now() < deadline, "the new subscription is not told");
     }
-    // And back.
+    // The change is undone.
     write(&stage, "");
     stage.flush();
     let status = stage.json(["ctl", "status"]);

@@ -1,4 +1,4 @@
-//! Imports of what is damaged, copied, packed, newer than recall, or no file of the user's.
+//! Tests imports of records that are damaged, copied, packed, newer than recall, or not the user's files.
 
 use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ fn asked(stage: &Stage, session: &str) -> Vec<(String, Value)> {
         .collect()
 }
 
-/// A record of Claude Code.
+/// Returns a record as Claude Code writes it.
 fn said(session: &str, kind: &str, uuid: &str, parent: Option<&str>, minute: usize, text: &str) -> String {
     let content = if kind == "user" { json!(text) } else { json!([{"type": "text", "text": text}]) };
     json!({"type": kind, "uuid": uuid, "parentUuid": parent, "sessionId": session, "cwd": "/home/dev/shop",
@@ -31,7 +31,7 @@ fn said(session: &str, kind: &str, uuid: &str, parent: Option<&str>, minute: usi
     .to_string()
 }
 
-/// Three questions with their answers.
+/// Returns the records of three questions with their answers.
 fn transcript(session: &str) -> Vec<String> {
     let mut lines = Vec::new();
     for turn in 0..3_usize {
@@ -105,7 +105,7 @@ fn what_was_typed_while_the_agent_worked_is_a_prompt_and_what_programs_put_there
     assert_eq!(asked(&stage, "q"), [kept("start"), kept("keep the old API, I insist")]);
 }
 
-/// A rollout of Codex: its own lines.
+/// Returns the first line of a Codex rollout.
 fn rollout(id: &str, minute: usize, more: &Value) -> Vec<String> {
     let mut meta = json!({"id": id, "cwd": "/home/dev/shop", "source": "cli"});
     meta.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -143,14 +143,14 @@ fn what_a_fork_or_a_resumed_copy_repeats_is_stored_once_where_it_was_said() {
     write(&codex(&stage, "sessions/2026/10/03", PARENT), parent.join("\n"));
     write(&codex(&stage, "sessions/2026/10/03", FORK), fork.join("\n"));
 
-    // An old Claude Code began a new file with the old records.
+    // An old version of Claude Code began a new file with the old records.
     let old = transcript("old");
     let mut copy = old.clone();
     copy.push(said("copy", "user", "copy-u", Some("old-a2"), 20, "Q3"));
     copy.push(said("copy", "assistant", "copy-a", Some("copy-u"), 21, "A3"));
     write(&project(&stage).join("old.jsonl"), old.join("\n"));
     write(&project(&stage).join("copy.jsonl"), copy.join("\n"));
-    // Files that were restored from a backup may have one time.
+    // Files that were restored from a backup may all have the same time.
     for name in ["old.jsonl", "copy.jsonl"] {
         let file = std::fs::File::options().write(true).open(project(&stage).join(name)).unwrap();
         file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_790_000_000)).unwrap();
@@ -361,7 +361,7 @@ fn an_import_that_finds_nothing_says_where_it_looked_and_what_to_type() {
     assert!(said.stdout.contains("gemini-cli"), "{said:?}");
 }
 
-/// The most memory that a program may have.
+/// The most memory that the program may have, in KiB.
 const MOST_KIB: u64 = 1024 * 1024;
 
 /// Runs `recall` with little memory.

@@ -1,4 +1,4 @@
-//! Nothing accepted is lost or stored twice, whoever is killed or late.
+//! Tests that no accepted event is lost or stored twice, whichever process is killed or late.
 
 use std::process::Stdio;
 
@@ -51,7 +51,7 @@ fn one_event_id_is_one_event_however_often_it_comes() {
     let replies = stage.deliver([&delivery, &delivery]);
     is_stored(replies.first());
     is_duplicate(replies.get(1));
-    // A shim that got no acknowledgement leaves it in the spool although it was stored.
+    // A shim that got no acknowledgement leaves the event in the spool, although it was stored.
     stage.spool(&delivery);
     stored(&stage, 1, 2);
     assert!(stage.spooled().is_empty());
@@ -189,7 +189,7 @@ fn a_killed_daemon_loses_nothing_and_the_session_goes_on() {
     stage.hook(&prompt(&stage, "First question", "p1"));
     stage.hook(&call(&stage, "t1"));
     stage.kill_daemon();
-    // No daemon runs: these wait in the spool.
+    // No daemon runs, so these events wait in the spool.
     stage.hook(&call(&stage, "t2"));
     stage.hook(&stop(&stage, "p1", "The first answer."));
     assert_eq!(stage.spooled().len(), 2);
@@ -211,7 +211,7 @@ fn a_killed_daemon_loses_nothing_and_the_session_goes_on() {
     database_is_sound(&stage);
 }
 
-/// The traces of a clean end, however it was asked for.
+/// Checks what a clean stop leaves, however it is requested.
 #[track_caller]
 fn suspends(end: impl FnOnce(&mut Stage)) {
     let mut stage = Stage::new().daemon();
@@ -260,7 +260,7 @@ fn after_a_clean_stop_the_next_session_starts_a_daemon_at_once() {
     for session in ["one", "two"] {
         start(session);
         let stamp = std::fs::metadata(stage.home().join("state/daemon-start")).unwrap();
-        // Found only where this hook has started it.
+        // A daemon is found only if this hook has started it.
         assert_eq!((stage.recall(["ctl", "status"]).code(), stamp.len()), (0, 1), "{session}");
         assert_eq!(stage.recall(["ctl", "stop"]).code(), 0);
     }
@@ -288,7 +288,7 @@ fn of_many_daemons_started_at_once_one_serves() {
             command.spawn().unwrap()
         })
         .collect();
-    // All but one end by themselves, with 0.
+    // All but one end by themselves, with exit code 0.
     while started.len() > 1 {
         let ended = started.iter_mut().position(|daemon| daemon.try_wait().unwrap().is_some());
         match ended {
@@ -333,7 +333,7 @@ fn what_nobody_heard_does_not_count_as_told() {
     stage.flush();
     assert_eq!(stage.json(["ctl", "session", "asks"])["injections"], json!([]));
     assert!(stage.hook(&ask("p2")).context().contains("Rounding happens once"), "it was not told before");
-    // The note of what was told is written in the background.
+    // The record of what was injected is written in the background.
     stage.flush();
     let given = stage.json(["ctl", "session", "asks"])["injections"].clone();
     assert_eq!(given.as_array().unwrap().len(), 1, "{given}");

@@ -1,4 +1,4 @@
-//! `recall demo`: a recorded session goes in, and what the next one is given comes out.
+//! Tests that `recall demo` plays a recorded session and shows what the next session is given.
 
 use recall_tests::Stage;
 
@@ -42,7 +42,7 @@ fn the_demo_says_the_same_in_json() {
     }
     let observations = told["session"]["observations"].as_array().unwrap();
     assert!(!observations.is_empty(), "{told}");
-    // Its only observation is the title of the session, which the start says once.
+    // The only observation is the title of the session, which the start contains once.
     let title = told["session"]["summary"]["title"].as_str().unwrap();
     assert_eq!(context.matches(title).count(), 1, "{context}");
     assert!(told["notice"].as_str().unwrap().starts_with("recall: gave"), "{told}");

@@ -1,11 +1,11 @@
-//! The documents are true where a program can tell: links lead somewhere, and what they name exists.
+//! Tests what a program can check in the documents: links lead to something, and what they name exists.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use regex::Regex;
 
-/// The Markdown files of the root, of `docs/` and its folders, and of other folders that have a page.
+/// Returns the Markdown files of the root, of `docs/` and its folders, and of other folders that have a page.
 fn documents(root: &Path) -> Vec<PathBuf> {
     let entries = |folder: &Path| -> Vec<PathBuf> {
         folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect()
@@ -22,7 +22,7 @@ fn documents(root: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// A heading's name in a link: `## What it costs` is `#what-it-costs`.
+/// Returns a heading's name in a link: `## What it costs` is `#what-it-costs`.
 fn anchor(heading: &str) -> String {
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
     kept.collect::<String>().trim().to_lowercase().replace(' ', "-")
@@ -57,7 +57,7 @@ fn every_link_leads_to_a_file_and_a_heading() {
     assert!(links > 50, "only {links} links were found");
 }
 
-/// Every page is found by somebody who starts at the README.
+/// A reader who starts at the README finds every page.
 #[test]
 fn every_page_is_in_the_index() {
     let root = recall_tests::workspace();
@@ -95,7 +95,7 @@ fn every_command_is_on_the_page_of_commands() {
     let named = Regex::new(r"`recall ([a-z]+)").unwrap();
     for document in documents(recall_tests::workspace()) {
         let text = std::fs::read_to_string(&document).unwrap();
-        // The line of a shell's prompt begins like a command: "recall is not running".
+        // The text of a status line looks like a command: "recall is not running".
         for name in named
             .captures_iter(&text)
             .map(|found| found.get(1).unwrap().as_str())
@@ -107,7 +107,7 @@ fn every_command_is_on_the_page_of_commands() {
     }
 }
 
-/// All files that git keeps, and new ones.
+/// Returns all files that git tracks, and new ones.
 fn tracked_files(root: &Path) -> Vec<String> {
     let mut git = std::process::Command::new("git");
     git.arg("-C").arg(root).args(["ls-files", "--cached", "--others", "--exclude-standard"]);
@@ -117,17 +117,17 @@ fn tracked_files(root: &Path) -> Vec<String> {
     listed.lines().filter(|file| root.join(file).is_file()).map(str::to_owned).collect()
 }
 
-/// The names that a document puts between backticks, outside of blocks of code.
+/// Returns the names between backticks in a document, outside of code blocks.
 fn named_in(text: &str) -> Vec<String> {
     let outside = text.split("```").step_by(2).collect::<Vec<_>>().join("\n");
     let name = Regex::new("`([^`\n]+)`").unwrap();
     name.captures_iter(&outside).map(|found| found.get(1).unwrap().as_str().to_owned()).collect()
 }
 
-/// Names that are not in the sources: those of other programs, and the name of something that somebody adds.
+/// Names that are not in the sources: names of other programs, and a placeholder for a name that the reader chooses.
 const PLACEHOLDERS: [&str; 3] = ["mcp_recall_search", "gateway_stop", "NAME"];
 
-/// Tests, functions, variables of the environment, and files.
+/// Tests, functions, environment variables and files must exist if a document names them.
 #[test]
 fn what_a_document_names_exists() {
     let root = recall_tests::workspace();
@@ -193,7 +193,7 @@ fn what_a_document_names_exists() {
     assert!(wrong.is_empty(), "nothing in the sources is called so:\n{}", wrong.join("\n"));
 }
 
-/// A key of the configuration that a document names.
+/// A configuration key must exist if a document names it.
 #[test]
 fn every_setting_that_a_document_names_exists() {
     let stage = recall_tests::Stage::new();

@@ -1,4 +1,4 @@
-//! The installer that downloads: it takes what has the published checksum, and nothing else.
+//! Tests the installer that downloads: it accepts what has the published checksum, and nothing else.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ fn shell(script: &str, folder: &Path) -> Said {
     said
 }
 
-/// A folder of downloads with an archive of two programs that say their name.
+/// Creates a folder of downloads with an archive of two programs that print their names.
 fn downloads(stage: &Stage) -> PathBuf {
     let folder = stage.user_home().join("downloads");
     let name = format!("recall-{VERSION}-{}", target());

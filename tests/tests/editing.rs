@@ -1,4 +1,4 @@
-//! `recall edit`, `pin`, `undo` and `resolve --query`.
+//! Tests `recall edit`, `pin`, `undo` and `resolve --query`.
 
 use std::os::unix::process::CommandExt;
 
@@ -69,11 +69,11 @@ fn a_title_that_was_made_of_the_text_follows_it() {
         (title, text),
         (json!("It closes them at night."), json!("It closes them at night.\nAt two."))
     );
-    // A title of the user's stays.
+    // A title that the user wrote stays.
     edit(&["--title", "When the gateway closes connections"]);
     let (_, title, text) = edit(&["--text", "At three."]);
     assert_eq!((title, text), (json!("When the gateway closes connections"), json!("At three.")));
-    // One that compression has made goes.
+    // A title that compression made is replaced.
     stage.discount_session("first");
     stage.flush();
     let made = stage.json(["search", "discount kind:observation"])["results"][0]["id"].to_string();
@@ -86,7 +86,7 @@ fn an_interrupt_in_the_editor_does_not_end_the_edit() {
     let stage = remembered();
     let mut command = stage.command("recall");
     let editor = r#"sh -c 'trap "" INT; kill -INT 0; sed -i s/drops/recycles/ "$1"' editor"#;
-    // A group of its own, or the interrupt would end the tests.
+    // The command gets a separate process group, because otherwise the interrupt would end the tests.
     command.args(["edit", "1"]).env("EDITOR", editor).env("TMPDIR", stage.user_home()).process_group(0);
     let said = run(command, b"");
     assert!(said.stdout.contains("recycles idle"), "{said:?}");
@@ -117,7 +117,7 @@ fn what_a_person_wrote_outlives_every_later_compression() {
     let before = observation(&stage, "1");
     let said = stage.recall(["edit", "1", "--title", "Discounts are percentages of the whole cart"]);
     assert_eq!(said.code(), 0, "{said:?}");
-    // The session goes on, and its observations are chosen anew.
+    // The session goes on, and its observations are chosen again.
     stage.session(
         "first",
         "And refuse negative discounts",

@@ -1,5 +1,5 @@
-//! Sentence embeddings: what shares no word is found, vectors go with what they were made of, and without a model
-//! everything else goes on.
+//! Tests sentence embeddings: a search finds texts that share no word with it, vectors are deleted with what they
+//! were made of, and without a model everything else goes on.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -9,10 +9,10 @@ use recall_tests::Stage;
 use recall_tests::provider::{Asked, Behaviour, Provider};
 use serde_json::{Value, json};
 
-/// No file at all.
+/// No files.
 pub(crate) const NOWHERE: [PathBuf; 0] = [];
 
-/// The tiny model of the fixtures: words of one group have nearly the same vector.
+/// Returns the folder of the tiny model in the fixtures. Words of one group have nearly the same vector.
 pub(crate) fn tiny() -> PathBuf {
     recall_tests::workspace().join("tests/fixtures/tiny-model")
 }
@@ -25,7 +25,7 @@ pub(crate) fn with_tiny() -> Stage {
     Stage::new().config(&local(tiny().to_str().unwrap()))
 }
 
-/// A few turns about different things, no two with a word in common.
+/// Plays a few turns about different things. No two turns have a word in common.
 pub(crate) fn talk(stage: &Stage) {
     let turns = [
         ("login", "Signin is sluggish.", "Password latency: sluggish authentication."),
@@ -42,7 +42,7 @@ pub(crate) fn embedding(stage: &Stage) -> Value {
     stage.json(["ctl", "status"])["embedding"].clone()
 }
 
-/// The rows of vectors in the database.
+/// Returns the rows of vectors in the database.
 pub(crate) fn rows(stage: &Stage) -> Vec<(String, i64, Vec<u8>, Vec<u8>)> {
     let database = rusqlite::Connection::open(stage.database()).unwrap();
     let mut rows =
@@ -51,7 +51,7 @@ pub(crate) fn rows(stage: &Stage) -> Vec<(String, i64, Vec<u8>, Vec<u8>)> {
     rows.collect::<Result<_, _>>().unwrap()
 }
 
-/// Vectors without a document of theirs.
+/// Counts the vectors whose document does not exist.
 pub(crate) fn orphans(stage: &Stage) -> i64 {
     let database = rusqlite::Connection::open(stage.database()).unwrap();
     let sql = "SELECT count(*) FROM vectors v WHERE
@@ -65,7 +65,7 @@ pub(crate) fn orphans(stage: &Stage) -> i64 {
     database.query_row(sql, [], |row| row.get(0)).unwrap()
 }
 
-/// Files below the stage's home that hold these bytes.
+/// Returns the files below the stage's home that contain these bytes.
 pub(crate) fn holding(stage: &Stage, bytes: &[u8]) -> Vec<PathBuf> {
     fn visit(folder: &Path, bytes: &[u8], found: &mut Vec<PathBuf>) {
         for entry in std::fs::read_dir(folder).unwrap() {
@@ -111,7 +111,7 @@ fn a_question_finds_what_shares_no_word_with_it() {
     assert!(state["embedded"].as_i64().unwrap() >= 6, "{state}");
     let doctor = stage.recall(["doctor"]);
     assert!(doctor.stdout.contains("search by meaning: local"), "{doctor:?}");
-    // Filters hold for what was found by its meaning, too.
+    // Filters also apply to what is found by its meaning.
     let colour = stage.json(["search", "slow login session:colour"]);
     assert!(
         colour["results"].as_array().unwrap().iter().all(|hit| hit["session_id"] == "colour"),
@@ -140,7 +140,7 @@ fn calls_are_found_by_meaning_and_what_was_read_is_not() {
         rows(&stage).iter().filter(|row| row.0 == "activity").map(|row| row.3.len()).collect();
     assert!(of_calls.len() == 2 && of_calls[0] > 0 && of_calls[1] == 0, "{of_calls:?}");
     assert_eq!((&embedding(&stage)["waiting"], orphans(&stage)), (&json!(0), 0));
-    // What comes later is found, too, and what is forgotten is not.
+    // A later call is found too, and a forgotten one is not.
     stage.session(
         "later",
         "Grammar?",
@@ -202,7 +202,7 @@ fn a_kill_while_vectors_are_made_loses_and_doubles_nothing() {
                 stage.delivery(&stage.event(&id, "Stop", stop)),
             ]);
         }
-        // Somewhere in the middle of it: a second call makes vectors, and nobody waits for it.
+        // The daemon is killed while another command makes vectors. The test does not wait for that command.
         let mut flush = stage.command("recall");
         let flush = flush.args(["ctl", "flush"]).stdout(Stdio::null()).stderr(Stdio::null());
         let mut flush = flush.spawn().unwrap();
@@ -238,7 +238,7 @@ fn a_model_is_installed_used_removed_and_swapped() {
     assert_eq!(embedding(&stage)["model_hash"], json!(hash));
     assert_eq!(stage.json(["model", "list"])["models"][0]["configured"], true);
 
-    // Killed right after the model is removed: what it made goes all the same.
+    // If the daemon is killed right after the model is removed, the model's vectors are deleted all the same.
     let removed = stage.recall(["model", "remove", "tiny"]);
     assert!(removed.stdout.contains("still names it"), "{removed:?}");
     stage.kill_daemon();
@@ -247,7 +247,7 @@ fn a_model_is_installed_used_removed_and_swapped() {
     assert_eq!((rows(&stage).len(), &embedding(&stage)["state"]), (0, &json!("unusable")));
     assert_ne!(stage.json(["search", "sluggish"])["total"], 0);
 
-    // Another model under the same name makes new vectors, and none of the old ones stays.
+    // Another model under the same name makes new vectors. None of the old ones stays.
     let other = stage.user_home().join("other");
     std::fs::create_dir(&other).unwrap();
     for file in ["config.json", "model.safetensors", "vocab.txt"] {
@@ -264,7 +264,7 @@ fn a_model_is_installed_used_removed_and_swapped() {
     assert!(!first.is_empty() && first.len() == second.len());
     assert!(first.iter().all(|(.., model, _)| second.iter().all(|(.., other, _)| model != other)));
 
-    // No model, no vectors.
+    // Without a model there are no vectors.
     std::fs::write(stage.home().join("config.toml"), "").unwrap();
     stage.kill_daemon();
     stage.start_daemon();
@@ -303,7 +303,7 @@ fn what_is_no_model_is_refused_with_what_to_do() {
     assert!(!stage.home().join("data/models").exists());
 }
 
-/// Answers like an embeddings server: a text's vector says whether it is about something slow.
+/// Answers like an embeddings server. A text's vector shows whether it is about something slow.
 fn vectors(asked: &Asked, _number: u64) -> Behaviour {
     let texts = asked.body["input"].as_array().cloned().unwrap_or_default();
     let slow = |text: &Value| {
@@ -406,7 +406,7 @@ fn a_test_of_the_configuration_asks_the_sentence_model() {
     assert!(said.code() == 1 && said.stdout.contains("recall model add"), "{said:?}");
 }
 
-/// The numbers of the sessions whose texts were sent, in that order.
+/// Returns the numbers of the sessions whose texts were sent, in the order of sending.
 fn sessions_of(asked: &[Asked]) -> Vec<usize> {
     let texts = asked.iter().flat_map(|asked| asked.body["input"].as_array().cloned().unwrap_or_default());
     let number = |text: Value| {
@@ -417,7 +417,7 @@ fn sessions_of(asked: &[Asked]) -> Vec<usize> {
     texts.filter_map(number).collect()
 }
 
-/// Many sessions with a prompt and an answer each, which have no vectors yet.
+/// Stores many sessions with a prompt and an answer each. They have no vectors yet.
 fn many_sessions(count: usize) -> Stage {
     let mut stage = Stage::new().daemon();
     for number in 0..count {
@@ -495,7 +495,7 @@ fn a_prompt_and_a_task_are_compared_by_their_meaning() {
     let decision = stage.json(["context", "--prompt", "Why is the login so slow again?"])["decision"].clone();
     let by_meaning = |parts: &Value| parts.as_array().unwrap().iter().any(|part| part["feature"] == "cosine");
     assert!(by_meaning(&decision["answer_parts"]), "{decision}");
-    // Words decide where there is no model.
+    // Without a model, words decide.
     let stage = Stage::new().daemon();
     talk(&stage);
     let decision =
@@ -544,7 +544,7 @@ fn what_a_newer_note_says_again_is_not_told_at_a_start() {
     let told_of = |title: &str| told.contains(title);
     assert!(!told_of("the login is slow") && told_of("sluggish is the signin"), "{told}");
     assert!(told_of("invoice 7") && told_of("invoice 8"), "two numbers are two things: {told}");
-    // Without the model nobody knows that they say the same.
+    // Without the model, recall does not know that the two mean the same.
     assert_eq!(stage.recall(["config", "set", "embedding.backend", "none"]).code(), 0);
     stage.stop_daemon();
     stage.start_daemon();

@@ -1,4 +1,4 @@
-//! Events for others: followers, and the commands that the user has subscribed.
+//! Tests events for other programs: followers, and the commands that the user has subscribed.
 
 use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStdout, ExitStatus, Stdio};
@@ -12,7 +12,7 @@ use recall_protocol::wire::{Reply, Request};
 use recall_tests::Stage;
 use serde_json::{Value, json};
 
-/// `recall ctl events --follow --json`, from the moment when it hears everything.
+/// A running `recall ctl events --follow --json` that already receives every event.
 struct Follower {
     program: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -35,7 +35,7 @@ impl Follower {
         self.lines.next().map(|line| serde_json::from_str(&line.unwrap()).unwrap())
     }
 
-    /// All that it says until it ends.
+    /// Returns everything that it prints until it ends, and its exit status.
     fn finish(mut self) -> (Vec<Value>, ExitStatus) {
         let said = std::iter::from_fn(|| self.next()).collect();
         (said, self.program.wait().unwrap())
@@ -96,7 +96,7 @@ fn what_a_session_and_its_turns_amount_to_is_counted() {
     stage.discount_session("shop-1");
     stage.flush();
     let observations = stage.json(["ctl", "session", "shop-1"])["observations"].as_array().unwrap().len();
-    // It goes on, and a call fails.
+    // The session goes on, and a call fails.
     let turn = |fields: Value| {
         let mut fields = fields;
         fields["prompt_id"] = json!("p2");
@@ -126,7 +126,7 @@ fn what_a_session_and_its_turns_amount_to_is_counted() {
     assert_eq!(of(&first, "session_start"), [[0, 0, 0], [1, 3, kept]]);
     assert_eq!(of(&first, "session_suspend"), [[2, 4, kept]]);
     assert_eq!(of(&second, "session_resume"), [[2, 4, kept]]);
-    // Whether the last turn is compressed by then is a matter of speed.
+    // The last turn may or may not be compressed by then.
     let end = &of(&second, "session_end")[..];
     assert!(matches!(end, [[2, 4, made]] if *made >= kept), "{end:?}");
     let closed = |said: &[Value]| -> Vec<Value> {
@@ -191,7 +191,7 @@ fn a_message_is_told_with_who_sent_it_where_the_host_says() {
         json!({"from": "telegram:4711", "content": "The total is wrong. ", "channel_id": "telegram",
                "account_id": "shop-bot", "conversation_id": "4711", "sender": "telegram:4711",
                "timestamp": 1_795_218_000_000_i64}),
-        // Another channel has nothing of the one before; the session stays in it.
+        // A message on another channel has no field of the one before. The session stays on the new channel.
         json!({"from": "discord:9", "content": "Hi", "channel_id": "discord", "sender": "discord:9"}),
         json!({"from": "4711", "content": "The total is wrong.", "channel_id": "discord", "sender": "4711",
                "sender_id": "4711", "prompt_number": 1}),
@@ -214,7 +214,7 @@ fn a_follower_that_cannot_go_on_says_why() {
     assert_eq!((said, status.code()), (vec![], Some(3)));
 }
 
-/// More than a follower may fall behind, and more text than its socket takes.
+/// The test sends more events than a follower may fall behind, and more text than its socket can hold.
 #[test]
 fn a_follower_that_does_not_read_is_told_how_much_it_missed_and_holds_nobody_up() {
     const PROMPTS: usize = 900;
@@ -250,7 +250,7 @@ fn a_follower_that_does_not_read_is_told_how_much_it_missed_and_holds_nobody_up(
     assert!(heard_first < PROMPTS);
 }
 
-/// Reads a new fifo until nobody holds it any more. Whoever opens it finds a reader.
+/// Creates a fifo and reads it until no writer has it open. A program that opens it finds a reader.
 fn fifo(stage: &Stage, name: &str) -> JoinHandle<String> {
     let path = stage.user_home().join(name);
     let mode = rustix::fs::Mode::RWXU;
@@ -262,7 +262,7 @@ fn subscribe(event: &str, script: &str) -> String {
     format!("[[subscribe]]\nevents = ['{event}']\ncommand = ['sh', '-c', '''{script}''']\n")
 }
 
-/// Asks until the counts of subscriptions are as expected; each look is a process, so this is no busy loop.
+/// Asks until the counts of subscriptions are as expected. Each question starts a process, so this is no busy loop.
 #[track_caller]
 fn until(stage: &Stage, expected: impl Fn(&Value) -> bool) -> Value {
     let deadline = Instant::now() + Duration::from_secs(60);
@@ -289,7 +289,7 @@ fn a_notification_is_told_to_followers() {
     assert_eq!((&told["kind"], &told["title"]), (&json!("permission_prompt"), &Value::Null), "{told}");
     let message = told["message"].as_str().unwrap();
     assert!(message.starts_with("Claude needs your permission") && !message.contains("ghp_"), "{message}");
-    // Of a private turn only the kind is told.
+    // Followers get only the kind of a notification in a private turn.
     stage.hook(&stage.event("s", "UserPromptSubmit", json!({"prompt": "<private>heron</private>"})));
     notify(json!({"notification_type": "idle_prompt", "message": "waiting about the heron"}));
     let told = follower.next().unwrap();
@@ -312,7 +312,7 @@ fn a_subscribed_command_gets_the_event_and_no_secret_of_the_daemon() {
     assert_eq!((&counts["failures"], &counts["dropped"]), (&json!(0), &json!(0)), "{counts}");
 }
 
-/// As long as the deadline of a command, which is five seconds.
+/// This test takes as long as the deadline of a command, which is five seconds.
 #[test]
 fn a_command_that_hangs_and_a_child_that_it_leaves_are_killed_and_no_agent_waits() {
     let stage = Stage::new();
@@ -388,7 +388,7 @@ fn a_command_that_does_not_stay_is_started_again_with_what_it_did_not_take() {
 
 #[test]
 fn a_command_that_does_not_read_holds_nobody_up_and_is_told_how_much_it_missed() {
-    /// More than the queue and the pipe take.
+    /// More prompts than the queue and the pipe can hold.
     const PROMPTS: usize = 2_500;
     let stage = Stage::new();
     let told = fifo(&stage, "told");
@@ -405,7 +405,7 @@ fn a_command_that_does_not_read_holds_nobody_up_and_is_told_how_much_it_missed()
     assert!(found.contains("a subscribed command is too slow"), "{found}");
     std::fs::write(stage.user_home().join("go"), "").unwrap();
     let last = prompt(PROMPTS);
-    // Queued events are read first, or there is no place for new ones.
+    // The command must read queued events before there is room for new ones.
     stage.deliver([&last]);
     stage.stop_daemon();
     let lines: Vec<Value> =
@@ -446,7 +446,7 @@ fn the_log_has_a_line_for_each_change_of_a_life() {
     assert!(!log.contains("heron"), "{log}");
 }
 
-/// The log names what happened and how long it took, and nothing that anybody said.
+/// The log names what happened and how long it took. It contains no text of the session.
 #[test]
 fn each_event_and_query_can_be_followed_in_the_log_and_status_says_how_long_they_take() {
     const CANARY: &str = "heliotrope-quokka-7741";
@@ -506,7 +506,7 @@ fn a_message_without_a_session_is_that_of_its_conversation() {
         host("message_received", fields);
     };
     let key = "agent:main:telegram:direct:4711";
-    // No session is in that conversation yet.
+    // No session belongs to that conversation yet.
     message("a", place("4711"));
     message("b", json!({"sessionKey": key}));
     host(
@@ -517,7 +517,7 @@ fn a_message_without_a_session_is_that_of_its_conversation() {
     message("c", place("4711"));
     message("d", json!({"ctx": place("4711")}));
     message("e", json!({"sessionKey": key, "senderName": "Ada", "threadId": 7, "messageId": "m1"}));
-    // A program that knows no session writes the key in its place.
+    // A program that knows no session id sends the key in its place.
     message("f", json!({"session_id": key, "session_key": key}));
     message("g", place("9"));
     host("SessionEnd", json!({"session_id": "chat", "session_key": key, "reason": "new"}));

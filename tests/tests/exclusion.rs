@@ -1,4 +1,4 @@
-//! Of excluded projects nothing is kept, whichever folder an event names and wherever a call comes from.
+//! Tests that nothing of an excluded project is kept, whichever folder an event names and wherever a call comes from.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 const CANARY: &str = "the heron flies at noon";
 
-/// A stage with a project that the user excludes.
+/// Returns a stage and the folder of a project that the user excludes.
 fn stage() -> (Stage, PathBuf) {
     let stage = Stage::new().config("[capture]\nexclude = ['~/clients/acme']\n");
     let excluded = stage.user_home().join("clients/acme");
@@ -26,7 +26,7 @@ fn beside(stage: &Stage, name: &str) -> PathBuf {
     folder
 }
 
-/// An event of a hook that stands in `cwd`, of an agent that says these folders.
+/// Returns an event of a hook that runs in `cwd`. `project` and `own` are the folders that the agent names.
 fn event(stage: &Stage, cwd: &Path, project: Option<&str>, own: Option<&str>, session: &str) -> Deliver {
     let mut event = stage.event(session, "UserPromptSubmit", json!({"prompt": CANARY}));
     event["cwd"] = json!(own);
@@ -85,10 +85,10 @@ fn every_folder_that_an_event_names_is_asked() {
     ];
     stage.deliver(&of_excluded);
     counts(&stage, 0, of_excluded.len() as u64);
-    // One of the two is no whole event, and kept as it came.
+    // One of the two is not a whole event, and is kept as it came.
     stage.deliver(&[in_folder(&stage, &other), cut_off(&other)]);
     counts(&stage, 2, of_excluded.len() as u64);
-    // The same by the hook client.
+    // The same through the hook client.
     let mut shim = stage.command("recall-shim");
     shim.arg("claude-code").current_dir(&excluded).env("CLAUDE_PROJECT_DIR", ".");
     let fields = json!({"prompt": CANARY, "prompt_id": "p", "cwd": "."});
@@ -164,7 +164,7 @@ fn whatever_a_clone_calls_its_origin_the_excluded_one_is_asked() {
         stage.deliver(&[in_folder(&stage, &copy.0)]);
         counts(&stage, 0, number as u64 + 1);
     }
-    // A git folder that lies elsewhere is asked, though it says not whose it is.
+    // A git folder elsewhere is checked too, although it does not say to which folder it belongs.
     let pointer = beside(&stage, "pointer");
     std::fs::write(pointer.join(".git"), format!("gitdir: {url}/.git")).unwrap();
     stage.deliver(&[in_folder(&stage, &pointer)]);
@@ -179,16 +179,16 @@ fn a_projects_own_file_holds_below_its_folder_and_in_its_other_trees() {
         std::fs::create_dir_all(folder).unwrap();
         std::fs::write(folder.join(".recall.toml"), "disable = true").unwrap();
     };
-    // Without git: all that lies beneath.
+    // Without git, the file applies to everything below its folder.
     disabled(&home.join("notes"));
     std::fs::create_dir_all(home.join("notes/2026/may")).unwrap();
-    // With git: all of the repository, of its work trees and of its clones, though nobody has committed the file.
+    // With git, the file applies to the whole repository, its work trees and its clones, even if it is not committed.
     let main = Repository::init(&home.join("main"));
     let (tree, copy) = (home.join("tree"), home.join("copy"));
     main.git(&["worktree", "add", "-q", tree.to_str().unwrap(), "-b", "x"]);
     main.git(&["clone", "-q", ".", copy.to_str().unwrap()]);
     disabled(&main.0);
-    // And of a part of one.
+    // The file can also apply to a part of a repository.
     let part = Repository::init(&home.join("part"));
     disabled(&part.0.join("packages/app"));
     let silent =
@@ -198,7 +198,7 @@ fn a_projects_own_file_holds_below_its_folder_and_in_its_other_trees() {
         stage.deliver(&[in_folder(&stage, folder)]);
     }
     counts(&stage, 0, silent.len() as u64);
-    // A repository begins anew.
+    // A repository inside the folder is not affected.
     let own = Repository::init(&home.join("notes/own"));
     stage.deliver(&[in_folder(&stage, &own.0), in_folder(&stage, &part.0)]);
     counts(&stage, 2, silent.len() as u64);
@@ -274,7 +274,7 @@ fn of_a_call_elsewhere_only_the_name_is_kept() {
     assert!(inputs.iter().any(|input| input.contains("python3")), "{inputs:?}");
     assert!(!in_database(&stage, "heron"));
 
-    // What a search over more than one project shows of it; and what concerns nobody else stays.
+    // What a search over several projects found in the excluded one is not kept. Other results are kept.
     let found = format!("{plan}:1:{CANARY}\nsrc/a.rs:1:fn main\n");
     let grep = |response: Value, id: &str| {
         let fields = json!({"tool_name": "Grep", "tool_use_id": id, "tool_response": response,
@@ -294,7 +294,7 @@ fn of_a_call_elsewhere_only_the_name_is_kept() {
     assert!(!session.contains("heron") && session.contains("egret"), "{session}");
 }
 
-/// Whether a word stands in any text of the database as it lies there.
+/// Returns whether a word is in the bytes of the database's files.
 fn in_database(stage: &Stage, word: &str) -> bool {
     ["", "-wal"].iter().any(|suffix| {
         let path = format!("{}{suffix}", stage.database().display());
@@ -305,14 +305,14 @@ fn in_database(stage: &Stage, word: &str) -> bool {
 
 #[test]
 fn an_excluded_folder_is_it_under_every_spelling() {
-    // A keyboard composes the accent, and the disk of another system takes it apart.
+    // A keyboard sends the letter and its accent as one character. The disk of another system stores them as two.
     let (composed, apart) = ("caf\u{e9}", "cafe\u{301}");
     let config = format!("[capture]\nexclude = ['~/clients/{composed}', '~/mounted/*']\n");
     let stage = Stage::new().config(&config).daemon();
     let excluded = beside(&stage, &format!("clients/{apart}/src"));
     stage.deliver(&[in_folder(&stage, &excluded)]);
     counts(&stage, 0, 1);
-    // The same folder at another place, as a file system without case has it under many names.
+    // The same folder has a second path, as a folder has many names on a file system that ignores case.
     let (original, other) = (beside(&stage, "mounted/shop"), beside(&stage, "other"));
     let mount = |arguments: &[&str]| {
         let done =
@@ -330,7 +330,7 @@ fn an_excluded_folder_is_it_under_every_spelling() {
     counts(&stage, 0, 2);
 }
 
-/// A real mount without case: one folder has many names.
+/// On a real disk that ignores case, one folder has many names.
 #[test]
 fn on_a_disk_without_case_an_excluded_folder_is_it_in_any_letters() {
     let stage = Stage::new().config("[capture]\nexclude = ['~/disk/Client-A', '~/disk/Secret-*']\n");
@@ -349,7 +349,7 @@ fn on_a_disk_without_case_an_excluded_folder_is_it_in_any_letters() {
         excluded += 1;
         counts(&stage, 0, excluded);
     }
-    // A call of another project that names a file there, and a file that a project hides.
+    // Calls of another project name files in the excluded folders, and a file that their own project excludes.
     std::fs::write(at.join("shop/.recall.toml"), "exclude = ['secrets/']").unwrap();
     let read = |path: &str, id: &str| {
         let fields = json!({"tool_name": "Read", "tool_use_id": id, "tool_input": {"file_path": at.join(path)},

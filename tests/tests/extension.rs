@@ -1,11 +1,12 @@
-//! The extension that reports to the hook client where an agent has no command hooks, run by Node with a host of its own.
+//! Tests the extension that reports to the hook client where an agent has no command hooks. Node runs it with a host
+//! of the test.
 
 use std::process::Command;
 
 use recall_tests::Stage;
 use serde_json::json;
 
-/// Calls the extension as its host does, in a session, and prints what a prompt is given.
+/// Calls the extension as its host does, in a session, and prints the context that a prompt gets.
 const HOST: &str = r#"
 import recall from "./recall.mjs"
 const [session, prompt, cwd] = process.argv.slice(2)
@@ -114,7 +115,7 @@ fn a_plugin_reports_a_thread_and_gives_context() {
     assert!(given.contains("<recall-context") && given.contains("after the sum"), "{given}");
 }
 
-/// Calls the mod as its engine does, see `plugins/claude-code-turns/tests`.
+/// Calls the mod as its engine does. See `plugins/claude-code-turns/tests`.
 const ENGINE: &str = r#"
 import { spawnSync } from "node:child_process"
 import { register } from "./recall.mjs"
@@ -165,7 +166,7 @@ fn a_mod_reports_what_no_hook_does() {
     let (told, answer, _) = state("interrupted", "yes");
     assert_eq!((told, answer), (closed.clone(), json!("I began.")));
     assert_eq!(state("failed", "no").0, closed);
-    // The hook says so.
+    // A hook reports the end of these turns.
     assert_eq!(state("failed", "yes").0, open);
     assert_eq!(state("answered", "yes").0, open);
     // The waiting prompt becomes the next turn.
@@ -175,8 +176,8 @@ fn a_mod_reports_what_no_hook_does() {
     assert!(session.to_string().contains("Look at the cart."), "{session}");
 }
 
-/// Calls the plugin as its gateway does: a message, a session that goes on from another one, a message in it, its end, and a
-/// message after it.
+/// Calls the plugin as its gateway does: a message, a session that continues another one, a message in it, its end,
+/// and a message after it.
 const GATEWAY: &str = r#"
 import plugin from "./.openclaw/extensions/recall/index.js"
 const [session, prompt, cwd] = process.argv.slice(2)

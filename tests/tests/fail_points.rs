@@ -1,5 +1,5 @@
-//! A daemon that dies at each step of its own code loses nothing and doubles nothing; a session that crashes takes
-//! nobody along.
+//! Tests that a daemon that dies at any step of its code loses nothing and stores nothing twice. A session that
+//! crashes does not affect others.
 
 use std::process::Stdio;
 
@@ -11,7 +11,7 @@ use recall_tests::faults::process::Daemon;
 use recall_tests::{DISCOUNT_ANSWER, Stage, has_faults};
 use serde_json::json;
 
-/// The final state without any kill.
+/// Returns the final state without any kill.
 fn undisturbed() -> Remains {
     let (_, remains) = endure(&mut Stage::new(), &[], Arrival::Mixed);
     assert!(remains.verdict.is_clean(), "{}", remains.verdict);
@@ -19,7 +19,8 @@ fn undisturbed() -> Remains {
     remains
 }
 
-/// Plays each of these, and returns which deaths came about and what remains. Some at a time, for most of it is waiting.
+/// Plays each plan. Returns which deaths happened, and the final states. Several plans run at a time, because most of
+/// the time is waiting.
 fn try_all<const N: usize>(plans: &[[Death; N]]) -> (Vec<Death>, Vec<Remains>) {
     let play = |deaths: &[Death; N]| {
         let (died, remains) = endure(&mut Stage::new(), deaths, Arrival::Mixed);
@@ -39,13 +40,14 @@ fn try_all<const N: usize>(plans: &[[Death; N]]) -> (Vec<Death>, Vec<Remains>) {
     (died.concat(), remains)
 }
 
-/// `models/budget.rs`, `embedding.rs` and `sharing_kills.rs` have the others.
+/// Returns the points that need no model, no vectors and no sharing. `models/budget.rs`, `embedding.rs` and
+/// `sharing_kills.rs` test the others.
 fn without_models() -> impl Iterator<Item = Point> {
     let others = [Point::OF_MODELS.as_slice(), &Point::OF_VECTORS, &Point::OF_SHARING].concat();
     Point::ALL.into_iter().filter(move |point| !others.contains(point))
 }
 
-/// Each point once; a point that is never reached fails too.
+/// The daemon dies once at each point. A point that is never reached fails the test too.
 #[test]
 fn a_daemon_killed_at_any_point_loses_nothing_and_doubles_nothing() {
     let deaths: Vec<_> = without_models().map(|at| Death { at, passes: 0, manner: Manner::AtOnce }).collect();
@@ -59,8 +61,8 @@ fn a_daemon_killed_at_any_point_loses_nothing_and_doubles_nothing() {
 
 /// `cargo test -p recall-tests --release -- --ignored at_any_two_points --nocapture`
 ///
-/// What was made of the events is not compared: where live events overtake spooled ones, an answer may come before its
-/// prompt, whose batch then stays open until it has been silent for long.
+/// The test does not compare what was made of the events. If live events overtake spooled ones, an answer may come
+/// before its prompt. The batch of the prompt then stays open until it has been silent for long.
 #[test]
 #[ignore = "some hundred deaths"]
 fn daemons_killed_one_after_another_at_any_two_points_lose_nothing() {
@@ -84,7 +86,7 @@ fn call(stage: &Stage, session: &str, id: &str, turn: &str) -> Deliver {
     stage.delivery(&stage.event(session, "PostToolUse", fields))
 }
 
-/// The ids of a session's calls, turn by turn.
+/// Returns the ids of a session's calls, by turn.
 fn calls(stage: &Stage, session: &str) -> Vec<Vec<String>> {
     let session = stage.json(["ctl", "session", session]);
     let batches = session["batches"].as_array().unwrap().iter();
@@ -117,7 +119,7 @@ fn a_session_that_crashes_goes_on_from_what_is_stored_and_takes_nobody_along() {
 
     let crashing = call(&stage, "one", "one-b", "p1");
     assert_eq!(stage.deliver([&crashing]), [Reply::Busy]);
-    // The same event again, as from the spool: it was not its fault.
+    // The same event is offered again, as from the spool. It did not cause the crash.
     let sibling = call(&stage, "two", "two-b", "p1");
     all_stored(&stage.deliver([&sibling]));
     all_stored(&[offered_until_taken(&stage, &crashing)]);
@@ -134,7 +136,7 @@ fn an_event_that_crashes_its_session_twice_is_kept_as_it_came_and_the_session_go
     let stage = Stage::new();
     let _daemon = armed(&stage, &format!("{}=1*off->2*panic->off", Point::Enqueue.name()));
     all_stored(&stage.deliver([&prompt(&stage, "one", "p1")]));
-    // By way of the spool, which offers it until it is taken.
+    // The event goes through the spool, which offers it until it is accepted.
     stage.spool(&call(&stage, "one", "poison", "p1"));
     stage.flush();
     assert!(stage.spooled().is_empty());
@@ -151,7 +153,7 @@ fn an_event_that_crashes_its_session_twice_is_kept_as_it_came_and_the_session_go
     assert!(String::from_utf8(payload).unwrap().contains("poison"), "the payload is kept");
 }
 
-/// An exhausted memory, for one, leaves no message.
+/// For example, a daemon that runs out of memory leaves no message.
 #[test]
 fn a_batch_that_ends_the_daemon_each_time_is_given_up() {
     const MOST: u32 = 2;
@@ -160,7 +162,7 @@ fn a_batch_that_ends_the_daemon_each_time_is_given_up() {
     let mut daemon = armed(&stage, &deadly);
     let stop = json!({"last_assistant_message": DISCOUNT_ANSWER, "prompt_id": "p1"});
     all_stored(&stage.deliver([&prompt(&stage, "one", "p1")]));
-    // Whether it lives to say so does not matter.
+    // The daemon may die before it answers.
     stage.hook(&stage.event("one", "Stop", stop));
     for _ in 1..MOST {
         assert!(!daemon.wait().success());
@@ -186,11 +188,11 @@ fn a_crashing_event_does_not_come_back_after_it_was_parked() {
     keeping::an_event_that_crashes_its_session_is_parked(Stage::new());
 }
 
-/// A session that is started anew must not read the store while what its predecessor queued is still on its way there.
+/// A session that is restarted must not read the store before everything that its predecessor queued is committed.
 #[test]
 fn a_session_that_crashes_forgets_nothing_that_was_not_committed_yet() {
     let stage = &Stage::new();
-    // The first commit takes long, and the second event of the two crashes the session meanwhile.
+    // The first commit takes long. Meanwhile the second of the two events crashes the session.
     let points = [(Point::Commit, "1*sleep(500)->off"), (Point::Enqueue, "1*off->1*panic->off")];
     let points = points.map(|(point, actions)| format!("{}={actions}", point.name()));
     let _daemon = armed(stage, &points.join(";"));
@@ -199,7 +201,8 @@ fn a_session_that_crashes_forgets_nothing_that_was_not_committed_yet() {
     std::thread::scope(|scope| {
         let both: Vec<_> =
             first.iter().map(|delivery| scope.spawn(move || stage.deliver([delivery]).remove(0))).collect();
-        // Whichever of the two was second is turned away at once, while the first is still being committed.
+        // The second of the two events, whichever it is, is refused at once, while the first is still being
+        // committed.
         let crashed = loop {
             match both.iter().position(|delivering| delivering.is_finished()) {
                 Some(crashed) => break crashed,

@@ -1,4 +1,4 @@
-//! The context for a session that opens a file about which another session learned something.
+//! Tests the context for a session that opens a file about which another session learned something.
 
 use recall_tests::{Said, Stage};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 const LEARNED: &str = "Fixed the wrong total in `src/cart.rs`: it rounds the total once, after summing, because rounding \
     each line lost up to a cent per line.";
 
-/// A project in which something is known of `src/cart.rs`, and where nothing but a file is an occasion to tell it.
+/// Returns a project in which something is known about `src/cart.rs`. Context is injected only for files.
 fn stage(more: &str) -> Stage {
     let config = format!("[context]\nstart_tokens = 0\ncompact_tokens = 0\nprompt_tokens = 0\n{more}");
     let stage = Stage::new().config(&config).daemon();

@@ -1,4 +1,4 @@
-//! Every recorded payload of Claude Code is understood, and the peculiar ones mean what they mean.
+//! Tests that every recorded payload of Claude Code is understood, and that special payloads have the right effect.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,8 @@ fn read(name: &str) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// The payload as a session of its own, named after its file: together the files are not one consistent story.
+/// Returns the payload in a separate session that is named after its file, because the files are not one consistent
+/// story.
 fn alone(name: &str) -> Value {
     let mut event = read(name);
     event["session_id"] = json!(name);
@@ -49,7 +50,7 @@ fn every_payload_is_understood() {
     assert!(names.len() > 100, "{}", names.len());
     let deliveries: Vec<_> = names.iter().map(|name| stage.delivery(&alone(name))).collect();
     for (name, reply) in names.iter().zip(stage.deliver(&deliveries)) {
-        // A slow disk does not make it less understood.
+        // On a slow disk an event may not be saved yet, but it is understood.
         assert!(matches!(reply, Reply::Ack { .. } | Reply::Unsaved { .. }), "{name}: {reply:?}");
     }
     stage.flush();
@@ -60,7 +61,7 @@ fn every_payload_is_understood() {
     assert_eq!((&status["jobs"]["dead"], &status["jobs"]["retrying"]), (&json!(0), &json!(0)), "{status}");
 }
 
-/// `docs/lifecycle.md` says what becomes of each event.
+/// `docs/lifecycle.md` has a table row for each event.
 #[test]
 fn every_event_has_its_row() {
     let page = std::fs::read_to_string(recall_tests::workspace().join("docs/lifecycle.md")).unwrap();
@@ -74,7 +75,7 @@ fn every_event_has_its_row() {
     let recorded =
         folder().join("sequences").read_dir().unwrap().flat_map(|entry| recording(&entry.unwrap().path()));
     let mut events: Vec<Value> = names().iter().map(|name| read(name)).chain(recorded).collect();
-    // What it is that nobody knows is said by no row.
+    // An unknown event has no row.
     events.retain(|event| event["hook_event_name"].is_string() && event["hook_event_name"] != "FutureEvent");
     assert!(events.len() > 100);
     for event in events {

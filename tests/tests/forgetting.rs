@@ -1,4 +1,4 @@
-//! Deleted stays deleted: of what was forgotten no byte is left below recall's home, and nothing brings it back.
+//! Tests that deleted data stays deleted: no byte of it is left below recall's home, and nothing brings it back.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -8,13 +8,13 @@ use recall_protocol::wire::{Deliver, Flags, Reply, Request};
 use recall_tests::Stage;
 use serde_json::{Value, json};
 
-/// A word that nobody else says.
+/// A word that occurs in no other text.
 const CANARY: &str = "quetzalcoatlus";
 
-/// No file at all.
+/// No files.
 const NOWHERE: [PathBuf; 0] = [];
 
-/// Files below recall's home that hold the word, whatever its case.
+/// Returns the files below recall's home that contain the word. Case is ignored.
 fn holding(stage: &Stage, word: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     visit(&stage.home(), &mut |path, bytes| {
@@ -32,13 +32,13 @@ fn visit(folder: &Path, see: &mut impl FnMut(&Path, &[u8])) {
         if path.is_dir() {
             visit(&path, see);
         } else if path.is_file() {
-            // A file that the daemon is just removing is empty.
+            // A file that the daemon is removing at this moment reads as empty.
             see(&path, &std::fs::read(&path).unwrap_or_default());
         }
     }
 }
 
-/// Every event of a session in whose every text the word stands, as a shim hands them over.
+/// Returns every event of a session, as a shim delivers them. Each text contains the word.
 fn session_about(stage: &Stage, id: &str, word: &str) -> Vec<Deliver> {
     let file = stage.project().join(format!("src/{word}.rs"));
     let long = format!("{word} {}", "a line of output\n".repeat(1000));
@@ -74,8 +74,8 @@ fn session_about(stage: &Stage, id: &str, word: &str) -> Vec<Deliver> {
     .collect()
 }
 
-/// A home in which the word lies in every place: rows, index, log, backup, spool, a damaged database, and in the record
-/// of what another session was given.
+/// A home that contains the word in every place: rows, index, log, backup, spool, a damaged database, and the record
+/// of what was injected into another session.
 struct EffectContext {
     stage: Stage,
     events: Vec<Deliver>,
@@ -116,9 +116,9 @@ impl EffectContext {
         assert_eq!(holding(&self.stage, CANARY), NOWHERE);
         self.index_holds_nothing_deleted();
         assert_eq!(self.stage.json(["search", CANARY])["total"], 0);
-        // Offered again, over the socket and from the spool: known, and nothing comes back.
+        // The events are offered again, over the socket and from the spool. They are known, and nothing comes back.
         for reply in self.stage.deliver(&self.events) {
-            // A busy store answers too late to know it. Then the spool delivers the event again.
+            // A busy store may answer too late to report a duplicate. Then the spool delivers the event again.
             assert!(matches!(reply, Reply::Duplicate { .. } | Reply::Unsaved { .. }), "{reply:?}");
         }
         for event in &self.events {
@@ -130,8 +130,8 @@ impl EffectContext {
         assert_eq!(holding(&self.stage, CANARY), NOWHERE);
     }
 
-    /// The index packs its words, so that looking for bytes finds none. Words are gone when no segment holds a deleted
-    /// document and no file is left of another segment.
+    /// Checks the index. It packs its words, so a search for bytes finds none. The words are gone when no segment has
+    /// a deleted document and no file of another segment is left.
     #[track_caller]
     fn index_holds_nothing_deleted(&self) {
         let folder = self.stage.home().join("data/index");
@@ -163,13 +163,13 @@ fn a_place_that_could_not_be_cleaned_is_tried_again_within_seconds() {
     assert_eq!(stage.recall(["remember", "The quetzalcoatlus cache is cold"]).code(), 0);
     stage.session("first", "Why is the cache cold?", &[], "Nobody warmed it.");
     stage.flush();
-    // No folder: no backup can be made in it.
+    // Without the folder no backup can be made.
     let backups = stage.home().join("data/backups");
     let _ = std::fs::remove_dir_all(&backups);
     std::fs::write(&backups, "").unwrap();
     let said = stage.recall(["forget", "1", "--yes"]);
     assert!(said.code() == 1 && said.stderr.contains("traces may remain in backups"), "{said:?}");
-    // The message names the obstacle and the remedy; the command itself would find nothing any more.
+    // The message names the obstacle and the remedy. The command itself would find nothing any more.
     assert!(said.stderr.contains(&backups.display().to_string()), "{said:?}");
     assert!(said.stderr.contains("`recall ctl check` says whether traces are left"), "{said:?}");
     assert!(stage.recall(["doctor"]).stdout.contains("traces of forgotten items may remain"));
@@ -272,7 +272,7 @@ fn filters_mean_the_current_project_unless_more_is_asked_for() {
     let told = stage.recall(["forget", "--query", "wallaby", "--dry-run"]).stdout;
     assert_eq!(told, "Nothing matches in this project; `--all` searches all.\n");
 
-    // The folder belongs to no known project, so no other project is meant.
+    // The folder belongs to no known project. The command does not use another project instead.
     let unknown = stage.user_home().join("unknown");
     std::fs::create_dir(&unknown).unwrap();
     let mut command = stage.command("recall");
@@ -300,7 +300,7 @@ fn an_observation_is_not_made_again_when_its_batch_is() {
     let counts = stage.json(["forget", "--yes"].into_iter().chain(ids.iter().map(String::as_str)));
     assert_eq!(counts["observations"], json!(ids.len()));
     assert_eq!((&counts["prompts"], &counts["activities"]), (&json!(0), &json!(0)));
-    // Work of the closed turn goes on in the background: its batch is compressed once more.
+    // Work of the closed turn goes on in the background, so its batch is compressed once more.
     let late = json!({"tool_name": "Bash", "tool_use_id": "one-t9", "prompt_id": "one-p1",
         "tool_input": {"command": "cargo test heron"}, "tool_response": {"stdout": "test result: ok. 3 passed"}});
     events.clear();
@@ -328,7 +328,7 @@ fn a_session_that_goes_on_begins_anew() {
     ));
     let counts = stage.json(["forget", "--yes", "--session", "one"]);
     assert_eq!((&counts["sessions"], &counts["prompts"]), (&json!(1), &json!(1)));
-    // Taken before, and never seen until now.
+    // The event was captured before the deletion and arrives only now.
     stage.spool(&late);
     stage.flush();
     assert_eq!(stage.recall(["ctl", "session", "one"]).code(), 1);
@@ -402,7 +402,7 @@ fn sessions_past_their_time_are_forgotten_by_themselves() {
     stage.deliver(&old);
     stage.discount_session("new-session");
     stage.flush();
-    // Looked for when a daemon starts, and once a day.
+    // The daemon looks for old sessions when it starts, and once a day.
     stage.stop_daemon();
     stage.start_daemon();
     // The housekeeper does not report when it is done, so the test polls.
@@ -452,7 +452,7 @@ fn a_session_that_is_deleted_in_its_agent_is_forgotten_only_if_the_user_wants_th
 #[test]
 fn a_daemon_killed_while_it_cleans_up_goes_on_after_its_start() {
     let mut scene = EffectContext::new();
-    // The rows are gone and the rest is not: as a daemon leaves it that is killed in between.
+    // The rows are deleted and the rest is not. A daemon that is killed in between leaves this state.
     scene.forget(&["--session", "doomed-session"]);
     scene.stage.kill_daemon();
     let home = scene.stage.home();
@@ -475,7 +475,7 @@ fn what_was_made_of_work_that_turns_out_to_be_private_goes() {
         fields["prompt_id"] = json!("p1");
         stage.event("one", name, fields)
     };
-    // The prompt is the first, and on its way by the spool while the rest is heard.
+    // The prompt is the first event, but it is still in the spool when the others are stored.
     let mut prompt = stage.delivery(&event("UserPromptSubmit", json!({"prompt": ""})));
     prompt.flags = Flags::WHOLLY_PRIVATE.with(Flags::STRIPPED);
     let answer =
@@ -502,7 +502,8 @@ fn what_was_made_of_work_that_turns_out_to_be_private_goes() {
     assert!(owed == 1 || holding(&stage, CANARY) == NOWHERE);
 }
 
-/// With no daemon about, what hooks have left in the spool is known to nobody until it is stored.
+/// Checks that `forget` finds what hooks have left in the spool. Without a daemon, nothing knows it until it is
+/// stored.
 #[track_caller]
 fn check_waiting(arguments: &[&str]) {
     let stage = Stage::new();
@@ -528,8 +529,8 @@ fn what_waits_in_the_spool_is_known_before_anybody_is_shown_what_goes() {
     check_waiting(&["--since", "2d"]);
 }
 
-/// The word in an event that could not be read, in a damaged spool file, and in one of a version of the future, none of
-/// which says whose it is.
+/// Puts the word into an event that could not be read, a damaged spool file, and a spool file of a future version.
+/// None of them says whose it is.
 fn unreadable_everywhere(stage: &Stage) {
     stage.hook_bytes(&["claude-code"], format!("{{\"prompt\":\"{CANARY}").as_bytes());
     stage.flush();
@@ -538,7 +539,7 @@ fn unreadable_everywhere(stage: &Stage) {
     let event = stage.event("newer-session", "UserPromptSubmit", json!({"prompt": CANARY, "prompt_id": "p"}));
     let delivery = stage.delivery(&event);
     let mut frame = recall_protocol::frame::encode_frame(&Request::Deliver(delivery.clone())).unwrap();
-    // After the length.
+    // The byte after the length is the version.
     frame[4] = 99;
     let name = SpoolName::new(delivery.captured_at_ms, delivery.event_id);
     std::fs::write(home.join("state/spool/new").join(name.as_str()), frame).unwrap();
@@ -637,7 +638,7 @@ fn private_text_that_no_hook_client_has_removed_is_not_stored() {
     assert_eq!(holding(&stage, CANARY), NOWHERE);
 }
 
-/// Ways in which agents ask recall: the agent, and the call's fields.
+/// Returns the ways in which agents ask recall: the agent, and the call's fields.
 fn questions(answer: &str) -> Vec<(&'static str, Value)> {
     let blocks = json!({"content": [{"type": "text", "text": answer}]});
     let of_server = |agent, name: &str| {
@@ -700,7 +701,7 @@ fn what_an_agent_asked_the_memory_goes_with_what_it_was_told() {
     assert_eq!(holding(&stage, CANARY), NOWHERE);
 }
 
-/// Ages all that the home knows by this many days, as if the clock now stood so far ahead.
+/// Moves the times in the home back by this many days, as if the clock were that far ahead.
 fn set_the_clock_ahead(stage: &Stage, days: i64) {
     let ms = days * 24 * 60 * 60 * 1000;
     let note = stage.home().join("state/clock.json");
@@ -718,7 +719,7 @@ fn one_start_with_a_clock_years_ahead_deletes_nothing() {
     stage.discount_session("one");
     stage.flush();
     for _ in 0..2 {
-        // The clock is known well.
+        // After these starts recall trusts the clock.
         stage.stop_daemon();
         stage.start_daemon();
         noted(&stage);
@@ -737,7 +738,7 @@ fn one_start_with_a_clock_years_ahead_deletes_nothing() {
     let doctor = stage.recall(["doctor"]);
     assert!(doctor.stdout.contains("the clock jumped"), "{doctor:?}");
     assert!(stage.log().contains("the clock jumped"), "{}", stage.log());
-    // It still stands there at the next start: so it is right.
+    // The clock still shows the same at the next start, so it is right.
     stage.stop_daemon();
     assert_eq!(sessions_in_database(&stage), 1, "the first start deleted nothing");
     stage.start_daemon();
@@ -749,7 +750,7 @@ fn one_start_with_a_clock_years_ahead_deletes_nothing() {
     assert!(!stage.recall(["ctl", "status"]).stdout.contains("the clock jumped"));
 }
 
-/// Waits until the daemon that runs has looked at the clock.
+/// Waits until the running daemon has checked the clock.
 #[track_caller]
 fn noted(stage: &Stage) {
     let note = stage.home().join("state/clock.json");

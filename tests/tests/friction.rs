@@ -1,4 +1,4 @@
-//! `recall friction`: what goes wrong again and again, with its evidence.
+//! Tests that `recall friction` shows what goes wrong again and again, with its evidence.
 
 use recall_tests::Stage;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ fn stop(stage: &Stage, session: &str, answer: &str) {
     stage.flush();
 }
 
-/// One error in three sessions, with other numbers and paths; one of them gets rid of it.
+/// Plays three sessions with the same error, but with different numbers and paths. One of them gets rid of the error.
 fn worked() -> Stage {
     let stage = Stage::new().daemon();
     for (number, session) in ["one", "two", "three"].into_iter().enumerate() {

@@ -1,4 +1,5 @@
-//! Where a disk has no room, each event is kept or counted, people are told, and all goes on once there is room.
+//! Tests that on a full disk each event is kept or counted, people are informed, and everything goes on once there is
+//! room.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
@@ -8,7 +9,7 @@ use recall_tests::faults::process::Daemon;
 use recall_tests::{Said, Stage, run};
 use serde_json::{Value, json};
 
-/// A stage whose user has nothing but this disk, and no other place to count in.
+/// Returns a stage whose user has only this disk, and no other place for counting.
 fn stage_on_a_small_disk(kib: u32) -> Option<(Stage, SmallDisk)> {
     let stage = Stage::new();
     let Some(disk) = SmallDisk::mount(&stage.user_home(), kib) else {
@@ -34,7 +35,7 @@ fn call(stage: &Stage, number: usize) -> Value {
     stage.event("full", "PostToolUse", fields)
 }
 
-/// Four hooks at a time.
+/// Runs these hooks, four at a time.
 fn hooks(stage: &Stage, numbers: std::ops::Range<usize>) {
     let numbers: Vec<usize> = numbers.collect();
     std::thread::scope(|scope| {
@@ -48,7 +49,8 @@ fn events(stage: &Stage) -> Value {
     stage.json(["ctl", "status"])["events"].clone()
 }
 
-/// Each of `told` events is stored now or was counted as lost, and some were lost; and people know.
+/// Checks that each of `told` events is stored or was counted as lost, that some were lost, and that `doctor` and
+/// `status` show it.
 #[track_caller]
 fn every_one_is_stored_or_counted(stage: &Stage, told: u64) {
     stage.flush();
@@ -63,7 +65,7 @@ fn every_one_is_stored_or_counted(stage: &Stage, told: u64) {
     assert!(status.stdout.contains(&format!("{dropped} events since ")), "{status:?}");
 }
 
-/// There is room on the disk, but the user may not have it.
+/// The disk has room, but the user may not use it.
 #[test]
 fn what_a_used_up_quota_loses_is_counted_and_told() {
     let stage = Stage::new();
@@ -73,7 +75,7 @@ fn what_a_used_up_quota_loses_is_counted_and_told() {
     };
     std::fs::create_dir(stage.project()).unwrap();
     std::fs::set_permissions(stage.user_home(), std::fs::Permissions::from_mode(0o700)).unwrap();
-    // This file system makes a copy of each block that it writes, so it does not even write what was reserved.
+    // This file system copies each block that it writes, so it cannot write even into reserved space.
     let runtime = tempfile::Builder::new().prefix("rc-").tempdir().unwrap();
     std::fs::set_permissions(runtime.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
     let mut stage = stage.variable("XDG_RUNTIME_DIR", &runtime.path().to_string_lossy()).daemon();
@@ -89,7 +91,7 @@ fn what_a_used_up_quota_loses_is_counted_and_told() {
     assert!(!said.stderr.contains("quota"), "{said:?}");
     hooks(&stage, 60..68);
     every_one_is_stored_or_counted(&stage, 68);
-    // The same without a daemon, where nobody but the hooks writes.
+    // The same without a daemon, where only the hooks write.
     stage.stop_daemon();
     disk.fill();
     hooks(&stage, 68..80);
@@ -120,11 +122,11 @@ fn what_a_full_disk_loses_is_counted_and_told() {
     drop(disk);
 }
 
-/// The daemon is not there, so nobody but the hooks writes.
+/// No daemon runs, so only the hooks write.
 #[test]
 fn without_a_daemon_what_a_full_disk_loses_is_counted() {
     let Some((mut stage, disk)) = stage_on_a_small_disk(16 << 10) else { return };
-    // The first hook makes the spool, and what it takes to count.
+    // The first hook creates the spool and what is needed for counting.
     hook(&stage, &call(&stage, 0));
     disk.fill();
     hooks(&stage, 1..41);
@@ -150,7 +152,7 @@ fn where_no_more_files_can_be_made_the_losses_are_counted() {
     drop(disk);
 }
 
-/// Nothing can be counted on such a disk, so it is counted in the runtime folder.
+/// Nothing can be counted on such a disk, so the losses are counted in the runtime folder.
 #[test]
 fn a_disk_that_became_read_only_is_told_and_what_it_loses_is_counted_elsewhere() {
     let Some((stage, disk)) = stage_on_a_small_disk(16 << 10) else { return };
@@ -170,7 +172,7 @@ fn a_disk_that_became_read_only_is_told_and_what_it_loses_is_counted_elsewhere()
     drop(disk);
 }
 
-/// A full disk refuses the result of a job three times. Nobody else does the job again meanwhile.
+/// A full disk refuses the result of a job three times. Meanwhile the job is not done again.
 #[test]
 fn a_result_that_finds_no_room_is_stored_when_there_is_some() {
     let stage = Stage::new();

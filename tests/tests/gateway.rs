@@ -1,5 +1,5 @@
-//! The gateway over its real socket: what is reported by HTTP is stored as hooks store it, and whoever has no business
-//! there is refused.
+//! Tests the gateway over its real socket: events that are reported over HTTP are stored like those of hooks, and
+//! unauthorized calls are refused.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use recall_tests::screen::Screen;
 use recall_tests::{DISCOUNT_ANSWER, DISCOUNT_PROMPT, Stage, masked};
 use serde_json::{Value, json};
 
-/// What was answered.
+/// An answer of the gateway.
 struct Answer {
     status: u16,
     head: String,
@@ -50,10 +50,10 @@ impl Gateway {
         stream
     }
 
-    /// Sends these very bytes.
+    /// Sends exactly these bytes.
     fn send(&self, request: &[u8]) -> Answer {
         let mut stream = self.connect();
-        // It may be refused before its end.
+        // The gateway may refuse the request before its end.
         let _ = stream.write_all(request);
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
@@ -101,7 +101,7 @@ fn open() -> (Stage, Gateway) {
     (stage, gateway)
 }
 
-/// The session that [`Stage::discount_session`] reports by hooks, as an extension reports it.
+/// Reports the session that [`Stage::discount_session`] reports by hooks, but as an extension does.
 fn report_session(stage: &Stage, gateway: &Gateway, id: &str) {
     let cwd = stage.project();
     let started =
@@ -121,7 +121,7 @@ fn report_session(stage: &Stage, gateway: &Gateway, id: &str) {
         body["prompt_id"] = json!(prompt);
         gateway.post("/api/sessions/observations", &body);
     }
-    // By the number that `init` has answered.
+    // This call uses the number that `init` returned.
     gateway.post(
         &format!("/sessions/{}/summarize", init["sessionDbId"]),
         &json!({"last_user_message": DISCOUNT_PROMPT, "last_assistant_message": DISCOUNT_ANSWER, "prompt_id": prompt}),
@@ -167,7 +167,7 @@ fn a_session_by_http_is_stored_as_by_hooks() {
     assert_eq!(marked["items"][0]["status"], "resolved");
     let seen = gateway.post("/api/forget", &json!({"ids": [id]}));
     assert_eq!(seen["items"][0]["id"], id, "{seen}");
-    // A program has no current folder: it says of which project, or that it means all.
+    // A program has no current folder, so it must name a project or ask for all of them.
     let words = json!({"words": ["cart"]});
     let bearer = [("Authorization", gateway.bearer())];
     let bearer: Vec<(&str, &str)> = bearer.iter().map(|(name, value)| (*name, value.as_str())).collect();
@@ -281,7 +281,7 @@ fn what_goes_with_a_prompt_is_answered() {
     assert!(!recorded["injections"].as_array().unwrap().is_empty(), "{recorded}");
 }
 
-/// The bodies of clients that were written for other workers.
+/// The gateway accepts the bodies of clients that were written for other workers.
 #[test]
 fn clients_of_other_workers_name_the_folder_once() {
     let (stage, gateway) = open();
@@ -351,7 +351,7 @@ fn only_named_pages_may_call() {
     assert!(said.contains("gateway.origins: \"http://10.0.0.1\" is not an origin"), "{said}");
 }
 
-/// A page that nobody has named can send calls, too, and the browser sends them without asking.
+/// A page that was not named can send calls too, and the browser sends them without asking. The gateway refuses them.
 #[test]
 fn strangers_take_no_place_of_the_others() {
     let (_stage, gateway) = open();
@@ -359,7 +359,8 @@ fn strangers_take_no_place_of_the_others() {
     let began = Instant::now();
     let refused: Vec<u16> =
         (0..300).map(|_| gateway.request("GET", "/api/status", &evil, "").status).collect();
-    // 100 calls at once and 50 a second are free, so 300 are too many only if the machine makes them within four seconds.
+    // 100 calls at once and 50 a second are free. So 300 are too many only if the machine makes them within four
+    // seconds.
     let are_too_many = began.elapsed() < Duration::from_secs(4);
     assert!(refused.contains(&429) || !are_too_many, "there is an end to it");
     assert!(refused.iter().all(|status| [403, 429].contains(status)), "{refused:?}");
@@ -440,7 +441,7 @@ fn a_change_of_its_settings_lets_go_of_everybody() {
     while event(&mut live).is_some() {}
     assert!(TcpStream::connect(&gateway.address).is_err(), "nobody listens");
     assert_eq!(status(), json!({"url": null, "failure": null}));
-    // Each change closes it and opens it at the same port.
+    // Each change closes the gateway and opens it again at the same port.
     for origin in ["https://a.example", "https://b.example", "https://c.example"] {
         configure(&stage, &format!("[gateway]\nenabled = true\nport = {port}\norigins = ['{origin}']\n"));
         let anew = Gateway::of(&stage);
@@ -468,7 +469,7 @@ fn a_port_that_is_taken_is_named() {
     assert_eq!(stage.json(["ctl", "status"])["gateway"]["failure"], Value::Null);
 }
 
-/// The next event of a stream: its id, name and data.
+/// Returns the next event of a stream: its id, name and data.
 fn event(lines: &mut impl BufRead) -> Option<(String, String, Value)> {
     let (mut id, mut name, mut data) = (String::new(), String::new(), Value::Null);
     loop {
@@ -486,7 +487,7 @@ fn event(lines: &mut impl BufRead) -> Option<(String, String, Value)> {
     }
 }
 
-/// The events of a stream, up to one of this name.
+/// Returns the events of a stream, up to one of this name.
 fn events_until(lines: &mut impl BufRead, last: &str) -> Vec<(String, String)> {
     let mut events = Vec::new();
     while let Some((id, name, _)) = event(lines) {
@@ -514,7 +515,7 @@ fn events_are_told_as_they_happen_and_again_to_whoever_was_away() {
     assert_eq!(event(&mut live).unwrap().1, "connected");
     stage.discount_session("first");
     let (mut told, mut has_ended, mut processing) = (Vec::new(), false, Value::Null);
-    // Compression is over at some time, and that is told.
+    // Compression ends at some time, and the stream reports it.
     while !has_ended || processing != json!({"isProcessing": false, "queueDepth": 0}) {
         let (id, name, data) = event(&mut live).unwrap();
         if name == "processing_status" {
@@ -588,7 +589,7 @@ fn the_browser_is_started_without_a_secret_in_its_arguments() {
     let mut screen = Screen::of(command, (120, 30));
     screen.shows("enter this code");
     assert!(screen.end().success());
-    // The opener is not waited for.
+    // recall does not wait for the opener.
     let page = std::iter::repeat_with(|| std::fs::read_to_string(&told).unwrap_or_default());
     let page = page.into_iter().find(|page| page.ends_with('\n')).unwrap();
     let page = page.trim();
@@ -609,7 +610,7 @@ fn the_browser_is_started_without_a_secret_in_its_arguments() {
     }
 }
 
-/// A daemon that was killed leaves its note, and anybody may take its port.
+/// A killed daemon leaves its note, and any program may take its port.
 #[test]
 fn the_note_is_bound_to_the_daemon_that_wrote_it() {
     let mut stage = Stage::new().config("[gateway]\nenabled = true\n").daemon();
@@ -622,7 +623,7 @@ fn the_note_is_bound_to_the_daemon_that_wrote_it() {
         let started = stat.rsplit_once(") ").unwrap().1.split(' ').nth(19).unwrap();
         assert_eq!(note["started"].to_string(), started);
     }
-    // Whoever listens proves that it knows the token, without being told it.
+    // The listener proves that it knows the token, although the request does not contain it.
     let gateway = Gateway::of(&stage);
     let prove = |challenge: &str| {
         gateway.request("GET", &format!("/api/health?challenge={challenge}"), &[], "").json()["proof"].clone()
@@ -640,7 +641,7 @@ fn the_note_is_bound_to_the_daemon_that_wrote_it() {
     assert!(!path.exists(), "a note of a daemon that is gone");
 }
 
-/// HMAC-SHA256, in hexadecimal digits, by the program that others would use.
+/// Returns the HMAC-SHA256 in hexadecimal digits. Computes it with the program that others would use.
 fn hmac(key: &str, text: &str) -> String {
     let mut python = std::process::Command::new("python3");
     let program =
@@ -649,7 +650,7 @@ fn hmac(key: &str, text: &str) -> String {
     String::from_utf8(said.stdout).unwrap().trim().to_owned()
 }
 
-/// What it is, method, path, headers, and the status of the answer.
+/// A description, the method, the path, the headers, and the status of the answer.
 type Attack<'a> = (&'a str, &'a str, &'a str, &'a [(&'a str, &'a str)], u16);
 
 #[test]
@@ -730,7 +731,7 @@ fn who_is_slow_loses_only_its_own_place() {
     assert!(!answer.starts_with(b"HTTP/1.1 200"), "who says nothing is let go");
 }
 
-/// Anybody on this machine can connect: what says nothing, or says it slowly, keeps nobody waiting.
+/// Any program on this machine can connect. A connection that sends nothing or sends slowly does not delay others.
 #[test]
 fn connections_without_a_token_keep_nobody_waiting() {
     let (_stage, gateway) = open();
@@ -753,7 +754,7 @@ fn connections_without_a_token_keep_nobody_waiting() {
         let idle = gateway.connect();
         held.push(gateway.connect());
         gateway.get("/api/status");
-        // It has not waited until those before it were let go.
+        // The call did not wait until the connections before it were closed.
         idle.set_nonblocking(true).unwrap();
         let state = (&idle).read(&mut [0; 1]).map_err(|error| error.kind());
         if state == Err(std::io::ErrorKind::WouldBlock) {
@@ -777,11 +778,11 @@ fn the_document_describes_what_answers() {
         }
         let answer =
             gateway.request("GET", &path.replace("{id}", "p1"), &[("Authorization", &gateway.bearer())], "");
-        // Not there, or not enough was said; but never unknown as an address, and never a failure of the daemon.
+        // The item may be missing, or the call incomplete. But the address is known, and the daemon does not fail.
         assert!(matches!(answer.status, 200 | 400 | 404), "{path}: {} {}", answer.status, answer.body);
         assert!(!answer.body.contains("exists at this address"), "{path}");
     }
-    // Each body is a type with the fields that it must have.
+    // Each body is a type with its required fields.
     let schema = |path: &str| {
         let body = &document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"];
         let name = body["$ref"].as_str().and_then(|name| name.strip_prefix("#/components/schemas/"));
@@ -797,8 +798,8 @@ fn the_document_describes_what_answers() {
     }
 }
 
-/// Generated calls of the OpenAPI document, where `RECALL_SCHEMATHESIS` names the program: no answer is an error of the
-/// server's own, or one that the document does not know.
+/// If `RECALL_SCHEMATHESIS` names the program, it generates calls from the OpenAPI document. No answer is a server
+/// error, or one that the document does not describe.
 #[test]
 fn generated_calls_are_answered_as_the_document_says() {
     let Some(program) = std::env::var_os("RECALL_SCHEMATHESIS") else { return };
@@ -828,7 +829,7 @@ fn generated_calls_are_answered_as_the_document_says() {
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stdout));
 }
 
-/// The viewer asks this very call.
+/// The viewer makes the same call.
 #[test]
 fn what_is_searched_for_over_http_is_found_by_its_meaning() {
     let model = crate::embedding::local(crate::embedding::tiny().to_str().unwrap());

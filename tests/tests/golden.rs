@@ -1,8 +1,8 @@
-//! What each recorded payload and each recorded session of Claude Code becomes: the rows that are stored and the very
-//! bytes that the agent is answered, with ids and times masked.
+//! Snapshots of what each recorded payload and each recorded session of Claude Code becomes: the stored rows and the
+//! exact bytes that the agent gets. Ids and times are masked.
 //!
-//! The rows are told in the shape of `recall ctl session --json`, without the texts that other tests look at: these
-//! snapshots are there to show what changes when a rule does.
+//! The rows have the shape of `recall ctl session --json`, without the texts that other tests check. These snapshots
+//! show what changes when a rule changes.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ fn name_of(path: &Path) -> String {
     path.file_stem().unwrap().to_string_lossy().into_owned()
 }
 
-/// The output that the daemon lets the shim print.
+/// Returns the output that the daemon lets the shim print.
 fn stdout(reply: &Reply) -> String {
     match reply {
         Reply::Ack { stdout } => String::from_utf8(stdout.clone()).unwrap(),
@@ -44,14 +44,14 @@ fn word<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or("-")
 }
 
-/// The first characters of a text, on one line.
+/// Returns the first characters of a text, on one line.
 fn short(value: &Value) -> String {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.chars().count() > 60 { line.chars().take(59).chain(['…']).collect() } else { line }
 }
 
-/// A session's rows, a line each.
+/// Returns a session's rows, one per line.
 fn rows(session: &Value) -> String {
     let mut told = String::new();
     let mut line = |text: String| writeln!(told, "{text}").unwrap();
@@ -108,7 +108,7 @@ fn each_event_alone() {
     for path in files(&fixtures(), "json") {
         let name = name_of(&path);
         let mut event: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-        // Each a session of its own, in a project of its own: nothing is remembered for it.
+        // Each event has its own session and project, so nothing is remembered for it.
         event["session_id"] = json!(name);
         event["cwd"] = json!(format!("/nowhere/{name}"));
         let replies = stage.deliver(&[stage.delivery(&event)]);
@@ -126,19 +126,19 @@ fn each_event_alone() {
 fn each_recorded_session() {
     // One at a time, so that observations are numbered in the order of their batches.
     let stage = Stage::new().config("[compression]\nconcurrency = 1\n").daemon();
-    // They go on from recording to recording.
+    // These numbers go on from one recording to the next.
     let numbers = regex::Regex::new(r"(- #|session \(s|so far \(s)\d+").unwrap();
     for path in files(&fixtures().join("sequences"), "jsonl") {
         let name = name_of(&path);
         let mut told = String::new();
         let mut ids: Vec<String> = Vec::new();
         for mut event in recording(&path) {
-            // Each recording is played in a project of its own, under ids of its own.
+            // Each recording has its own project and its own ids.
             let id = format!("{name}/{}", event["session_id"].as_str().unwrap());
             event["session_id"] = json!(id);
             event["cwd"] = json!(format!("/nowhere/{name}"));
             if word(&event, "hook_event_name") == "SessionStart" {
-                // What was worked up until now is given back: so all of it has to be.
+                // The start injects what was made so far, so all of it must be done.
                 stage.flush();
             }
             if !ids.contains(&id) {

@@ -1,7 +1,8 @@
-//! A month of work, without a model: what recall keeps grows with what was done, and nothing else grows.
+//! Plays a month of work without a model. Tests that what recall keeps grows with the work, and that nothing else
+//! grows.
 //!
-//! The days are made up by the events' own time of capture; the daemon's clock is the true one, and housekeeping comes
-//! round every second.
+//! The capture times of the events make the days. The daemon's clock is the real one, and housekeeping runs every
+//! second.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,10 +15,11 @@ use serde_json::{Value, json};
 const DAY_MS: i64 = 24 * 3_600_000;
 /// Two files of 4 MiB.
 const LOG_CAP: u64 = 8 << 20;
-/// What SQLite moves into the database by itself: 4,000 pages with their headers, and the group that went beyond. A
-/// round of housekeeping does it sooner, but nobody knows how long ago the last one was.
+/// SQLite moves the write-ahead log into the database by itself after 4,000 pages with their headers. The group of
+/// writes that exceeds this limit is added. A round of housekeeping does it sooner, but the time since the last one
+/// is unknown.
 const WAL_CAP: u64 = 4_000 * (4_096 + 24) + (4 << 20);
-/// Rows that the indexer has read and the next round removes.
+/// Rows that the indexer has read and that the next round removes.
 const INDEX_LOG_CAP: u64 = 1_000;
 /// Bytes of the database for each byte that agents reported.
 const DATABASE_RATIO: f64 = 4.0;
@@ -45,7 +47,7 @@ struct Month {
 }
 
 impl Month {
-    /// One day: some sessions of some turns; every tenth event waits in the spool.
+    /// Plays one day: some sessions of some turns. About every tenth event waits in the spool.
     fn day(&mut self, day: i64, days: i64, sessions: usize) {
         let midnight = boot::wall_ms() - (days - day) * DAY_MS;
         for session in 0..sessions {
@@ -73,7 +75,7 @@ impl Month {
         events
     }
 
-    /// A prompt, calls with some output, an answer.
+    /// Returns the events of a turn: a prompt, calls with some output, and an answer.
     fn random_turn(&mut self, id: &str, day: i64, turn: usize) -> Vec<Value> {
         let turn_id = format!("{id}-turn-{turn}");
         let topic = self.words(3);
@@ -108,7 +110,7 @@ impl Month {
         (0..count).map(|_| word(&mut self.random)).collect::<Vec<_>>().join(" ")
     }
 
-    /// Looks when all is stored, compressed and indexed.
+    /// Waits until everything is stored, compressed and indexed. Returns the sizes.
     fn grown(&self) -> Grown {
         self.stage.flush();
         let (data, state) = (self.stage.home().join("data"), self.stage.home().join("state"));
@@ -117,7 +119,7 @@ impl Month {
             |sql: &str| database.query_row(sql, [], |row| row.get::<_, u32>(0)).map(u64::from).unwrap();
         Grown {
             reported: self.reported,
-            // With what still stands in the log beside it.
+            // This includes what is still in the write-ahead log.
             database: count("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"),
             wal: bytes(&data.join("recall.db-wal")),
             index: bytes(&data.join("index")),
@@ -130,7 +132,7 @@ impl Month {
     }
 }
 
-/// The size of a file, or of all files below a folder; 0 if there is none.
+/// Returns the size of a file, or of all files below a folder, or 0 if there is none.
 fn bytes(path: &Path) -> u64 {
     let Ok(found) = std::fs::symlink_metadata(path) else { return 0 };
     if !found.is_dir() {
@@ -140,7 +142,7 @@ fn bytes(path: &Path) -> u64 {
     entries.map(|entry| bytes(&entry.path())).sum()
 }
 
-/// So many days of so many sessions, and what has grown by then.
+/// Plays this many days with this many sessions each, and checks what has grown by then.
 #[track_caller]
 fn stays_bounded(days: i64, sessions: usize) {
     let stage = Stage::new().config("[timers]\nhousekeeping_s = 1\n").daemon();
@@ -164,7 +166,7 @@ fn stays_bounded(days: i64, sessions: usize) {
         last.index / days as u64
     );
     assert!(last.log < LOG_CAP && last.wal < WAL_CAP, "{last:?}");
-    // The spool's folders and its level; not one event.
+    // The spool has only its folders and its level, and no event.
     assert!(last.spool < 4096 && month.stage.spooled().is_empty(), "{last:?}");
     assert!(last.index_log_rows < INDEX_LOG_CAP && last.waiting_jobs == 0, "{last:?}");
     assert!((last.database as f64) < DATABASE_RATIO * last.reported as f64 + 1e6, "{last:?}");

@@ -1,4 +1,4 @@
-//! Guards: calls that are refused, results that are warned of, and that without `[guards]` nothing changes.
+//! Guards: refused calls, warnings about results, and no change without `[guards]`.
 
 use recall_tests::{Said, Stage};
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ fn after(stage: &Stage, tool: &str, input: Value, response: Value) -> Said {
     stage.hook(&stage.event("s", "PostToolUse", call))
 }
 
-/// The decision, and the rule that the reason names.
+/// Returns the decision, and the rule that the reason names.
 fn decision(said: &Said) -> (String, String) {
     let answer = said.json();
     let field = |name: &str| answer["hookSpecificOutput"][name].as_str().unwrap_or_default().to_owned();
@@ -131,7 +131,7 @@ fn a_call_may_go_on_with_advice() {
     assert!(said.context().starts_with("recall guard `secrets`: this call would open `.env`"), "{said:?}");
     let said = before(&stage, "Write", json!({"file_path": ".git/config", "content": ""}));
     assert!(said.context().contains("guard `git`"), "{said:?}");
-    // A stricter guard on the same call counts.
+    // If a stricter guard applies to the same call, it decides.
     let said = before(&stage, "Bash", json!({"command": "cat .env > /etc/x"}));
     assert_eq!(decision(&said), ("deny".to_owned(), "system".to_owned()));
     let status = stage.json(["ctl", "status"]);
@@ -141,7 +141,7 @@ fn a_call_may_go_on_with_advice() {
 
 const UNSET: &str = "[guards]\nreads = 'deny'\nwrites = 'advise'\nunset_env = ['GITHUB_TOKEN', 'AWS_*']\n";
 
-/// The output of a changed command in a real shell with secrets.
+/// Runs a changed command in a real shell with secrets. Returns its output.
 fn run_changed(said: &Said) -> String {
     let answer = said.json()["hookSpecificOutput"].clone();
     assert!(answer.get("permissionDecision").is_none(), "the agent's own rules decide: {answer}");
@@ -177,7 +177,7 @@ fn a_changed_command_is_remembered_as_the_agent_wanted_it() {
     let mut stage = Stage::new().config(UNSET).daemon();
     let rule = "Never run migrations by hand on staging: ask Priya first";
     assert_eq!(stage.recall(["remember", rule, "--type", "preference"]).code(), 0);
-    // What is known of a command is told to a session whose project is known.
+    // A note on a command is injected into a session whose project is known.
     stage.hook(&stage.event("s", "SessionStart", json!({"source": "startup"})));
     stage.flush();
     let wanted = "bin/rails db:migrate --env staging";
@@ -199,7 +199,7 @@ fn a_changed_command_is_remembered_as_the_agent_wanted_it() {
     let kept = |stage: &Stage| stage.json(["sql", "SELECT input FROM calls"]).to_string();
     let inputs = kept(&stage);
     assert!(inputs.contains(wanted) && !inputs.contains("unset -v"), "{inputs}");
-    // Also without a daemon, from the spool.
+    // The same holds without a daemon, for an event from the spool.
     stage.stop_daemon();
     let later = changed.replace("db:migrate", "db:rollback");
     after(&stage, "Bash", json!({"command": later}), json!({"stdout": "rolled back", "stderr": ""}));
@@ -244,10 +244,10 @@ fn without_guards_nothing_is_said() {
 
 #[test]
 fn a_guard_fails_open() {
-    // No daemon: the agent goes on, and the event is kept.
+    // Without a daemon the agent goes on, and the event is kept.
     let stage = Stage::new().config(DENY);
     assert_eq!(before(&stage, "Read", json!({"file_path": ".env"})).stdout, "");
-    // A project cannot switch guards on, nor can a payload that says nothing.
+    // A project cannot switch guards on, and neither can an incomplete payload.
     let mut stage = Stage::new().daemon();
     std::fs::write(stage.project().join(".recall.toml"), "[guards]\nreads = 'deny'\n").unwrap();
     assert_eq!(before(&stage, "Read", json!({"file_path": ".env"})).stdout, "");
@@ -259,7 +259,7 @@ fn a_guard_fails_open() {
         stage.hook(&stage.event("s", "PreToolUse", json!({"tool_input": {"file_path": ".env"}}))).stdout,
         ""
     );
-    // In a pause recall does nothing at all.
+    // During a pause recall does nothing.
     assert_eq!(stage.recall(["pause", "--for", "1h"]).code(), 0);
     assert_eq!(before(&stage, "Read", json!({"file_path": ".env"})).stdout, "");
 }
@@ -285,7 +285,7 @@ fn a_changed_command_needs_no_disk() {
     assert_eq!(kept, 1, "the event waits in the spool");
 }
 
-/// Each agent's message for a refused call, for one that needs consent, and for a text from outside.
+/// Each agent's message for a refused call, for a call that needs consent, and for a text from outside.
 #[test]
 fn each_agent_is_told_in_its_own_spelling() {
     let stage = Stage::new().config(DENY);

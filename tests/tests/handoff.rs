@@ -1,4 +1,4 @@
-//! `recall handoff`: what is needed to go on with a session, and to whom it is told.
+//! Tests `recall handoff`: what is needed to continue a session, and which session gets it.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -15,7 +15,7 @@ fn edit(stage: &Stage, session: &str, number: u32, file: &str) {
     stage.hook(&stage.event(session, "PostToolUse", call));
 }
 
-/// A session that is not done: a check fails, a file is not committed, the last prompt has no answer.
+/// Plays an unfinished session: a check fails, a file is not committed, and the last prompt has no answer.
 fn worked() -> Stage {
     let stage = Stage::new().daemon();
     stage.ask("one", 1, "Add a percentage discount to the cart");
@@ -71,7 +71,6 @@ fn a_handoff_is_told_once_to_the_next_session_of_that_agent() {
     let stage = worked();
     let said = stage.recall(["handoff", "--to", "claude"]).stdout;
     assert!(said.starts_with("The next session of Claude Code in "), "{said}");
-    // The session itself is not told of itself.
     let start = |session: &str| {
         stage.hook(&stage.event(session, "SessionStart", json!({"source": "startup"}))).context()
     };

@@ -1,4 +1,5 @@
-//! The agent is never harmed: whatever has become of the daemon, a hook ends well and soon, and its event is kept.
+//! Tests that the agent is never harmed: whatever the state of the daemon, a hook ends soon and without an error, and
+//! its event is kept.
 
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
@@ -16,7 +17,7 @@ use recall_tests::{Said, Stage, run};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-/// A hook that takes longer hangs, on the busiest machine; how long it really takes is measured elsewhere.
+/// A hook that takes longer hangs, even on the busiest machine. How long it really takes is measured elsewhere.
 const HANG: Duration = Duration::from_secs(60);
 
 fn call(stage: &Stage, number: usize) -> Value {
@@ -54,7 +55,7 @@ fn a_stopped_daemon_holds_no_hook_and_takes_everything_later() {
     ends_soon(&stage, &stage.event("two", "SessionStart", json!({"source": "startup"})));
     assert_eq!(stage.spooled().len(), 6);
     signal(&stage, Signal::CONT);
-    // Each of them waits in the socket as well: whichever comes second is a duplicate.
+    // Each event waits in the socket as well. The one that arrives second is a duplicate.
     stage.flush();
     assert_eq!(activities(&stage), 6);
     assert!(stage.spooled().is_empty());
@@ -82,7 +83,7 @@ fn whoever_accepts_and_never_answers_holds_no_hook() {
     let over = Arc::new(AtomicBool::new(false));
     let hooks_are_over = Arc::clone(&over);
     let mute = std::thread::spawn(move || {
-        // Kept open until the hooks are over.
+        // The connections stay open until the hooks have ended.
         let mut held: Vec<UnixStream> = Vec::new();
         loop {
             let (stream, _) = listener.accept().unwrap();
@@ -97,7 +98,7 @@ fn whoever_accepts_and_never_answers_holds_no_hook() {
     }
     over.store(true, Ordering::SeqCst);
     UnixStream::connect(stage.socket()).unwrap();
-    // On a busy machine the time of a hook may be over before it connects.
+    // On a busy machine, a hook may run out of time before it connects.
     assert!(!mute.join().unwrap().is_empty());
     assert_eq!(stage.spooled().len(), 3);
     stage.start_daemon();
@@ -128,7 +129,7 @@ fn a_state_folder_that_nobody_may_write_harms_no_hook() {
     assert_eq!(std::fs::metadata(stage.home().join("run/dropped")).unwrap().len(), 4, "the loss is counted");
 }
 
-/// Neither recall's files nor anything below the user's home can be made: only the runtime folder is left.
+/// Neither recall's files nor anything below the user's home can be created. Only the runtime folder is left.
 #[test]
 fn where_nothing_can_be_kept_the_next_command_says_so() {
     let stage = Stage::new();
@@ -169,7 +170,7 @@ fn where_nothing_can_be_kept_the_next_command_says_so() {
     assert!(doctor.stdout.contains(&bad), "{doctor:?}");
     assert!(doctor.stdout.contains("2 events were dropped"), "{doctor:?}");
     assert!(!doctor.stdout.contains("events wait in the spool"), "{doctor:?}");
-    // The cause is told once, and not what follows from it. The two events are lost for good.
+    // `doctor` shows the cause once, and not its consequences. The two events are lost for good.
     assert_eq!(doctor.stdout.matches("cannot create").count(), 1, "{doctor:?}");
     assert!(doctor.stdout.contains("Until then no event can be stored."), "{doctor:?}");
     let report = run("recall", &["doctor", "--json"], b"").json();
@@ -177,7 +178,7 @@ fn where_nothing_can_be_kept_the_next_command_says_so() {
     let areas: Vec<_> = bad.map(|finding| finding["area"].clone()).collect();
     assert_eq!(areas, ["folders", "spool"], "{report}");
 
-    // Where the place is free again, the daemon knows what was lost meanwhile, and a new loss is news again.
+    // Once the place is writable again, the daemon knows what was lost meanwhile, and reports a new loss again.
     std::fs::set_permissions(stage.user_home(), std::fs::Permissions::from_mode(0o777)).unwrap();
     let mut stage = stage.variable("XDG_RUNTIME_DIR", &runtime.to_string_lossy());
     if is_root {
@@ -195,7 +196,7 @@ fn where_nothing_can_be_kept_the_next_command_says_so() {
     assert!(said.stdout.contains("2 events since "), "{said:?}");
 }
 
-/// As many hooks as the system lets run at once.
+/// Starts this many hooks, as many at once as the system allows.
 #[track_caller]
 fn storm(hooks: usize) {
     let stage = Stage::new().daemon();
@@ -207,7 +208,7 @@ fn storm(hooks: usize) {
             scope.spawn(move || {
                 let event = stage.user_home().join(format!("event-{part}"));
                 let started = (part..hooks).step_by(4).map(|number| {
-                    // From a file, so that all of them can be started before the first is waited for.
+                    // The event comes from a file, so all hooks can be started before the first is waited for.
                     std::fs::write(&event, call(stage, number).to_string()).unwrap();
                     let stdin = File::open(&event).unwrap();
                     std::fs::remove_file(&event).unwrap();

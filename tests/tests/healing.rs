@@ -1,4 +1,4 @@
-//! The daemon with bad files: the database, the index, and files of a process that was killed in between.
+//! Tests the daemon with bad files: a damaged database, a damaged index, and files that a killed process left.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -19,7 +19,7 @@ fn remember(stage: &Stage, id: &str, prompt: &str, answer: &str) {
     stage.session(id, prompt, &[edit(&path, "ok")], answer);
 }
 
-/// A memory of one session about the greenhouse.
+/// Stores one session about the greenhouse.
 fn greenhouse(stage: &Stage) {
     remember(
         stage,
@@ -30,7 +30,7 @@ fn greenhouse(stage: &Stage) {
     stage.flush();
 }
 
-/// Looks until it is so. Everything here comes about by itself, with nobody to ask.
+/// Polls until `look` returns a value. The daemon repairs without a request, so there is no answer to wait for.
 #[track_caller]
 fn until<T>(stage: &Stage, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + Duration::from_secs(60);
@@ -49,16 +49,16 @@ fn backups(stage: &Stage) -> Vec<PathBuf> {
     paths.filter(|path| path.extension().is_some_and(|extension| extension == "db")).collect()
 }
 
-/// Restarts the daemon, which makes the day's backup, and waits for it.
+/// Restarts the daemon, and waits for the day's backup that it makes.
 fn backed_up(stage: &mut Stage) -> PathBuf {
     stage.stop_daemon();
-    // The first daemon may have made one while the session had just begun.
+    // The first daemon may have made a backup when the session had only begun.
     backups(stage).into_iter().for_each(|early| fs::remove_file(early).unwrap());
     stage.start_daemon();
     until(stage, "a backup", || backups(stage).into_iter().next())
 }
 
-/// The files of the database that were set aside.
+/// Returns the database files that were set aside.
 fn set_aside(stage: &Stage) -> Vec<PathBuf> {
     let entries = fs::read_dir(stage.home().join("data")).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
@@ -70,7 +70,7 @@ fn set_aside(stage: &Stage) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The lines of the log with these words, and the values that they tell.
+/// Counts the log lines that contain the words and the value.
 fn told(stage: &Stage, words: &str, value: &str) -> usize {
     stage.log().lines().filter(|line| line.contains(words) && line.contains(value)).count()
 }
@@ -92,7 +92,7 @@ fn what_a_start_repairs_is_a_line_in_the_log_and_nothing_is_none() {
     let counts = |stage: &Stage| expected.map(|(words, value)| told(stage, words, value));
     assert_eq!(counts(&stage), [0; 6], "{}", stage.log());
     stage.kill_daemon();
-    // As a daemon leaves them that is killed while a model works.
+    // Writes the rows of a daemon that was killed while a model worked.
     let db = Connection::open(stage.database()).unwrap();
     db.execute_batch(
         "INSERT INTO jobs (kind, session, status, worker, lease_until, created_at)
@@ -115,10 +115,10 @@ fn what_a_start_repairs_is_a_line_in_the_log_and_nothing_is_none() {
     assert_eq!(counts(&stage), [1; 6], "{}", stage.log());
 }
 
-/// Overwrites the first page of a table: no row of it can be read or written any more.
+/// Overwrites the first page of a table, so that no row of it can be read or written.
 fn damage_table(stage: &Stage, table: &str) {
     let db = Connection::open(stage.database()).unwrap();
-    // Pages in the log would stand in for the damaged page.
+    // SQLite would read pages in the write-ahead log instead of the damaged page.
     db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
     let (page, size): (i64, i64) = db
         .query_row(
@@ -166,13 +166,14 @@ fn a_page_damaged_between_two_runs_is_found_by_the_first_write() {
     let repair = until(&stage, "the repair", || healed(&stage).pop());
     stage.flush();
 
-    // The backup's memory is there, what came after it is not, and what came meanwhile went through the spool.
+    // Search finds the session in the backup, and the one that went through the spool during the repair. The session
+    // after the backup is lost.
     assert!(!titles(&stage, "greenhouse pump").is_empty(), "{}", stage.log());
     assert!(!titles(&stage, "tomatoes").is_empty(), "{}", stage.log());
     assert_eq!(titles(&stage, "shed"), Vec::<String>::new());
     assert!(stage.spooled().is_empty());
 
-    // The damaged file is kept, and the user is told.
+    // The damaged file is kept, and `doctor` and `status` report the repair.
     let aside = set_aside(&stage);
     assert_eq!(aside.len(), 1);
     assert_eq!(repair["damaged"], json!(aside[0]));
@@ -183,7 +184,7 @@ fn a_page_damaged_between_two_runs_is_found_by_the_first_write() {
     let status = stage.recall(["ctl", "status"]).stdout;
     assert!(status.contains("repaired"), "{status}");
 
-    // It stays healed, and what was restored is sound.
+    // A second restart repairs nothing, and the restored data is sound.
     stage.stop_daemon();
     stage.start_daemon();
     stage.flush();
@@ -199,7 +200,7 @@ fn after_a_kill_damage_is_found_although_nobody_touches_it() {
     stage.stop_daemon();
     stage.start_daemon();
     stage.kill_daemon();
-    // No code reads this table unless asked.
+    // The daemon reads this table only on request.
     damage_table(&stage, "injections");
     stage.start_daemon();
     until(&stage, "the repair", || healed(&stage).pop());
@@ -216,7 +217,7 @@ fn without_a_backup_capture_goes_on_in_an_empty_memory() {
     for backup in backups(&stage) {
         fs::remove_file(backup).unwrap();
     }
-    // Not even the header is left.
+    // Even the header is overwritten.
     let length = fs::metadata(stage.database()).unwrap().len();
     fs::write(stage.database(), vec![0x5a; length as usize]).unwrap();
     stage.start_daemon();
@@ -237,7 +238,7 @@ fn index_files(stage: &Stage) -> Vec<PathBuf> {
     files
 }
 
-/// Finds it however the index was hurt, and with the index again in the end.
+/// Checks that search works although the index was damaged, and that the index is complete in the end.
 #[track_caller]
 fn check_index(hurt: impl Fn(&Stage)) {
     let mut stage = Stage::new().daemon();
@@ -245,7 +246,7 @@ fn check_index(hurt: impl Fn(&Stage)) {
     stage.stop_daemon();
     hurt(&stage);
     stage.start_daemon();
-    // At once, with or without the index.
+    // Search answers at once, with or without the index.
     assert!(!titles(&stage, "greenhouse").is_empty(), "{}", stage.log());
     stage.flush();
     let answer = search(&stage, "pumps stalling");
@@ -284,7 +285,7 @@ fn flipped_bits_in_the_index_are_noticed() {
     });
 }
 
-/// The lists of files and segments are whole, so that the index opens and is searched before its files are compared.
+/// The lists of files and segments are intact. So the index opens and is searched before its files are compared.
 #[test]
 fn flipped_bits_in_an_index_that_opens_are_noticed_afterwards() {
     let segments = |stage: &Stage| {
@@ -301,7 +302,7 @@ fn flipped_bits_in_an_index_that_opens_are_noticed_afterwards() {
             fs::write(&file, bytes).unwrap();
         }
     });
-    // Only the words: what is searched for seems to be nowhere.
+    // Damages only the words, so a search would find nothing.
     check_index(|stage| {
         for file in segments(stage) {
             if file.extension().is_some_and(|extension| extension == "term") {
@@ -331,7 +332,7 @@ fn an_index_that_cannot_be_made_is_told_and_capture_goes_on() {
     let mut stage = Stage::new().daemon();
     greenhouse(&stage);
     stage.stop_daemon();
-    // A file in the folder's place: nothing can be made there.
+    // A file takes the place of the folder, so no index can be created.
     let index = stage.home().join("data/index");
     fs::remove_dir_all(&index).unwrap();
     fs::write(&index, b"in the way").unwrap();
@@ -343,7 +344,7 @@ fn an_index_that_cannot_be_made_is_told_and_capture_goes_on() {
     assert_eq!(stage.json(["ctl", "status"])["index"]["state"], "absent");
     remember(&stage, "next", "Water the tomatoes", "The tomatoes get water from src/next.rs every morning.");
     until(&stage, "the new memory", || (!titles(&stage, "tomatoes").is_empty()).then_some(()));
-    // The way is free again: it comes back by itself.
+    // When the file is gone, the daemon creates the index without a request.
     fs::remove_file(&index).unwrap();
     stage.flush();
     assert_eq!(search(&stage, "tomatoes")["degraded"], false);

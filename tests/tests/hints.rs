@@ -1,4 +1,4 @@
-//! Texts of the user's own that go with prompts, and the ambient line.
+//! Tests the user's own texts that are added to prompts, and the ambient line.
 
 use recall_tests::Stage;
 use recall_tests::repository::Repository;

@@ -1,4 +1,4 @@
-//! Where a session runs does not depend on which of its events is heard first.
+//! Tests that the place where a session runs does not depend on which of its events arrives first.
 
 use std::path::Path;
 
@@ -7,14 +7,15 @@ use recall_tests::repository::Repository;
 use recall_tests::{DISCOUNT_ANSWER, DISCOUNT_PROMPT, Stage};
 use serde_json::{Value, json};
 
-/// An event whose agent says where it works and nothing else.
+/// Returns an event whose agent names its working folder and nothing else.
 fn event_in(stage: &Stage, folder: &str, session: &str, name: &str, fields: Value) -> Deliver {
     let mut event = stage.event(session, name, fields);
     event["cwd"] = json!(folder);
     stage.delivery(&event)
 }
 
-/// The events of a session that learns something about a cart, in order; where each of them says that it works.
+/// Returns the events of a session that learns something about a cart, in order. `folder_of` returns the working
+/// folder of each event.
 fn discount_work(stage: &Stage, session: &str, folder_of: impl Fn(usize) -> String) -> Vec<Deliver> {
     let mut bus_events = vec![
         ("SessionStart", json!({"source": "startup"})),
@@ -104,7 +105,7 @@ fn what_waited_for_a_worktree_that_is_gone_is_still_its_projects() {
     let project = ask("before", tree.to_str().unwrap());
     repository.git(&["worktree", "remove", tree.to_str().unwrap()]);
     assert_eq!(ask("after", &inside), project);
-    // Another folder comes in its place.
+    // Another folder takes its place.
     std::fs::create_dir(&tree).unwrap();
     assert_ne!(ask("another", tree.to_str().unwrap()), project);
 }
@@ -116,7 +117,7 @@ fn the_earliest_event_decides_and_what_was_made_moves() {
     std::fs::create_dir(&other).unwrap();
     let stage = stage.daemon();
     let (here, there) = (stage.project(), other.to_string_lossy().into_owned());
-    // It starts here and goes there with its first call; a session there has found out the same.
+    // The session starts here and moves there with its first call. Another session there has learned the same.
     let folder_of = |nth: usize| if nth < 2 { here.to_string_lossy().into_owned() } else { there.clone() };
     stage.deliver(&discount_work(&stage, "there", |_| there.clone()));
     let events = discount_work(&stage, "s", folder_of);
@@ -148,7 +149,8 @@ fn the_earliest_event_decides_and_what_was_made_moves() {
     assert!(own.iter().all(|event| !other_evidence.as_array().unwrap().contains(event)), "{own:?}");
 }
 
-/// The same session as it happened, and in an order in which an event of elsewhere is heard first.
+/// A session gets the same result in the true order of its events and in an order where an event from another folder
+/// arrives first.
 #[test]
 fn a_session_that_went_elsewhere_is_the_same_in_whatever_order() {
     let play = |order: [usize; 7]| {
@@ -191,7 +193,7 @@ fn files_of_a_folder_that_a_link_names_are_those_of_the_folder() {
         let payload = payload.replace(DISCOUNT_ANSWER, LEARNED);
         Deliver { payload: payload.into_bytes(), ..event.clone() }
     };
-    // The second session is in a folder below, and its second half comes after a restart.
+    // The second session runs in a subfolder, and the daemon restarts in the middle of it.
     let top = discount_work(&stage, "by-link", |_| real.clone());
     stage.deliver(&top.iter().map(by_link).collect::<Vec<_>>());
     let below: Vec<Deliver> =
@@ -215,7 +217,7 @@ fn files_of_a_folder_that_a_link_names_are_those_of_the_folder() {
             assert!(!files.is_empty() && files.iter().all(|file| *file == "src/cart.rs"), "{observation}");
         }
     }
-    // A note about the file is told at either name.
+    // A note about the file is injected under either path.
     for (session, folder) in [("reads", &real), ("reads-by-link", &named)] {
         let mut event = stage.event(
             session,

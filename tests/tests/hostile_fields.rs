@@ -1,5 +1,5 @@
-//! Ids, names, folders and branches that somebody has made to do harm: with secrets, of a megabyte, or with characters
-//! that steer a terminal.
+//! Tests ids, names, folders and branches that were made to do harm: with secrets, a megabyte long, or with
+//! characters that control a terminal.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -9,12 +9,12 @@ use recall_tests::Stage;
 use recall_tests::repository::Repository;
 use serde_json::json;
 
-/// No token stands in a source.
+/// Builds a token from parts, because no source file may contain one.
 fn token() -> String {
     ["ghp_", &"a8Kd93jfLs02".repeat(3)].concat()
 }
 
-/// All files beneath the stage's home in which the bytes stand.
+/// Returns all files beneath the stage's home that contain the bytes.
 fn holding(stage: &Stage, bytes: &str) -> Vec<PathBuf> {
     let mut folders = vec![stage.home()];
     let mut found = Vec::new();
@@ -72,7 +72,7 @@ fn no_secret_is_kept_of_an_id_a_name_a_folder_or_a_branch() {
     assert_eq!(holding(&stage, &token), Vec::<PathBuf>::new());
 }
 
-/// Going up the folders of such a path once took 27 seconds.
+/// The search through the parents of such a path once took 27 seconds.
 #[test]
 fn a_path_of_a_megabyte_takes_no_time() {
     let stage = Stage::new().daemon();
@@ -99,7 +99,7 @@ fn a_path_of_a_megabyte_takes_no_time() {
     assert_eq!(stage.json(["ctl", "session", "long"])["cwd"], serde_json::Value::Null);
 }
 
-/// The processor time of a process. Linux counts hundredths of a second; this returns milliseconds.
+/// Returns the processor time of a process in milliseconds. Linux counts hundredths of a second.
 fn processor_ms(pid: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();

@@ -1,4 +1,4 @@
-//! A project's own file, whoever wrote it, makes recall do less and nothing else.
+//! Tests that a project's own file can only make recall do less, even if a stranger wrote it.
 
 use std::net::TcpListener;
 use std::os::unix::fs::symlink;
@@ -9,7 +9,7 @@ use recall_tests::Stage;
 use recall_tests::repository::Repository;
 use serde_json::{Value, json};
 
-/// Another project beside the stage's own.
+/// Creates another project beside the stage's own.
 fn project_beside(stage: &Stage, name: &str, file: &str) -> PathBuf {
     let folder = stage.project().with_file_name(name);
     std::fs::create_dir_all(folder.join("secrets")).unwrap();
@@ -17,7 +17,7 @@ fn project_beside(stage: &Stage, name: &str, file: &str) -> PathBuf {
     folder
 }
 
-/// An event of a session in a folder.
+/// Returns an event of a session in this folder.
 fn event_in(stage: &Stage, folder: &std::path::Path, session: &str, name: &str, fields: Value) -> Deliver {
     let mut event = stage.event(session, name, fields);
     event["cwd"] = json!(folder);
@@ -144,19 +144,19 @@ fn a_name_does_not_open_another_projects_memory() {
     assert_eq!(stage.json(["ctl", "session", "thief"])["project"], "thief");
     let sessions = stage.json(["ctl", "sessions", "--project", name]);
     assert_eq!(sessions["sessions"].as_array().unwrap().len(), 1);
-    // A name that nobody has is shown.
+    // A name that no other project has is shown.
     let folder = project_beside(&stage, "plain", "alias = 'Corner Shop'");
     stage.deliver(&[event_in(&stage, &folder, "plain", "UserPromptSubmit", json!({"prompt": "hello"}))]);
     stage.flush();
     assert_eq!(stage.json(["ctl", "session", "plain"])["project"], "Corner Shop");
-    // Also where the hook runs in another folder than the agent.
+    // The name also counts if the hook runs in another folder than the agent.
     let folder = project_beside(&stage, "apart", "alias = 'Other Shop'");
     let mut event = event_in(&stage, &folder, "apart", "UserPromptSubmit", json!({"prompt": "hello"}));
     event.context.cwd = stage.project().to_string_lossy().into_owned();
     stage.deliver(&[event]);
     stage.flush();
     assert_eq!(stage.json(["ctl", "session", "apart"])["project"], "Other Shop");
-    // And beneath it, where it is a repository.
+    // The name also counts in a subfolder, if the folder is a repository.
     let folder = project_beside(&stage, "deep", "alias = 'Deep Shop'");
     Repository::init(&folder).commit("first");
     let beneath = folder.join("secrets");

@@ -1,5 +1,5 @@
-//! Text made to be slow: whatever it is, the time of redaction, stripping and scanning grows with its length and no
-//! faster.
+//! Tests with text that was made to be slow. The time of redaction, stripping and scanning must not grow faster than
+//! the length of the text.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -9,7 +9,8 @@ use recall_domain::redaction::{RedactionPolicy, Redactor};
 use recall_protocol::{json_scan, privacy};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Each is repeated: beginnings without ends, names without values, values inside values, tags that nearly are some.
+/// Units that are repeated: beginnings without ends, names without values, values inside values, and strings that are
+/// almost tags.
 const HOSTILE: [&str; 32] = [
     "eyJ",
     "token:",
@@ -62,7 +63,7 @@ const WORK: [(&str, Work); 4] = [
     }),
 ];
 
-/// The processor time of this thread, so that other processes do not count.
+/// Returns the processor time of this thread, so that other processes do not count.
 fn computed() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(u64::try_from(time.tv_sec).unwrap(), u32::try_from(time.tv_nsec).unwrap())
@@ -82,24 +83,25 @@ fn redactor() -> Redactor {
 fn eight_times_the_text_takes_about_eight_times_as_long() {
     const SMALL: usize = 8 << 10;
     let redactor = redactor();
-    // Whatever is made once.
+    // The first run builds everything that is built only once.
     WORK.iter().for_each(|(_, work)| work(&redactor, "password: x"));
     for unit in HOSTILE {
         let (small, large) = (unit.repeat(SMALL / unit.len()), unit.repeat(8 * SMALL / unit.len()));
         for (name, work) in WORK {
             let once = (0..3).map(|_| time_of(work, &redactor, &small)).max().unwrap();
             let often = (0..3).map(|_| time_of(work, &redactor, &large)).min().unwrap();
-            // Eight is linear, sixty-four is quadratic; less than a millisecond is too little to compare.
+            // The factor is 8 if the time is linear, and 64 if it is quadratic. Less than a millisecond is too short
+            // to compare.
             let bound = once.max(Duration::from_millis(1)) * 28;
             assert!(often < bound, "{name} of {unit:?}: {once:?} and {often:?}");
         }
     }
 }
 
-/// A secret that the hook client has cut in two is gone all the same.
+/// A secret that the hook client has cut in two is redacted too.
 #[test]
 fn what_the_hook_client_has_cut_leaves_no_piece_of_a_secret() {
-    // Letters and digits as chance would have them; no token stands in a source.
+    // Returns letters and digits that look random. No source file may contain a token.
     let drawn = |length: usize, seed: usize| -> String {
         let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
         (0..length).map(|at| char::from(alphabet[(at * 37 + at * at * 11 + seed) % alphabet.len()])).collect()
@@ -120,7 +122,8 @@ fn what_the_hook_client_has_cut_leaves_no_piece_of_a_secret() {
     let half = json_scan::MAX_STRING / 2;
     for secret in [&token, &key] {
         for step in 0..40 {
-            // The cut falls into the secret, at another place each time: at the head's end and at the tail's beginning.
+            // The cut is inside the secret, at another place each time: at the end of the head, and at the beginning
+            // of the tail.
             let inside = secret.len() * step / 40;
             let before = ".".repeat(half - inside);
             let after = " ".repeat(half - 100 - secret.len() + inside);
@@ -130,7 +133,7 @@ fn what_the_hook_client_has_cut_leaves_no_piece_of_a_secret() {
             ] {
                 let (redacted, cut) = cleaned(&text);
                 let pieces = |text: &str| {
-                    // Eight characters in a row of a secret's own.
+                    // Counts the pieces of eight letters or digits of the secret that the text contains.
                     secret
                         .as_bytes()
                         .windows(8)
@@ -146,7 +149,7 @@ fn what_the_hook_client_has_cut_leaves_no_piece_of_a_secret() {
     assert!(cut_in_two > 40, "{cut_in_two}");
 }
 
-/// Every file of this workspace is read, and what is redacted there is what its tests have planted.
+/// Reads every file of this workspace. Only secrets that the tests planted may be redacted.
 #[test]
 fn sources_hold_no_secrets() {
     let planted =
@@ -167,20 +170,20 @@ fn sources_hold_no_secrets() {
 #[test]
 #[ignore = "reads the sources of all dependencies"]
 fn sources_of_others_hold_few_secrets() {
-    /// So many megabytes may hold one.
+    /// One redaction is allowed for this many megabytes.
     const MEGABYTES: usize = 3;
     let home = std::env::var_os("CARGO_HOME").map(std::path::PathBuf::from);
     let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo"))).unwrap();
     let sources = home.join("registry/src");
     let mut found = redactions(&redactor(), vec![sources.clone()]);
-    // The password of an address is one, also in a test.
+    // The password in an address is a secret, even in a test.
     found.retain(|line| !line.contains("[redacted:url-password]"));
     found.iter().for_each(|line| println!("{line}"));
     let most = megabytes(&sources) / MEGABYTES;
     assert!(found.len() <= most, "{} of {most}", found.len());
 }
 
-/// The size of the files beneath a folder.
+/// Returns the size of the files beneath a folder.
 fn megabytes(folder: &Path) -> usize {
     let mut folders = vec![folder.to_owned()];
     let mut bytes = 0;
@@ -193,7 +196,7 @@ fn megabytes(folder: &Path) -> usize {
     usize::try_from(bytes / 1_000_000).unwrap()
 }
 
-/// Texts in the files beneath these folders that would be redacted: the file and the line.
+/// Returns the texts in the files beneath these folders that would be redacted, each with its file and line.
 fn redactions(redactor: &Redactor, mut folders: Vec<std::path::PathBuf>) -> Vec<String> {
     let mut found = Vec::new();
     while let Some(path) = folders.pop() {

@@ -1,4 +1,4 @@
-//! A daemon with nothing to do does nothing.
+//! Tests that a daemon with nothing to do does nothing.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,16 +11,17 @@ use serde_json::json;
 
 use super::sharing::{RULE, done, machine, remember, sync};
 
-/// How often a daemon is looked at before it is as expected.
+/// The number of attempts to find the daemon as expected.
 const LOOKS: usize = 10;
 
-/// Locks that SQLite takes: of bytes beside the database, 120 of which is for whoever writes.
+/// The locks that SQLite takes. They are on bytes beside the database, and byte 120 is for the writer.
 struct Locks {
     all: usize,
     to_write: usize,
 }
 
-/// The locks that the daemon's threads take in so many seconds. A busy machine makes it less, never more.
+/// Counts the locks that the daemon's threads take in this many seconds. A busy machine reduces the count and never
+/// increases it.
 fn locks_within(stage: &Stage, seconds: u32) -> Locks {
     let trace = stage.user_home().join("trace");
     let traced = Command::new("timeout")
@@ -41,10 +42,10 @@ fn an_idle_daemon_does_not_touch_its_database_and_a_round_of_housekeeping_writes
         println!("skipped: strace is missing or may not trace");
         return;
     }
-    // The first round comes with the start, the next is far away.
+    // The first round runs at the start, and the next one an hour later.
     let stage = Stage::new().config("[timers]\nhousekeeping_s = 3600\n").daemon();
     stage.flush();
-    // The end of the first round is not reported, and on a busy machine it takes a while.
+    // Nothing reports the end of the first round, and on a busy machine the round takes a while.
     let mut looks = (0..LOOKS).map(|_| locks_within(&stage, 4));
     assert!(looks.any(|idle| idle.all == 0), "it does not come to rest");
 
@@ -55,7 +56,7 @@ fn an_idle_daemon_does_not_touch_its_database_and_a_round_of_housekeeping_writes
     assert_eq!(rounds.to_write, 0);
 }
 
-/// How often the daemon's threads name a file below a folder in so many seconds.
+/// Counts how often the daemon's threads name a file below a folder in this many seconds.
 fn looks_into(stage: &Stage, folder: &Path, seconds: u32) -> usize {
     let trace = stage.user_home().join("trace");
     let traced = Command::new("timeout")
@@ -80,7 +81,7 @@ fn looks_into(stage: &Stage, folder: &Path, seconds: u32) -> usize {
     std::fs::read_to_string(&trace).unwrap().lines().filter(|line| line.contains(&name)).count()
 }
 
-/// Rounds are a minute apart, and a constant of the program says so. Between two nothing looks at a remote.
+/// Rounds are a minute apart, by a constant of the program. Between two rounds nothing reads a remote.
 #[test]
 fn between_two_rounds_no_remote_is_looked_at_however_many_there_are() {
     if !strace_works() {
@@ -103,11 +104,11 @@ housekeeping_s = 3600
         done(&stage.recall(["share", "--with", name, "--yes"]));
     }
     remember(&stage, RULE);
-    // An agent is at work, so rounds come as often as they ever do.
+    // An agent is at work, so rounds run as often as they ever do.
     stage.hook(&stage.event("open", "SessionStart", json!({"source": "startup"})));
     let state = sync(&stage);
     assert_eq!(state["shares"].as_array().unwrap().len(), 2, "{state}");
-    // The trace sees a round, if there is one. On a busy machine, a round may be over before the trace begins.
+    // Checks that the trace can see a round. On a busy machine, a round may be over before the trace begins.
     let mut rounds = (0..LOOKS).map(|_| {
         let asking = stage.command("recall").args(["sync", "--now"]).stdout(Stdio::null()).spawn();
         let seen = looks_into(&stage, places.path(), 4);
@@ -125,7 +126,7 @@ fn a_daemon_that_was_started_by_hand_has_the_allocators_settings() {
     let mut daemon = stage.command("recall").arg("daemon").stderr(Stdio::null()).spawn().unwrap();
     let environment = format!("/proc/{}/environ", daemon.id());
     let deadline = Instant::now() + Duration::from_secs(30);
-    // The process stays the same, and so does its number.
+    // The process stays the same, and so does its id.
     while !std::fs::read_to_string(&environment).unwrap().contains("MALLOC_ARENA_MAX=2") {
         assert!(daemon.try_wait().unwrap().is_none() && Instant::now() < deadline);
         std::thread::yield_now();

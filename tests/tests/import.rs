@@ -1,4 +1,4 @@
-//! `recall import` with transcripts that real agents wrote.
+//! Tests `recall import` with transcripts that real agents wrote.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// A home whose Claude Code has worked before.
+/// Returns a stage whose home has transcripts of Claude Code.
 fn with_history() -> Stage {
     let stage = Stage::new().daemon();
     copy(&recorded("claude-code"), &stage.user_home().join(".claude/projects/-home-dev-shop"));
@@ -82,7 +82,7 @@ fn transcripts_become_sessions_with_their_dates() {
 #[test]
 fn a_session_that_hooks_have_captured_stays_one() {
     let stage = with_history();
-    // The hooks came in time for the last two prompts of the terminal session.
+    // The hooks were in time for the last two prompts of the terminal session.
     let event = |name: &str, fields: Value| {
         let mut deliver = stage.delivery(&stage.event(TERMINAL, name, fields));
         deliver.captured_at_ms = 1_795_218_874_000;
@@ -160,7 +160,7 @@ fn an_import_that_was_cut_short_goes_on() {
     assert!(prompts(&session).contains(&"Show the discount on the receipt"), "{session}");
 }
 
-/// A transcript of one prompt and its answer.
+/// Returns a transcript of one prompt and its answer.
 fn short_transcript(number: usize) -> String {
     let record = |kind: &str, uuid: &str, message: Value| {
         json!({"type": kind, "uuid": format!("{uuid}-{number}"), "sessionId": format!("s{number}"), "cwd": "/home/dev/shop",
@@ -197,7 +197,7 @@ fn an_import_that_is_killed_goes_on() {
     assert_eq!(new + known, SESSIONS as u64, "{counted}");
     assert!(known > 0 && new > 0, "it was killed in the middle: {counted}");
     stage.flush();
-    // A start, a prompt, an answer and an end, each once.
+    // A start, a prompt, an answer and an end, each stored once.
     assert_eq!(stored(), 4 * SESSIONS as u64);
     assert_eq!(import(&stage, &[])["known"], SESSIONS);
     assert_eq!(stored(), 4 * SESSIONS as u64);
@@ -332,7 +332,7 @@ fn records_of_copilot_become_sessions() {
     assert_eq!(import(&stage, &[])["known"], 3);
 }
 
-/// A database as OpenCode 1.18 writes it, with the columns that count.
+/// Creates a database as OpenCode 1.18 writes it, with the columns that matter.
 fn opencode_database(stage: &Stage) {
     let folder = stage.user_home().join(".local/share/opencode");
     std::fs::create_dir_all(&folder).unwrap();
@@ -444,7 +444,7 @@ fn what_recall_told_an_agent_is_not_imported() {
     assert_eq!(stage.json(["search", "quokka", "--all"])["results"], json!([]));
 }
 
-/// Of a long transcript only an outline is kept in memory; what calls report is read again when it is sent.
+/// Only an outline of a long transcript is kept in memory. The results of calls are read again when they are sent.
 #[test]
 fn a_long_session_is_stored_whole_and_once() {
     const CALLS: usize = 420;

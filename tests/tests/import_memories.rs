@@ -1,4 +1,4 @@
-//! `recall import memories`: what agents keep as their own memory becomes notes that follow their files.
+//! Tests `recall import memories`: the memory files of agents become notes, which follow changes in these files.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Receipts: an item counts as told when a hook was there to hear it, once.
+//! Tests receipts: an item counts as injected only if a hook was there to receive it, and only once.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 const LINE: &str = "Rounding happens once";
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A project of which something is known.
+/// Returns a stage whose project has a memory.
 fn stage() -> Stage {
     let stage = Stage::new().daemon();
     stage.discount_session("before");
@@ -29,14 +29,14 @@ fn asks(stage: &Stage, prompt: &str) -> Value {
     stage.event("asks", "UserPromptSubmit", fields)
 }
 
-/// Hands an event over as a hook does, and leaves the rest to the caller.
+/// Sends an event as a hook does, and leaves the rest to the caller.
 fn hand_over(stage: &Stage, event: &Deliver) -> UnixStream {
     let mut stream = UnixStream::connect(stage.socket()).unwrap();
     stream.write_all(&encode_frame(&Request::Deliver(event.clone())).unwrap()).unwrap();
     stream
 }
 
-/// Until an event of the session is stored: from then on `flush` knows of it.
+/// Waits until an event of the session is stored. Only then does `flush` know of it.
 fn wait_until_taken(stage: &Stage) {
     let deadline = Instant::now() + PATIENCE;
     while stage.recall(["ctl", "session", "asks"]).code() != 0 {
@@ -64,7 +64,7 @@ fn what_a_hook_that_had_gone_did_not_hear_is_told_to_the_next() {
     assert!(!stage.hook(&asks(&stage, "p4")).context().contains(LINE), "and is not forgotten");
 }
 
-/// Other systems do not tell whether sent bytes were read.
+/// Other systems do not report whether sent bytes were read.
 #[cfg(target_os = "linux")]
 #[test]
 fn what_a_hook_left_unread_is_told_to_the_next() {
@@ -94,8 +94,8 @@ fn a_disk_that_stalls_costs_no_answer() {
     );
     stage.flush();
     stage.kill_daemon();
-    // Longer than the hook waits: whatever it is told, it is told without the commit. That may be the event's own or an
-    // earlier one of a compressor, since the session that was interrupted is worked up.
+    // The stall is longer than the hook waits, so any answer comes without the commit. The stalled commit may be the
+    // event's or an earlier one of a compressor, because a compressor works on the interrupted session.
     let points = format!("{}=1*sleep(7000)->off", Point::Commit.name());
     let mut daemon = Daemon::spawn_armed(&stage, &points, Stdio::null());
     daemon.wait_until_it_listens(&stage).unwrap();
@@ -114,7 +114,8 @@ fn a_disk_that_stalls_costs_no_answer() {
     assert!(!stage.hook(&asks(&stage, "p3")).context().contains(LINE), "it was heard");
 }
 
-/// The writer holds the database's lock while it commits, for a few milliseconds if nothing stalls.
+/// Waits until the writer stalls. It holds the database's lock while it commits, for a few milliseconds without a
+/// stall.
 fn wait_until_the_writer_stalls(stage: &Stage) {
     let database = rusqlite::Connection::open(stage.database()).unwrap();
     database.busy_timeout(Duration::from_millis(500)).unwrap();
@@ -128,7 +129,7 @@ fn wait_until_the_writer_stalls(stage: &Stage) {
     }
 }
 
-/// A session that has no actor yet reads the store at once, whatever the writer waits for.
+/// A session without an actor reads the store at once, even while the writer waits for something.
 #[test]
 fn a_disk_that_stalls_for_another_session_costs_no_answer() {
     let mut stage = Stage::new().variable("RECALL_ANSWER_MS", "5000").daemon();
@@ -150,7 +151,7 @@ fn a_disk_that_stalls_for_another_session_costs_no_answer() {
     assert!(stage.hook(&asks(&stage, "p2")).context().contains(LINE), "{}", stage.log());
 }
 
-/// On a busy machine anything may be slow at a start: the disk, or what is looked up after the commit.
+/// On a busy machine, anything can be slow at a start: the disk, or the lookup after the commit.
 #[test]
 fn a_start_is_given_the_titles_where_the_rest_is_not_ready_in_time() {
     for (slow, duplicates) in [(Point::Recall, 0), (Point::Commit, 1)] {
@@ -164,11 +165,11 @@ fn a_start_is_given_the_titles_where_the_rest_is_not_ready_in_time() {
         );
         stage.flush();
         stage.kill_daemon();
-        // Longer than the hook waits.
+        // The stall is longer than the hook waits.
         let points = format!("{}=1*sleep(7000)->off", slow.name());
         let mut daemon = Daemon::spawn_armed(&stage, &points, Stdio::null());
         daemon.wait_until_it_listens(&stage).unwrap();
-        // A session that is not stored yet: only its folder tells the project.
+        // The session is not stored yet. Only its folder shows the project.
         let start = stage.event("asks", "SessionStart", json!({"source": "startup"}));
         let context = stage.hook(&start).context();
         assert!(
@@ -193,7 +194,7 @@ fn a_start_is_given_the_titles_where_the_rest_is_not_ready_in_time() {
 #[test]
 fn of_hooks_that_ask_at_once_one_is_told() {
     let stage = stage();
-    // A hook that is registered twice, and another prompt beside it.
+    // One prompt comes from a hook that is registered more than once. Another prompt comes at the same time.
     let prompts = ["p1", "p1", "p1", "p2"];
     let events = prompts.map(|prompt| stage.delivery(&asks(&stage, prompt)));
     let streams: Vec<_> = events.iter().map(|event| hand_over(&stage, event)).collect();
@@ -260,7 +261,7 @@ fn a_session_that_starts_again_is_told_only_what_is_new() {
     stage.flush();
     let again = start("claude-code", "startup");
     assert_eq!(again.context(), "", "{again:?}");
-    // It ends, and is started anew for the next prompt.
+    // The session ends, and starts again for the next prompt.
     stage.hook(&stage.event("again", "SessionEnd", json!({"reason": "other"})));
     stage.flush();
     assert_eq!(start("claude-code", "startup").context(), "");
@@ -270,7 +271,7 @@ fn a_session_that_starts_again_is_told_only_what_is_new() {
     stage.flush();
     let news = start("claude-code", "startup").context();
     assert!(news.contains("gazette") && !news.contains("rounds the total"), "{news}");
-    // A conversation that was emptied is told everything.
+    // A conversation that was emptied gets everything again.
     stage.hook(&stage.event("again", "PreCompact", json!({"trigger": "manual"})));
     let compacted = start("claude-code", "compact").context();
     assert!(compacted.contains("recall: memory of"), "{compacted}");

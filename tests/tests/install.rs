@@ -1,4 +1,5 @@
-//! `recall install` and `uninstall` with the real binary in a home of their own, and the hooks they write, run.
+//! Tests `recall install` and `uninstall` with the real binary in a separate home, and runs the hooks that they
+//! write.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,7 +23,7 @@ fn read(stage: &Stage) -> String {
     std::fs::read_to_string(settings_file(stage)).unwrap()
 }
 
-/// A home of a user of Claude Code.
+/// Returns a stage with the home of a Claude Code user.
 fn home() -> Stage {
     let stage = Stage::new();
     std::fs::create_dir(stage.user_home().join(".claude")).unwrap();
@@ -41,7 +42,7 @@ fn parsed(stage: &Stage) -> Value {
     serde_json::from_str(&read(stage)).unwrap()
 }
 
-/// The command that Claude Code would start for an event, as it is written there.
+/// Returns the command that Claude Code would start for an event, as the settings contain it.
 fn command(stage: &Stage, event: &str) -> Command {
     let settings = parsed(stage);
     let groups =
@@ -118,7 +119,7 @@ fn the_first_session_after_the_installation_tells_the_user_once() {
     assert!(log.contains("session started") && log.contains("first"), "{log}");
 }
 
-/// A user of Claude Code who has worked before.
+/// Returns a stage with the home of a Claude Code user who has worked before.
 fn home_with_history() -> Stage {
     let stage = home();
     let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/transcripts/claude-code");
@@ -135,7 +136,7 @@ fn an_installation_mentions_what_was_recorded_before() {
     let stage = home_with_history();
     let said = install(&stage);
     assert!(said.stdout.contains("Found 4 earlier sessions; `recall import` imports them."), "{said:?}");
-    // Where there is a memory, the user knows.
+    // If there is a memory, the user knows about the earlier sessions.
     let stage = stage.daemon();
     stage.flush();
     let said = install(&stage);
@@ -165,7 +166,7 @@ fn at_a_terminal_an_installation_offers_to_import() {
     let told = answered("y\nno\n");
     assert!(told.contains("Found 4 sessions of 1 project from before."), "{told}");
     assert!(told.contains("Import them (less than a minute)?") && told.contains("does it later"), "{told}");
-    // A second answer changes nothing, and there is still no memory.
+    // The second installation has nothing to change, so it asks only about the import. There is still no memory.
     let told = answered("y\n");
     assert!(told.contains("Imported 4 sessions"), "{told}");
 }

@@ -1,4 +1,5 @@
-//! Strangers: other users, squatters, slow and hostile clients get nothing, and no agent's text is in any log.
+//! Tests that strangers (other users, squatters, slow and hostile clients) get nothing, and that no log contains an
+//! agent's text.
 
 use std::io::Write;
 use std::os::unix::fs::{chown, symlink};
@@ -40,7 +41,7 @@ fn a_length_beyond_the_greatest_is_refused() {
     others::a_length_beyond_the_greatest_is_refused(Stage::new());
 }
 
-/// A file in the place of the runtime folder stops the daemon with a message, and no hook.
+/// Checks that a file in place of the runtime folder stops the daemon with a message, but stops no hook.
 #[track_caller]
 fn is_refused(in_the_way: impl FnOnce(&std::path::Path), why: &str) {
     let stage = Stage::new();
@@ -56,7 +57,7 @@ fn is_refused(in_the_way: impl FnOnce(&std::path::Path), why: &str) {
     let after = std::fs::symlink_metadata(&runtime).unwrap();
     assert_eq!(before.permissions(), after.permissions(), "left alone");
 
-    // When the way is free, nothing has been lost.
+    // When the obstacle is gone, nothing has been lost.
     if after.is_dir() { std::fs::remove_dir(&runtime) } else { std::fs::remove_file(&runtime) }.unwrap();
     let mut stage = stage;
     stage.start_daemon();
@@ -90,7 +91,7 @@ fn a_runtime_folder_of_another_user_is_refused() {
     is_refused(foreign, "belongs to user 65534");
 }
 
-/// Connections that have begun something and never go on.
+/// Opens connections that begin a message at most, and never go on.
 fn half_open(stage: &Stage, clients: usize) -> Vec<UnixStream> {
     let [a, b, c, d] = (MAX_BODY as u32).to_le_bytes();
     let beginnings: [&[u8]; 4] =
@@ -140,7 +141,7 @@ fn many_who_send_much_share_the_memory_of_a_few() {
     let client = |_| {
         let mut stream = UnixStream::connect(stage.socket()).unwrap();
         stream.set_write_timeout(Some(std::time::Duration::from_secs(5))).unwrap();
-        // The refusal comes in the middle of the message.
+        // The daemon refuses in the middle of the message.
         let _ = stream.write_all(&beginning);
         stream
     };
@@ -152,7 +153,8 @@ fn many_who_send_much_share_the_memory_of_a_few() {
     let grown = peak_memory(stage.daemon_pid()).saturating_sub(before);
     println!("grown by {} MiB", grown >> 20);
     assert!(grown < 160 << 20, "grown by {} MiB", grown >> 20);
-    // When they have gone there is room for large events again. Many short values, so that the shim shortens none.
+    // When these clients are gone, there is room for large events again. The event has many short values, so that the
+    // shim shortens none.
     drop(hostile);
     let lines: Vec<String> = (0..3_000).map(|line| format!("{line} {}", "long ".repeat(200))).collect();
     let event = stage.event("one", "Stop", json!({"last_assistant_message": "Done.", "lines": lines}));
@@ -174,19 +176,19 @@ fn no_bytes_bring_the_daemon_down_or_fill_its_memory() {
         let mut noise = vec![0; random.usize(0..2_000)];
         random.fill(&mut noise);
         answer_to(&stage.socket(), &noise);
-        // A true header and noise behind it, cut off or not.
+        // A valid header with noise behind it, which may be cut off.
         let mut frame = frame::header(noise.len(), PROTOCOL_VERSION).unwrap().to_vec();
         frame.extend(&noise);
         frame.truncate(random.usize(0..=frame.len()));
         answer_to(&stage.socket(), &frame);
-        // A true frame that ends too early, and one with a byte changed in its head.
+        // A valid frame that ends too early, and one with a changed byte in its head.
         answer_to(&stage.socket(), &whole[..random.usize(0..whole.len())]);
         let mut changed = whole.clone();
         changed[random.usize(5..30)] ^= 1 << random.u8(0..8);
         changed[5] = 0xff;
         answer_to(&stage.socket(), &changed);
     }
-    // Lengths beyond all measure, and the greatest that is allowed, with little behind it.
+    // Lengths above the limit, and the limit itself, with little data behind them.
     let lengths = [MAX_BODY as u32, MAX_BODY as u32 + 1, 1 << 31, u32::MAX];
     for length in lengths.into_iter().cycle().take(200) {
         let mut frame = length.to_le_bytes().to_vec();

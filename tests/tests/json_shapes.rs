@@ -1,11 +1,12 @@
-//! The shapes that other programs rely on, and the same answers as people read them, after one small session.
+//! The JSON that other programs rely on, and the same answers as text, after one small session.
 //!
-//! What differs between two runs (times, ids of events, paths, sizes) is masked; everything else is pinned.
+//! Values that differ between two runs (times, ids of events, paths, sizes) are masked. Everything else must be the
+//! same.
 
 use recall_tests::{DISCOUNT_ANSWER, DISCOUNT_PROMPT, Stage, masked, masked_text};
 use serde_json::{Value, json};
 
-/// One session whose ids come out the same each time: each job is done before the next is asked for.
+/// Plays one session whose ids are the same each time, because each job is done before the next one is requested.
 fn played() -> Stage {
     let stage = Stage::new().daemon();
     stage.hook(&stage.event(
@@ -63,7 +64,7 @@ fn reading_commands() {
     shapes!(stage, "friction", "friction");
     shapes!(stage, "why", "why", "second-session");
     shapes!(stage, "why_observation", "why", "1");
-    // Whatever a session was given says to whom it was given.
+    // Everything that was given to a session names that session.
     let why = stage.json(["why", "second-session"]);
     let items = why["injections"][0]["items"].as_array().unwrap();
     let ids: Vec<String> = items.iter().map(|item| item["id"].to_string().replace('"', "")).collect();
@@ -132,7 +133,7 @@ fn help() {
     };
     let overview = said("");
     insta::assert_snapshot!("help", overview);
-    // Every command that a help names, and those beneath it.
+    // Checks every command that a help text names, and its subcommands.
     let mut waiting = subcommands(&overview);
     assert!(waiting.len() > 30, "{overview}");
     while let Some(path) = waiting.pop() {
@@ -142,7 +143,7 @@ fn help() {
     }
 }
 
-/// The commands that a help lists: under `Commands:`, or in the groups of recall's own.
+/// Returns the commands that a help text lists, under `Commands:` or in recall's own groups.
 fn subcommands(help: &str) -> Vec<String> {
     let lists = help.split("\n\n").filter(|part| {
         let head = part.lines().next().unwrap_or_default();
@@ -159,14 +160,14 @@ fn colours_only_where_somebody_sees_them() {
     let stage = played();
     let said = stage.recall(["search", "rounding"]);
     assert!(!said.stdout.contains('\u{1b}'), "{said:?}");
-    // Asked for, they are there, and the words that were looked for stand out.
+    // On request there are colours, and the words of the query are highlighted.
     let said = stage.recall(["search", "rounding", "--color", "always"]);
     assert!(said.stdout.contains("\u{1b}[1m\u{1b}[33mrounding\u{1b}[0m"), "{said:?}");
     let said = stage.recall(["search", "rounding", "--color=never"]);
     assert!(!said.stdout.contains('\u{1b}'), "{said:?}");
 }
 
-/// Lines are broken between words, whatever the width, and nothing is lost.
+/// Lines break between words at every width, and nothing is lost.
 #[test]
 fn what_people_read_fits_the_screen() {
     let stage = played();
@@ -218,7 +219,7 @@ fn what_people_read_fits_the_screen() {
         ("prune_preview", "ctl prune --older-than 90d"),
         ("imported", "import --dry-run"),
     ] {
-        // A statement has blanks of its own.
+        // The SQL statement contains spaces, which the table writes as `&`.
         let line: Vec<String> = line.split(' ').map(|word| word.replace('&', " ")).collect();
         let line: Vec<&str> = line.iter().map(String::as_str).collect();
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
@@ -232,11 +233,11 @@ fn what_people_read_fits_the_screen() {
                 assert!(fits, "{name} at {width}: {shown:?}");
             }
             let masked = masked_text(&said.stdout, &stage);
-            // Only the first lines of a snippet are shown, and the beginning of a cell.
+            // Only the first lines of a snippet are shown, and only the beginning of a cell.
             if !matches!(name, "sql" | "search" | "explained" | "status" | "config" | "session" | "doctor") {
                 assert_eq!(words(&masked), words(&plain), "{name} at {width}");
             }
-            // Where a line breaks depends on figures of this run, and what the doctor sees on the machine.
+            // Line breaks depend on figures of this run, and the doctor's report depends on the machine.
             if !matches!(name, "status" | "explained" | "config" | "doctor") {
                 insta::assert_snapshot!(format!("{name}_at_{width}"), masked);
             }
@@ -244,7 +245,7 @@ fn what_people_read_fits_the_screen() {
     }
 }
 
-/// A question is asked in the current project, if recall knows it and nothing else is said.
+/// Commands ask about the current project, if recall knows it and the command names nothing else.
 #[test]
 fn questions_are_asked_in_the_current_project() {
     let stage = played();
@@ -264,7 +265,7 @@ fn questions_are_asked_in_the_current_project() {
     assert_eq!(sessions(&stage.project(), "sessions --json"), 2);
     assert_eq!(sessions(&other, "sessions --json"), 1);
     assert_eq!(sessions(&other, "sessions --all --json"), 3);
-    // The folder belongs to no known project.
+    // This folder belongs to no known project.
     assert_eq!(sessions(&stage.user_home(), "ctl sessions --json"), 3);
     let found = |folder: &std::path::Path, line: &str| run(folder, line).stdout;
     assert!(found(&other, "search rounding").starts_with("Nothing found in this project; `--all`"));
@@ -274,7 +275,7 @@ fn questions_are_asked_in_the_current_project() {
     assert!(found(&stage.project(), "search rounding").contains("in this project, "));
 }
 
-/// Every field of the contract is there, with its type, whatever the snapshots say.
+/// Every documented field exists, independent of the snapshots.
 #[test]
 fn documented_fields() {
     let stage = played();

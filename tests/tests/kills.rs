@@ -1,5 +1,5 @@
-//! Nothing accepted is lost and nothing is stored twice, whoever is killed at whatever moment; and what comes late takes
-//! the place that it would have had.
+//! Tests that nothing accepted is lost and nothing is stored twice, whichever process is killed and whenever. Late
+//! events take the place that they would have had.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ fn survives(plan: Plan) {
     assert!(complaints.is_empty(), "{complaints:?}");
     assert_eq!(verdict.accepted, plan.events);
     assert!(verdict.is_clean(), "{verdict}");
-    // Few kills may all miss on a busy machine, and its daemon may be too slow for each of few events.
+    // On a busy machine, a few kills may all miss, and the daemon may be too slow for each of a few events.
     let few = plan.kills < 20;
     assert!(few || (by_daemon > 0 && by_spool > 0), "the plan tests nothing");
     assert!(few || hits > 0, "no kill met an event on its way");
@@ -64,7 +64,8 @@ fn nine_replays_beside_commands_lose_nothing() {
     }
 }
 
-/// `cargo test -p recall-tests -- --ignored nine_replays_beside_deleted_homes --nocapture`; `RECALL_REPLAYS` makes it shorter.
+/// `cargo test -p recall-tests -- --ignored nine_replays_beside_deleted_homes --nocapture`;
+/// `RECALL_REPLAYS` makes it shorter.
 #[test]
 #[ignore = "nine runs of 3,600 events, some minutes each"]
 fn nine_replays_beside_deleted_homes_lose_nothing() {
@@ -108,7 +109,8 @@ fn late_events_find_their_place_by_their_time() {
     (0..4).for_each(|seed| late_events_find_their_place(Stage::new(), seed, TurnIds::Absent, &Clock::True));
 }
 
-/// The spool is drained in the order of the wall clock, which is another one than that of the events.
+/// Tests late events with a stepped wall clock. The spool is drained in the order of the wall clock, which differs
+/// from the order of the events.
 #[track_caller]
 fn late_events_find_their_place_under_clock_steps(seeds: std::ops::Range<u64>) {
     for seed in seeds {
@@ -144,7 +146,7 @@ fn a_daemon_that_is_stopped_and_continued_keeps_every_sessions_order() {
                     let mut random = fastrand::Rng::with_seed(writer as u64);
                     let turn_ids = if writer % 2 == 0 { TurnIds::Sent } else { TurnIds::Absent };
                     let script = Script::random(format!("writer-{writer}"), EVENTS, turn_ids, &mut random);
-                    // The patience of the shim: what is stopped for longer finds the event in the spool.
+                    // The shim waits this long. If the daemon is stopped for longer, the event is in the spool.
                     let handover = Handover::new(stage, Duration::from_millis(60));
                     for step in &script.steps {
                         handover.deliver(&stage.delivery(&script.event(stage, *step))).unwrap();
@@ -157,7 +159,7 @@ fn a_daemon_that_is_stopped_and_continued_keeps_every_sessions_order() {
         scope.spawn(move || {
             let mut random = fastrand::Rng::with_seed(77);
             while !over.load(Ordering::Acquire) {
-                // Being stopped for a while is the fault itself; nothing waits for anything here.
+                // The stop is the fault itself. These sleeps wait for nothing.
                 signal(stage, Signal::STOP);
                 std::thread::sleep(Duration::from_millis(random.u64(1..=150)));
                 signal(stage, Signal::CONT);
@@ -175,8 +177,8 @@ fn a_daemon_that_is_stopped_and_continued_keeps_every_sessions_order() {
     assert!(verdict.is_clean(), "{verdict}");
 }
 
-/// Without a daemon the shim spools: killed at every `step`-th of its system calls, it never leaves half a file in
-/// `new/`. Returns the number of kills.
+/// Kills the shim at every `step`-th of its system calls, without a daemon. The shim spools, and never leaves half a
+/// file in `new/`. Returns the number of kills.
 #[track_caller]
 fn killed_beside_the_spool(payload: usize, step: usize) -> usize {
     let stage = Stage::new();
@@ -202,8 +204,8 @@ fn killed_beside_the_spool(payload: usize, step: usize) -> usize {
     killed
 }
 
-/// With a daemon: what a killed shim has handed over is stored once or not at all, and never in part; what one that
-/// got through has handed over is stored.
+/// Does the same with a daemon. An event of a killed shim is stored once or not at all, and never in part. An event
+/// of a shim that was not killed is stored.
 #[track_caller]
 fn killed_beside_the_daemon(payload: usize, step: usize) -> usize {
     let stage = Stage::new().daemon();
@@ -283,7 +285,7 @@ fn a_shim_that_is_refused_something_accepts_nothing_falsely() {
             let fault = Fault::Refuse { call: call_name, error, at };
             let said = shim_with(&stage, fault, call(&stage, at, 700).as_bytes());
             if said.stderr.contains("cannot open shared object file") {
-                // The loader was refused its library: the shim has not begun.
+                // The loader could not open its library, so the shim has not started.
                 continue;
             }
             assert_eq!((said.code(), said.stderr.as_str()), (0, ""), "{fault:?}: {said:?}");
@@ -312,8 +314,8 @@ fn a_start_of_a_session_that_was_killed_is_one_start() {
     assert!(verdict.is_clean(), "{verdict}");
 }
 
-/// Calls are there before their prompts, and the prompts come in the worst order. What the daemon knew of the batch
-/// without a prompt must be the same after it was killed.
+/// Calls arrive before their prompts, and the prompts arrive in the worst order. After a kill, the daemon must know
+/// the same about the batch without a prompt.
 #[test]
 fn a_batch_that_waits_for_its_prompt_survives_a_kill() {
     let mut stage = Stage::new().daemon();
@@ -327,7 +329,7 @@ fn a_batch_that_waits_for_its_prompt_survives_a_kill() {
         delivery.captured_at_ms += second * 1_000;
     }
     script.steps.iter().for_each(|step| oracle.accept(&script.session, *step));
-    // The call of the last turn, then one of the first.
+    // The call of the last turn comes first, then the call of the first turn.
     let of = |turn: usize, place: usize| &deliveries[(turn - 1) * 2 + place];
     stage.deliver([of(4, 1), of(1, 1)]);
     stage.kill_daemon();

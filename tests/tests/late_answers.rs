@@ -1,4 +1,4 @@
-//! Answers that an agent writes to its record after the hook of the turn's end, or that no hook reports.
+//! Tests answers that an agent writes to its record after the hook at the turn's end, or that no hook reports.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -138,7 +138,7 @@ fn the_sessions_end_reads_again_what_the_turns_end_did_not_find() {
     let copilot = Copilot::new(&stage);
     copilot.ask("go on");
     copilot.stop();
-    // The same words again: each has the answer of its own turn.
+    // Both prompts have the same words. Each gets the answer of its own turn.
     copilot.answer("The first.");
     copilot.ask("go on");
     copilot.stop();
@@ -167,7 +167,7 @@ fn no_answer_is_put_under_another_question() {
     assert_eq!(answers[1].1, "It did.", "{answers:?}");
 }
 
-/// A chat of Gemini CLI, whose turn's end no hook reports.
+/// Starts a chat of Gemini CLI. No hook reports the end of its turns.
 fn gemini(stage: &Stage) -> PathBuf {
     let folder = stage.user_home().join(".gemini/tmp/p");
     let path = folder.join("chats/session-2026-11-25T02-50-76fb270a.jsonl");
@@ -189,7 +189,7 @@ fn a_turn_whose_end_no_hook_reports_gets_its_answer_at_the_sessions_end() {
     assert_eq!(answers(&stage), [("fix it".to_owned(), json!("Fixed: half-even."))]);
 }
 
-/// The record of Antigravity CLI, which alone has its prompts and answers.
+/// The record of Antigravity CLI. Only this record contains its prompts and answers.
 struct Antigravity<'a> {
     stage: &'a Stage,
     path: PathBuf,
@@ -220,7 +220,7 @@ impl<'a> Antigravity<'a> {
         self.step(number, ("MODEL", "PLANNER_RESPONSE"), text);
     }
 
-    /// Runs a hook, whose payload names no event. Returns what it printed.
+    /// Runs a hook whose payload names no event. Returns what the hook printed.
     #[track_caller]
     fn hook(&self, name: &str, fields: Value) -> String {
         let brain = self.path.ancestors().nth(3).unwrap();
@@ -355,7 +355,7 @@ fn an_import_completes_a_session_that_hooks_have_captured() {
     let stage = Stage::new().daemon();
     let path = gemini(&stage);
     hook(&stage, ("gemini-cli", &path), "SessionEnd", json!({"reason": "exit"}));
-    // Where no event and no housekeeping comes any more.
+    // The record moves to a place that neither events nor the housekeeping read.
     let moved = stage.user_home().join("elsewhere/p/chats/session-1.jsonl");
     std::fs::create_dir_all(moved.parent().unwrap()).unwrap();
     std::fs::rename(&path, &moved).unwrap();
@@ -392,7 +392,7 @@ fn what_was_said_in_a_pause_is_read_from_no_record() {
     let message = |id: &str, kind: &str, text: &str| {
         record(&path, &json!({"id": id, "timestamp": now(), "type": kind, "content": text}));
     };
-    // Two pauses: not only the latest counts.
+    // There are two pauses, because not only the latest one counts.
     for number in 1..=2 {
         assert_eq!(stage.recall(["pause"]).code(), 0);
         message(&format!("{number}a"), "gemini", "Answered in a pause.");
@@ -400,7 +400,7 @@ fn what_was_said_in_a_pause_is_read_from_no_record() {
         message(&format!("{number}z"), "gemini", &format!("Heard in pause {number}."));
         assert_eq!(stage.recall(["resume"]).code(), 0);
     }
-    // An event reads the record, the session's end does, and an import does, whatever the time of the last hook.
+    // An event, the session's end and an import each read the record, whenever the last hook ran.
     let of = ("gemini-cli", path.as_path());
     hook(&stage, of, "BeforeAgent", json!({"prompt": "and now the tests"}));
     hook(&stage, of, "SessionEnd", json!({"reason": "exit"}));
@@ -414,7 +414,7 @@ fn what_was_said_in_a_pause_is_read_from_no_record() {
     assert_eq!(answers(&stage), expected);
 }
 
-/// A session of Claude Code whose turn runs, with its transcript.
+/// A session of Claude Code with a running turn, and its transcript.
 struct Claude<'a> {
     stage: &'a Stage,
     path: PathBuf,
@@ -452,7 +452,8 @@ impl<'a> Claude<'a> {
         record(&self.path, &line);
     }
 
-    /// Typed while the agent works: the program puts it into the running turn when the next call has ended.
+    /// Adds text that was typed while the agent works. The program puts it into the running turn when the next call
+    /// has ended.
     fn types(&self, text: &str) {
         record(
             &self.path,
@@ -486,7 +487,7 @@ fn what_was_typed_while_the_agent_worked_is_read_at_the_turns_end() {
     let kept = "keep the old API, I insist.  DB_PASSWORD=[redacted:password]";
     let expected = [("start".to_owned(), json!("Kept.")), (kept.to_owned(), json!("Kept."))];
     assert_eq!(answers(&stage), expected);
-    // Neither a later look nor an import adds it again, and what was forgotten stays so.
+    // Neither a later look nor an import adds it again.
     claude.hook("Stop", stop);
     claude.hook("SessionEnd", json!({"reason": "other"}));
     stage.json(["import", "claude-code"]);
@@ -504,13 +505,13 @@ fn what_was_typed_in_a_pause_an_exclusion_or_another_program_is_not_taken() {
     claude.hook("UserPromptSubmit", json!({"prompt": "start"}));
     claude.said("user", "start");
     claude.call(1);
-    // Typed in a pause, and taken up by the agent after it.
+    // The text is typed in a pause, and the agent takes it up after the pause.
     assert_eq!(stage.recall(["pause"]).code(), 0);
     claude.types("typed in the pause");
     assert_eq!(stage.recall(["resume"]).code(), 0);
     claude.takes_typed("typed in the pause");
     claude.call(2);
-    // Typed while the project was excluded, with a hook that was let go.
+    // The text is typed while the project is excluded. A hook runs in that time, and its event is not taken.
     let rules = stage.project().join(".recall.toml");
     std::fs::write(&rules, "disable = true\n").unwrap();
     while stage.json(["ctl", "status"])["events"]["excluded"] == 0 {
@@ -522,14 +523,15 @@ fn what_was_typed_in_a_pause_an_exclusion_or_another_program_is_not_taken() {
         claude.call(4);
     }
     claude.hook("Stop", json!({"last_assistant_message": "Done."}));
-    // Typed into a program without hooks, which goes on with the session, and then one with hooks does.
+    // The text is typed into a program without hooks that continues the session. Then a program with hooks continues
+    // it.
     claude.said("user", "typed without recall");
     claude.said("assistant", "Heard without recall.");
     claude.hook("SessionStart", json!({"source": "resume"}));
     claude.hook("UserPromptSubmit", json!({"prompt": "and on"}));
     claude.said("user", "and on");
     claude.hook("Stop", json!({"last_assistant_message": "On."}));
-    // While no daemon ran nobody knows what was excluded.
+    // While no daemon runs, it is unknown what is excluded.
     claude.hook("UserPromptSubmit", json!({"prompt": "once more"}));
     claude.said("user", "once more");
     stage.stop_daemon();

@@ -1,5 +1,5 @@
-//! Events in a session's life besides its work: daemons that stop or are killed, turns without an end, a cleared
-//! conversation, plans.
+//! Tests events in a session's life besides its work: daemons that stop or are killed, turns without an end, a
+//! cleared conversation, and plans.
 
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ fn a_session_outlives_its_daemons_and_each_pause_is_said_once() {
     stage.kill_daemon();
     stage.start_daemon();
     stop(&stage, "s", "p2", "Done.");
-    // A daemon that dies before anything else happens has nothing to pause.
+    // A daemon that is killed before anything else happens has nothing to suspend.
     stage.kill_daemon();
     stage.start_daemon();
     stage.kill_daemon();
@@ -73,7 +73,7 @@ fn a_clear_leads_from_one_session_to_the_next_in_whatever_order_it_is_told() {
     }
 }
 
-/// A transcript of one turn that was interrupted.
+/// Returns a transcript of one interrupted turn.
 fn transcript(prompt: &str, words: &str) -> String {
     let user = json!({"type": "user", "promptId": prompt, "message": {"role": "user", "content": "Go"}});
     let text = json!([{"type": "text", "text": words}]);
@@ -102,7 +102,7 @@ fn a_turn_without_an_end_gets_its_answer_from_the_transcript() {
         let response = session["batches"][0]["response"].as_str().unwrap_or_else(|| panic!("{session}"));
         assert!(response.starts_with("The cart rounds twice."), "{response}");
         assert!(!response.contains("ghp_") && !response.contains("hush"), "{response}");
-        // Told items rank higher.
+        // An answer that a hook reports replaces one from the transcript.
         let id = session["session_id"].as_str().unwrap();
         stop(&stage, id, "p1", "Told.");
         assert_eq!(stage.json(["ctl", "session", id])["batches"][0]["response"], "Told.");
@@ -196,7 +196,7 @@ fn a_plan_is_one_record_that_evolves_and_is_carried_out() {
     assert!(kinds.contains(&json!("plan")), "{found}");
 }
 
-/// Something worth keeping of a turn that goes on.
+/// A call that is worth a note, in a turn that goes on.
 const COMMIT: &str =
     "git commit -am 'Round the cart total once, because rounding each line lost up to a cent per line'";
 
@@ -263,7 +263,7 @@ fn a_call_that_was_refused_is_known_and_one_that_ran_is_not_told_twice() {
     ran["prompt_id"] = json!("p1");
     stage.hook(&stage.event("s", "PostToolUse", ran.clone()));
     stage.hook(&stage.event("s", "PostToolBatch", settled));
-    // The result of the third was overtaken. Hosts built on the SDK spell it differently.
+    // The third result arrives late. Hosts built on the SDK spell its fields differently.
     let late = json!({"tool_name": "Bash", "tool_input": {"command": "t3"}, "tool_use_id": "t3", "tool_result": "fine, too",
                       "prompt_id": "p1", "conversation_id": "s", "session_id": null});
     stage.hook(&stage.event("s", "PostToolUse", late));
@@ -282,7 +282,7 @@ fn a_call_that_was_refused_is_known_and_one_that_ran_is_not_told_twice() {
     assert_eq!(session["batches"][0]["response"], "Really done.");
 }
 
-/// Each life has one start and one end, and pauses come in pairs, whenever the daemon dies.
+/// Checks that each life has one start and one end, and that pauses come in pairs, whenever the daemon dies.
 #[track_caller]
 fn is_a_record_of_lives(session: &Value) {
     let (mut expected, mut life) = ("session_start", 0);
@@ -292,7 +292,7 @@ fn is_a_record_of_lives(session: &Value) {
             ("session_start", "session_start") => (life, expected) = (life + 1, "live"),
             ("session_suspend", "live") => expected = "session_resume",
             ("session_resume", "session_resume") => expected = "live",
-            // One that was never heard of again may end in its pause.
+            // A session that sent no more events may end in its pause.
             ("session_end", "live" | "session_resume") => expected = "session_start",
             ("before_compaction" | "after_compaction", "live") => {}
             _ => panic!("{name} where {expected} is due: {}", session["life_events"]),
@@ -303,7 +303,7 @@ fn is_a_record_of_lives(session: &Value) {
     assert_eq!(is_over, expected == "session_start", "{session}");
 }
 
-/// A random session: it begins, works, is compacted, ends, and goes on.
+/// Returns a random session: it begins, works, is compacted, ends, and goes on.
 fn some_events(stage: &Stage, session: &str, random: &mut fastrand::Rng) -> Vec<Value> {
     let event = |nth: usize, kind: u8| {
         let turn = format!("{session}-p{}", nth / 4);
@@ -335,7 +335,7 @@ fn whenever_daemons_die_a_life_has_one_start_and_one_end() {
             if let Some(event) = left[session].next() {
                 let delivery = stage.delivery(event);
                 stage.deliver([&delivery]);
-                // An acknowledged event that is delivered again has happened once.
+                // An acknowledged event that is delivered again counts once.
                 if random.u8(0..6) == 0 {
                     stage.deliver([&delivery]);
                 }
@@ -361,7 +361,7 @@ fn a_cleared_session_is_followed_whatever_is_heard_first() {
     let orders =
         [[0, 1, 2, 3], [1, 0, 2, 3], [0, 2, 1, 3], [2, 0, 1, 3], [1, 2, 0, 3], [2, 1, 0, 3], [3, 2, 1, 0]];
     for (nth, order) in orders.iter().enumerate() {
-        // A `clear` in another project does not count here.
+        // A `clear` in another project does not count here, so each order has its own project.
         let folder = stage.user_home().join(format!("project-{nth}"));
         std::fs::create_dir(&folder).unwrap();
         let (old, new) = (format!("old-{nth}"), format!("new-{nth}"));
@@ -383,7 +383,7 @@ fn a_cleared_session_is_followed_whatever_is_heard_first() {
     }
 }
 
-/// An event of a host that has hooks of its own and no reader here.
+/// Sends an event of a host that has hooks but no reader here.
 fn host(stage: &Stage, name: &str, mut fields: Value) {
     if fields.get("sessionKey").is_none() {
         fields["session_id"] = json!("chat");
@@ -448,7 +448,7 @@ fn compactions_are_counted_and_so_are_the_messages_between_them() {
 #[test]
 fn an_end_tells_how_long_the_session_and_its_last_life_were() {
     let stage = Stage::new().daemon();
-    // Of today: a session whose last event is days old is ended by the daemon.
+    // The events are from today, because the daemon ends a session whose last event is days old.
     let begun = stage.delivery(&stage.event("s", "SessionStart", json!({}))).captured_at_ms;
     let at = |seconds: i64, name: &str, fields: Value| {
         let mut delivery = stage.delivery(&stage.event("s", name, fields));
@@ -469,7 +469,7 @@ fn an_end_tells_how_long_the_session_and_its_last_life_were() {
     assert_eq!(lengths, expected.iter().map(|(session, life)| (session, life)).collect::<Vec<_>>());
 }
 
-/// Seven turns that were interrupted, a call each: nobody tells how they ended.
+/// Plays seven interrupted turns with one call each. No event reports how they ended.
 fn interrupted_turns(stage: &Stage, session: &str) {
     stage.hook(&stage.event(session, "SessionStart", json!({"source": "startup"})));
     for turn in 1..=7 {
@@ -488,7 +488,7 @@ fn turns_that_nobody_ended_leave_a_summary() {
     stage.discount_session("older");
     interrupted_turns(&stage, "open");
     stage.flush();
-    // The next prompt has closed six of them.
+    // The later prompts have closed six of the seven turns.
     let summary = stage.json(["ctl", "session", "open"])["summary"].clone();
     assert!(summary["request"].as_str().is_some_and(|text| text.contains("discount engine")), "{summary}");
 
@@ -570,7 +570,7 @@ fn an_approval_is_of_the_plan_that_was_written() {
     assert_eq!(plans("foreign").0, [json!(["Plan: known", "draft", [1]])]);
 }
 
-/// An approval that waited in the spool says nothing about what its file holds by now.
+/// An approval that waited in the spool says nothing about the present content of its file.
 #[test]
 fn a_late_approval_is_of_the_plan_that_was_recorded() {
     let stage = Stage::new().daemon();
@@ -642,7 +642,7 @@ fn a_failure_is_one_whichever_field_says_so() {
     assert_eq!(calls[3]["response"], "Exit code 2\n1 failing");
 }
 
-/// A check that a host of another make reports as failed is remembered as one.
+/// A check that another kind of host reports as failed is remembered as failed.
 #[test]
 fn a_check_that_failed_by_its_code_is_a_failed_check() {
     let stage = Stage::new().daemon();
@@ -673,7 +673,7 @@ fn the_first_prompt_adopts_the_calls_before_it() {
     assert_eq!(stage.json(["ctl", "session", "in-order"])["batches"][0]["source"], "recovery");
     stage.hook(&asked("in-order"));
     stage.hook(&call("in-order", "t3"));
-    // The same, the second call told of last.
+    // The same calls, but the second one arrives last.
     let happened: Vec<_> = [call("late", "t1"), call("late", "t2"), asked("late"), call("late", "t3")]
         .iter()
         .map(|event| stage.delivery(event))
@@ -746,7 +746,7 @@ fn a_session_is_summarizing_between_its_stop_and_what_comes_of_it() {
     provider.wait_for(1);
     assert_eq!(status(), "summarizing");
     assert_eq!(stage.json(["ctl", "status"])["sessions"]["live"], 1);
-    // A turn that runs is more than what is made of the last one.
+    // A running turn matters more than the summary of the last one.
     prompt(&stage, "s", "p2", "Now the tests");
     assert_eq!(status(), "active");
     stop(&stage, "s", "p2", "They pass.");
@@ -770,7 +770,7 @@ fn a_session_is_linked_to_the_one_that_its_host_names_whatever_its_start() {
     start("two", json!({"resumedFrom": "one"}));
     start("three", json!({"source": "startup", "resumedFrom": "two"}));
     start("four", json!({"source": "resume", "resumed_from": "three"}));
-    // It names itself, which links nothing.
+    // This session names itself, which links nothing.
     start("five", json!({"resumedFrom": "five"}));
     for (session, before) in
         [("one", Value::Null), ("two", json!("one")), ("three", json!("two")), ("four", json!("three"))]
@@ -780,7 +780,7 @@ fn a_session_is_linked_to_the_one_that_its_host_names_whatever_its_start() {
         assert_eq!(told(&stored, "session_start")[0]["resumed_from"], before, "{stored}");
     }
     assert_eq!(stage.json(["ctl", "session", "five"])["resumed_from"], Value::Null);
-    // The start may come last.
+    // The start may arrive last.
     host(&stage, "UserPromptSubmit", json!({"prompt": "Go"}));
     start("chat", json!({"resumedFrom": "four"}));
     assert_eq!(stage.json(["ctl", "session", "chat"])["resumed_from"], "four");

@@ -1,9 +1,9 @@
-//! The later life of notes: newer statements replace older ones, problems are solved, and both can be taken back.
+//! Tests the later life of notes: newer statements replace older ones, problems are solved, and both can be undone.
 
 use recall_tests::Stage;
 use serde_json::{Value, json};
 
-/// A turn of a session of its own: a prompt, calls, an answer.
+/// Plays one turn of a session: a prompt, calls, and an answer.
 fn turn(stage: &Stage, session: &str, prompt: &str, calls: &[(&str, Value)], answer: &str) {
     let prompt_id = format!("{session}-{}", prompt.len());
     let event = |name: &str, mut fields: Value| {
@@ -43,7 +43,7 @@ fn start(stage: &Stage, session: &str) -> String {
     stage.hook(&stage.event(session, "SessionStart", fields)).context()
 }
 
-/// The number of the observation with this in its title.
+/// Returns the number of the observation whose title contains this text.
 #[track_caller]
 fn numbered(stage: &Stage, session: &str, title: &str) -> i64 {
     let shown = stage.json(["ctl", "session", session]);
@@ -80,13 +80,13 @@ fn a_failing_check_is_open_until_a_change_makes_it_pass() {
     assert_eq!(now["lineage"][0]["evidence"].as_array().unwrap().iter().collect::<Vec<_>>(), calls);
     let told = stage.recall(["show", &id.to_string()]).stdout;
     assert!(told.contains("Resolved: the check passes after a change (session two, prompt 1)"), "{told}");
-    // It is found, marked, and not given back.
+    // Search finds it and marks it, but it is not injected.
     let found = stage.json(["search", "Fails cargo test shop"]);
     let found = found["results"].as_array().unwrap().iter().find(|one| one["id"] == id).unwrap();
     assert_eq!(found["status"], "resolved");
     assert!(!start(&stage, "after").contains("`cargo test -p shop` fails"));
 
-    // The user knows better.
+    // The user can undo the resolution.
     let said = stage.recall(["resolve", "--undo", &id.to_string()]);
     assert_eq!(said.code(), 0, "{said:?}");
     assert!(start(&stage, "again").contains("`cargo test -p shop` fails"));
@@ -98,7 +98,7 @@ fn a_failing_check_is_followed_through_the_batches_to_its_pass() {
     let stage = Stage::new().daemon();
     turn(&stage, "one", "Does it still hold?", &[check_fails()], "The cart's total is off by one cent.");
     let id = numbered(&stage, "one", "`cargo test -p shop` fails");
-    // A pass that nothing explains settles nothing.
+    // A pass that no change explains resolves nothing.
     turn(&stage, "one", "Run the tests again", &[check_passes()], "They pass now, I do not know why.");
     assert_eq!(shown(&stage, id)["status"], "active");
     turn(
@@ -173,17 +173,18 @@ fn an_older_statement_of_a_thread_is_history_until_it_is_reopened() {
     assert_eq!(shown(&stage, newer)["lineage"][0]["id"], id, "its history");
     let is_told = |session: &str| numbers(&start(&stage, session)).contains(&id);
     assert!(!is_told("after"));
-    // Nothing is deleted: search still finds it, and a user who disagrees has it told again.
+    // Nothing is deleted. Search still finds the older statement, and a user who disagrees can have it injected
+    // again.
     assert!(stage.recall(["timeline", &newer.to_string()]).stdout.contains("per customer"));
     assert_eq!(stage.recall(["resolve", "--reopen", &id.to_string()]).code(), 0);
     assert_eq!(shown(&stage, id)["status"], "active");
-    // The last session's own words are not told twice, so another one is the last.
+    // The statements of the last session are not injected twice, so another session must be the last.
     let other = "The shop sells paper and ink, because the licence names nothing else.";
     turn(&stage, "other", "What is sold?", &[edit(&stage, "src/goods.rs")], other);
     assert!(is_told("again"));
 }
 
-/// The numbers of the observations that a context names.
+/// Returns the numbers of the observations that a context names.
 fn numbers(context: &str) -> Vec<i64> {
     let words = context.split(|gap: char| !gap.is_ascii_digit() && gap != '#');
     words.filter_map(|word| word.strip_prefix('#')?.parse().ok()).collect()

@@ -1,7 +1,7 @@
-//! All end-to-end tests, as one program: linking one is a matter of seconds, and one for each file took minutes and
-//! gigabytes. `cargo test -p recall-tests lifecycle::` runs one file.
+//! All end-to-end tests, as one program. Linking one program takes seconds. One program for each file took minutes
+//! and gigabytes. `cargo test -p recall-tests lifecycle::` runs one file.
 
-// Test code: a panic is how it says that something is wrong.
+// Test code reports a failure by a panic.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
 
 mod agent_names;
@@ -101,7 +101,7 @@ mod viewer;
 mod walls;
 mod wrong_invocations;
 
-/// A file without its line above would be tested by nobody, in silence.
+/// A file that is not listed above would not run, without an error.
 #[test]
 fn every_file_here_is_part_of_the_program() {
     let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");

@@ -1,4 +1,4 @@
-//! The main job: what one session found out reaches the next session of the same project, and nobody else.
+//! Tests the main job: what one session found out reaches the next session of the same project, and no other project.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use recall_domain::tokens::estimate;
 use recall_tests::{DISCOUNT_PROMPT, Said, Stage};
 use serde_json::{Value, json};
 
-/// A question to which the discount session knows the answer, in other words than it was asked.
+/// A question that the discount session can answer, in other words than its prompt.
 const QUESTION: &str = "Why does the cart total round once after summing the discount?";
 
 fn start(stage: &Stage, session: &str, folder: &Path, source: &str) -> Said {
@@ -21,14 +21,14 @@ fn ask(stage: &Stage, session: &str, prompt: &str) -> Said {
     stage.hook(&stage.event(session, "UserPromptSubmit", json!({"prompt": prompt})))
 }
 
-/// A folder beside the project.
+/// Creates a folder beside the project.
 fn folder(stage: &Stage, name: &str) -> PathBuf {
     let folder = stage.user_home().join(name);
     std::fs::create_dir_all(&folder).unwrap();
     folder
 }
 
-/// The ids that a context names: `#123`, or a letter and a number as in `s12`.
+/// Returns the ids that a context names: `#123`, or a letter and a number such as `s12`.
 fn cited(context: &str) -> Vec<String> {
     let words = context.split(|character: char| character.is_whitespace());
     let ids = words.filter(|word| {
@@ -115,7 +115,7 @@ fn a_prompt_brings_what_bears_on_it_and_nothing_twice() {
     assert_eq!(third, first, "another session has not been told");
 }
 
-/// The last session stands at the top of a start; of an earlier one the notes are listed.
+/// Adds a later session. A start shows the last session at the top, and lists only the notes of earlier ones.
 fn later_session(stage: &Stage) {
     let answer = "Receipts are printed on paper of 80 mm, because the printers of the shop cut it there.";
     stage.session("later", "Choose the paper", &[], answer);
@@ -148,7 +148,7 @@ fn no_answer_of_a_session_tells_it_what_it_found_out_itself() {
     assert_eq!(ask(&stage, "only", QUESTION).stdout, "");
 }
 
-/// Sessions enough to fill any budget.
+/// Stores enough sessions to fill any budget.
 fn much_memory(stage: &Stage) {
     for (number, (topic, reason)) in [
         (
@@ -208,10 +208,10 @@ fn another_project_sees_nothing_of_it() {
     assert_eq!(stage.hook(&prompt).stdout, "");
     let shown = stage.json(["context", "--cwd", elsewhere.to_str().unwrap()]);
     assert_eq!(shown, json!({"text": "", "tokens": 0, "items": []}));
-    // A search is not an injection: it covers everything unless it is narrowed.
+    // A search is not an injection. It covers all projects unless it is narrowed.
     assert!(!list(&stage.json(["search", "rounding"]), "results").is_empty());
     let narrowed = stage.json(["search", "rounding", "--project", elsewhere.to_str().unwrap()]);
-    // Its own prompt may be found.
+    // The search may find the prompt of this session.
     assert!(list(&narrowed, "results").iter().all(|result| result["session_id"] == "second"), "{narrowed}");
 }
 
@@ -332,7 +332,7 @@ fn a_start_that_two_hooks_report_is_answered_once() {
         "SELECT count(*) FROM injections i JOIN sessions s ON s.id = i.session WHERE s.session_id = 'second'";
     stage.flush();
     assert_eq!(stage.json(["sql", sql])["rows"][0][0].to_string().trim_matches('"'), "1");
-    // The conversation was emptied, and that is told once more.
+    // The conversation was emptied, so the memory is injected once more.
     assert!(told("compact").contains("Rounding happens once"));
     assert_eq!(told("compact"), "");
 }

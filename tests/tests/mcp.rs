@@ -1,4 +1,4 @@
-//! `recall mcp` as a client of the protocol uses it: lines of JSON over a pipe to the real program.
+//! Tests `recall mcp` as a client of the protocol uses it: lines of JSON over a pipe to the real program.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
@@ -6,13 +6,13 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use recall_tests::Stage;
 use serde_json::{Value, json};
 
-/// A client with its server. Ends with the test.
+/// A client with its server, which ends with the test.
 pub(super) struct Mcp {
     server: Child,
     to: ChildStdin,
     from: BufReader<ChildStdout>,
     last: u64,
-    /// What the client says its folders are.
+    /// The root folder that the client reports.
     roots: Option<String>,
 }
 
@@ -40,7 +40,7 @@ impl Mcp {
         self.to.flush().unwrap();
     }
 
-    /// Asks, and answers what the server asks meanwhile.
+    /// Sends a request, and answers the server's own requests until the result arrives.
     fn ask(&mut self, method: &str, params: Value) -> Value {
         self.last += 1;
         let id = self.last;
@@ -64,7 +64,7 @@ impl Mcp {
         self.ask("tools/call", json!({"name": tool, "arguments": arguments}))
     }
 
-    /// The text of a call that succeeds.
+    /// Returns the text of a call that must succeed.
     #[track_caller]
     pub(super) fn told(&mut self, tool: &str, arguments: Value) -> String {
         let answer = self.call(tool, arguments);
@@ -81,7 +81,7 @@ impl Drop for Mcp {
     }
 }
 
-/// The first line behind the fence and its heading.
+/// Returns the first line after the fence and its heading.
 fn first_item(notes: &str) -> &str {
     let mut lines = notes.lines();
     assert_eq!(lines.next(), Some("<recall-context>"), "{notes}");
@@ -167,7 +167,7 @@ fn the_project_is_that_of_the_clients_first_root() {
     std::fs::create_dir_all(&elsewhere).unwrap();
     let root = elsewhere.display().to_string().replace(' ', "%20");
     let mut mcp = Mcp::start(&stage, Some(root));
-    // A new project is no mistake of the model's.
+    // A new project is not a mistake of the model.
     for (tool, arguments) in [
         ("search", json!({"query": "cart"})),
         ("recent_context", json!({})),
@@ -302,7 +302,8 @@ fn stored_text_cannot_pass_for_an_item_of_its_own() {
     }
 }
 
-/// The official client of the protocol, where `RECALL_MCP_PYTHON` names a Python that has it. `.ci/run` sees to that.
+/// The official client of the protocol works. `RECALL_MCP_PYTHON` names a Python that has this client, and `.ci/run`
+/// provides one.
 #[test]
 fn the_official_client_is_served() {
     let Some(python) = std::env::var_os("RECALL_MCP_PYTHON") else {
@@ -320,7 +321,7 @@ fn the_official_client_is_served() {
     assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
 }
 
-/// The protocol's own inspector, where `RECALL_MCP_INSPECTOR` names its program. `.ci/run` sees to that.
+/// The protocol's own inspector finds nothing. `RECALL_MCP_INSPECTOR` names its program, and `.ci/run` provides one.
 #[test]
 fn the_inspector_finds_nothing_to_warn_of() {
     let Some(inspector) = std::env::var_os("RECALL_MCP_INSPECTOR") else {
@@ -333,7 +334,7 @@ fn the_inspector_finds_nothing_to_warn_of() {
     let inspect = |arguments: &[&str]| {
         let mut command = std::process::Command::new(&inspector);
         command.arg("--cli").arg("--cwd").arg(stage.project());
-        // It gives a server only a few variables of its own environment.
+        // The inspector passes a server only a few variables of its environment.
         for (name, value) in server.get_envs().filter_map(|(name, value)| Some((name, value?))) {
             command.arg("-e").arg(format!("{}={}", name.display(), value.display()));
         }

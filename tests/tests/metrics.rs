@@ -1,11 +1,11 @@
-//! `recall status --prometheus` is text that Prometheus reads.
+//! Tests that Prometheus can read `recall status --prometheus`.
 
 use std::collections::{HashMap, HashSet};
 
 use recall_tests::Stage;
 use regex::Regex;
 
-/// The samples of a page, by name and labels. Fails on what the format does not allow.
+/// Returns the samples of a page, by name and labels. Fails on lines that the format does not allow.
 fn read(page: &str) -> HashMap<String, f64> {
     let sample =
         Regex::new(r#"^([a-z_]+)((?:\{[a-z]+="[^"\\\n]*"(?:,[a-z]+="[^"\\\n]*")*\})?) (\S+)$"#).unwrap();

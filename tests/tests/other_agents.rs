@@ -1,4 +1,4 @@
-//! Peculiarities of other agents, through the real programs.
+//! Tests peculiarities of other agents, with the real programs.
 
 use recall_protocol::query::Remember;
 use std::path::Path;
@@ -22,7 +22,7 @@ fn hook(stage: &Stage, agent: &str, event: &Value) -> String {
     said.stdout
 }
 
-/// A turn of Windsurf, whose payloads have the prompt inside an object.
+/// Plays a turn of Windsurf, whose payloads have the prompt inside an object.
 fn windsurf_turn(stage: &Stage, prompt: &str) -> Value {
     let [mut asked, mut wrote, mut ran, mut answered] =
         ["pre_user_prompt", "post_write_code", "post_run_command", "post_cascade_response"]
@@ -89,7 +89,7 @@ struct Cursor<'a> {
     prompt: Value,
 }
 
-/// Where a session of Cursor runs.
+/// The place where a session of Cursor runs.
 #[derive(Clone, Copy)]
 enum Surface {
     Editor,
@@ -97,7 +97,7 @@ enum Surface {
 }
 
 impl<'a> Cursor<'a> {
-    /// Starts a session and returns what it was told.
+    /// Starts a session and returns the context that it got.
     fn start(stage: &'a Stage, surface: Surface) -> (Self, String) {
         let (start, prompt) = match surface {
             Surface::Editor => ("sessionStart", "beforeSubmitPrompt"),
@@ -112,7 +112,7 @@ impl<'a> Cursor<'a> {
         (Self { stage, prompt }, told)
     }
 
-    /// The context that the session gets with a prompt.
+    /// Returns the context that the session gets with a prompt.
     fn ask(&mut self, text: &str) -> String {
         self.prompt["prompt"] = json!(text);
         self.prompt["generation_id"] = json!(text);
@@ -121,7 +121,7 @@ impl<'a> Cursor<'a> {
         answer["additional_context"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// The session's injections by `recall why`.
+    /// Returns the session's injections, as `recall why` lists them.
     fn injections(&self) -> Vec<Value> {
         let why = self.stage.json(["why", self.prompt["session_id"].as_str().unwrap()]);
         why["injections"].as_array().unwrap().clone()
@@ -134,13 +134,13 @@ const REMARK: &str = "The staging gateway drops idle connections after 50 second
 /// The heading above context for a prompt.
 const BEARS: &str = "may bear on this prompt";
 
-/// What a model notes. A person's note would stand first at the start.
+/// Returns a note of a model. A person's note would stand first at the start.
 fn remark(text: &str, importance: u8) -> Remember {
     let kind = Some("gotcha".to_owned());
     Remember { text: text.to_owned(), kind, importance: Some(importance), ..Remember::default() }
 }
 
-/// A stage on which a question is answered by a remark that is not among the lines of a start's block.
+/// Returns a stage with a remark that answers a question and is not among the lines of a start's block.
 fn stage_with_a_remark() -> Stage {
     let stage = Stage::new().daemon();
     stage.discount_session("before");
@@ -152,7 +152,7 @@ fn stage_with_a_remark() -> Stage {
     stage
 }
 
-/// Cursor's editor drops what it is given at a start.
+/// Cursor's editor drops the context that it gets at a start.
 #[test]
 fn the_first_prompt_in_cursors_editor_brings_the_start_again() {
     for first in [UNRELATED, DISCOUNT_PROMPT] {
@@ -161,7 +161,7 @@ fn the_first_prompt_in_cursors_editor_brings_the_start_again() {
         stage.flush();
         let (mut cursor, start) = Cursor::start(&stage, Surface::Editor);
         assert!(start.contains("Rounding happens once"), "{start}");
-        // The start's block tells what answers the second of the two.
+        // The start's block already answers the second of the two.
         assert_eq!(cursor.ask(first), start, "{first}");
         for later in ["Thank the harbour master.", "Add a percentage discount to the cart total again"] {
             assert_eq!(cursor.ask(later), "", "{later}");
@@ -186,7 +186,7 @@ fn the_first_prompt_in_cursors_editor_brings_what_bears_on_it_behind_the_start()
     };
     let moments: Vec<_> = injections.iter().map(|injection| injection["moment"].as_str().unwrap()).collect();
     assert_eq!(moments, ["start", "prompt"], "{injections:?}");
-    // What was noted of the last session says no more than its title.
+    // The notes on the last session say no more than its title.
     let at_the_start = [&["summary", "session"][..], &["observation"; 5]].concat();
     assert_eq!(kinds(&injections[0]), at_the_start);
     assert_eq!(kinds(&injections[1]), [at_the_start, vec!["observation"]].concat());
@@ -215,11 +215,11 @@ fn the_first_prompt_in_cursors_terminal_is_like_any_other() {
     assert!(told.contains(REMARK) && !told.contains("Rounding"), "{told}");
 }
 
-/// Cursor drops an answer that is too long. What a start may fill, it shares with what bears on the first prompt. Where it
-/// tells less than before, that is told if the prompt asks for it.
+/// Cursor drops an answer that is too long. The start and the context for the first prompt share the room. If the
+/// start leaves out a note that the prompt asks for, the prompt brings it.
 #[test]
 fn the_first_prompt_in_cursors_editor_leaves_room_for_what_bears_on_it() {
-    // Notes by hand that leave room for one line more, but not for a second block.
+    // These notes by hand leave room for one more line, but not for a second block.
     const HARBOURS: u32 = 34;
     let stage = Stage::new().config("[context]\nstart_tokens = 10000\n").daemon();
     for number in 0..HARBOURS {

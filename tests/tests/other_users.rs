@@ -1,5 +1,5 @@
-//! Files of other users: what somebody else has put in the way of a session, or in the place of recall's own files,
-//! decides nothing, holds nobody up, and is named.
+//! Tests that files which another user puts in the way of a session, or in the place of recall's own files, have no
+//! effect, block nothing, and are named.
 
 use std::fs::Permissions;
 use std::os::unix::fs::{PermissionsExt, lchown, symlink};
@@ -13,7 +13,7 @@ use recall_tests::repository::Repository;
 use recall_tests::{Said, Stage, run};
 use serde_json::{Value, json};
 
-/// Whether there is nobody to play the other user.
+/// Returns whether the test has to be skipped, because it cannot become another user.
 fn skipped() -> bool {
     if !can_change_user() {
         println!("skipped: only the superuser can become another user");
@@ -21,7 +21,7 @@ fn skipped() -> bool {
     !can_change_user()
 }
 
-/// A folder that everybody may put files into, as /tmp.
+/// Makes a folder that everybody may put files into, like /tmp.
 fn shared(stage: &Stage) -> PathBuf {
     open_to_all(&stage.user_home());
     let shared = stage.user_home().join("shared");
@@ -30,7 +30,7 @@ fn shared(stage: &Stage) -> PathBuf {
     shared
 }
 
-/// The other user's attempts there.
+/// Runs a script in the folder as the other user.
 #[track_caller]
 fn other_user(folder: &Path, script: &str) {
     let mut shell = Command::new("sh");
@@ -92,7 +92,7 @@ fn what_another_user_plants_above_a_session_decides_nothing() {
     .enumerate()
     {
         other_user(&shared, &script);
-        // Below it, and in the shared folder itself.
+        // One session is below the shared folder, and one is in it.
         for (folder, name) in [(&work, "below"), (&shared, "beside")] {
             let session = format!("{name}-{number}");
             prompt_in(&stage, folder, &session);
@@ -129,7 +129,7 @@ fn a_repository_that_others_may_write_is_ignored_and_one_of_a_private_group_is_n
     if skipped() {
         return;
     }
-    // As with umask 002: the superuser's group has nobody else in it.
+    // These are the permissions of umask 002. The superuser's group has no other members.
     for (group, expected) in [(0, "root:"), (UID, "path:")] {
         lchown(&dot_git, None, Some(group)).unwrap();
         std::fs::set_permissions(&dot_git, Permissions::from_mode(0o775)).unwrap();
@@ -154,7 +154,8 @@ fn a_project_file_of_ours_that_others_may_write_keeps_nothing() {
 
 const SUBSCRIBED: &str = "[[subscribe]]\nevents = ['session_start', 'session_end']\ncommand = ['sh', '-c', 'touch \"$HOME/touched\"']\n";
 
-/// Settings that are ignored: nothing in them is done, the daemon serves, and the doctor says why.
+/// Checks that bad settings are ignored: none of them has an effect, the daemon serves, and the doctor gives the
+/// reason.
 #[track_caller]
 fn config_is_ignored(make: impl FnOnce(&Path), why: &str) {
     let stage = Stage::new().config(SUBSCRIBED);
@@ -196,7 +197,7 @@ fn a_config_that_is_no_small_file_of_ours_is_ignored() {
     }
     let give = |config: &Path| lchown(config, Some(UID), Some(UID)).unwrap();
     config_is_ignored(give, "it belongs to user 65534");
-    // A link of theirs to a file of ours.
+    // A link of the other user to a file of ours.
     config_is_ignored(
         |config| {
             std::fs::rename(config, config.with_extension("ours")).unwrap();
@@ -217,7 +218,7 @@ fn a_config_that_the_user_keeps_elsewhere_counts() {
     stage.discount_session("one");
     stage.flush();
     assert!(doctor(&stage, &stage.project()).contains(&format!("ok {}", config.display())));
-    // The subscription is there; it may not have run yet.
+    // The subscription exists. It may not have run yet.
     assert_ne!(stage.json(["ctl", "status"])["subscribe"], Value::Null);
 }
 
@@ -258,12 +259,12 @@ fn a_pipe_in_place_of_a_note_holds_nobody_up() {
     }
     let stage = stage.daemon();
     prompt_in(&stage, &stage.project(), "one");
-    // The user's pauses are unknown.
+    // Nothing is stored, because the user's pauses are unknown.
     assert_eq!(events(&stage)["stored"], 0);
     assert!(doctor(&stage, &stage.project()).contains("Paused"));
 }
 
-/// Runs a program as under a shell whose umask hides nothing.
+/// Runs a program from a shell with umask 0.
 fn without_umask(stage: &Stage, program: &str, arguments: &[&str], stdin: &[u8]) -> Said {
     let own = stage.command(program);
     let mut shell = Command::new("sh");
@@ -273,7 +274,7 @@ fn without_umask(stage: &Stage, program: &str, arguments: &[&str], stdin: &[u8])
     run(shell, stdin)
 }
 
-/// Paths beneath a folder that other users may read or write.
+/// Returns the paths below a folder that other users may read or write.
 fn open_paths(folder: &Path) -> Vec<String> {
     let (mut folders, mut open) = (vec![folder.to_owned()], Vec::new());
     while let Some(folder) = folders.pop() {
@@ -296,7 +297,7 @@ fn without_a_umask_what_recall_keeps_is_still_private() {
     let stage = Stage::new();
     let own = |name: &str| stage.user_home().join(name).display().to_string();
     let event = stage.event("first", "UserPromptSubmit", json!({"prompt": "hello", "prompt_id": "p"}));
-    // Into the spool first, then with a daemon that a command starts.
+    // The first event goes into the spool. Then a command starts a daemon.
     without_umask(&stage, "recall-shim", &["claude-code"], event.to_string().as_bytes());
     for arguments in [
         &["remember", "Deploys go out on Fridays."][..],

@@ -1,4 +1,4 @@
-//! `context.code`: where the code is that a prompt names.
+//! Tests `context.code`, which injects the places of the code that a prompt names.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 const ON: &str = "[context]\ncode = true\n";
 
-/// A repository with two source files, one of them ignored.
+/// Makes a repository with two source files. One of them is ignored.
 fn repository(stage: &Stage) {
     let folder = stage.project();
     let made = Command::new("git").args(["init", "-q"]).current_dir(&folder).status().unwrap();
@@ -41,13 +41,13 @@ fn it_is_off_until_the_user_wants_it() {
 fn a_prompt_is_told_once_where_the_code_is_that_it_names() {
     let stage = Stage::new().config(ON).daemon();
     repository(&stage);
-    // The command waits for the first reading, a prompt does not.
+    // The command waits for the first reading. A prompt does not.
     assert_eq!(files(&stage.json(["outline", "passage", "cache"])), ["src/cart.rs"]);
     assert_eq!(files(&stage.json(["outline", "src/cart.rs"])), ["src/cart.rs", "src/cart.rs"]);
     let first = prompt(&stage, "Why does `PassageCache` drop entries?");
     assert!(first.contains("- src/cart.rs:1 struct PassageCache\n"), "{first}");
     assert!(!prompt(&stage, "And does `PassageCache` keep the newest?").contains("src/cart.rs"));
-    // A line that has moved is told as it is now.
+    // A line that has moved is injected with its new place.
     let moved = "//! Carts.\n\npub struct PassageCache;\n\n/// Once.\npub fn round_total() {}\n";
     std::fs::write(stage.project().join("src/cart.rs"), moved).unwrap();
     let second = prompt(&stage, "What calls `round_total` in the shop?");

@@ -1,4 +1,4 @@
-//! `recall export --markdown`: the memory as a folder of pages.
+//! Tests `recall export --markdown`, which writes the memory as a folder of pages.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use std::process::{Child, Stdio};
 use recall_tests::Stage;
 use serde_json::json;
 
-/// All pages by their names.
+/// Returns all pages by name.
 fn pages(folder: &Path) -> BTreeMap<String, String> {
     let mut pages = BTreeMap::new();
     let mut open = vec![folder.to_owned()];
@@ -112,7 +112,7 @@ fn files_of_the_user_stay_and_are_named() {
     assert!(!stage.project().join("elsewhere").exists());
 }
 
-/// Ends the program when the test ends.
+/// A program that is killed when the test ends.
 struct Watching(Child);
 
 impl Drop for Watching {

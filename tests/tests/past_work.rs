@@ -1,4 +1,4 @@
-//! `recall how`, `recall fix` and `recall blame`, of the calls that hooks reported.
+//! Tests `recall how`, `recall fix` and `recall blame` on the calls that hooks reported.
 
 use recall_tests::{Stage, run as run_program};
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ fn stop(stage: &Stage, session: &str, answer: &str) {
 
 const ERROR: &str = "error: could not acquire the lock of /var/lib/shop/index.lock";
 
-/// Two sessions: one meets an error and gets rid of it, the other changes the same file.
+/// Plays two sessions. The first meets an error and fixes it. The second changes the same file.
 fn worked() -> Stage {
     let stage = Stage::new().daemon();
     ask(&stage, "first", "Make the import run again");
@@ -83,7 +83,7 @@ fn an_error_is_told_with_what_made_it_go_away() {
     assert_eq!(items.len(), 1, "{met}");
     assert_eq!(items[0]["steps"], json!([{"changed": "src/worker.rs"}, {"ran": "pkill -f worker"}]));
     assert!(items[0]["passed_at"].is_string(), "{met}");
-    // An output is read from stdin, and its error is found.
+    // The command reads output from stdin and finds the error in it.
     let output = format!("Compiling\n{ERROR}\nmake: *** [all] Error 1\n");
     let mut program = stage.command("recall");
     program.args(["fix", "-"]);

@@ -1,7 +1,8 @@
-//! The checks can fail: a fault is planted where recall protects itself, and the check of that protection turns red.
+//! Tests that the checks can fail. A fault is planted where recall protects itself, and the check of that protection
+//! must fail.
 //!
-//! Each fault of [`Fault::ALL`] has a row, and each row is a test: its check is green as recall is, and red, with the
-//! words that belong to it, where the fault is planted. By hand:
+//! Each fault of [`Fault::ALL`] has a row, and each row is a test. Its check passes without the fault. With the fault
+//! the check fails with the words of the row. By hand:
 //! `RECALL_PLANTED=ack-before-commit cargo test -p recall-tests kills::`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,7 +29,7 @@ fn turns_red(fault: Fault, words: &str, check: impl Fn(Stage)) {
     assert!(said.is_some_and(|said| said.contains(words)), "red for another reason: {said:?}");
 }
 
-/// One test a row: its name, the fault, what its check says of it, the check.
+/// Makes one test of each row: its name, the fault, the words of the failed check, the check.
 macro_rules! planted {
     ($($test:ident: $fault:ident, $words:literal, $check:expr;)*) => {
         $(

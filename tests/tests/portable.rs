@@ -1,4 +1,4 @@
-//! `recall export`, and the import of what it wrote and of claude-mem's database.
+//! Tests `recall export`, and the import of its files and of claude-mem's database.
 
 use std::path::{Path, PathBuf};
 
@@ -30,7 +30,7 @@ fn import(stage: &Stage, path: &Path) -> Value {
     stage.json(["import", "recall", path.to_str().unwrap()])["rows"].clone()
 }
 
-/// The content of a memory, without its own numbers and times of storing.
+/// Returns the content of a memory, without its own numbers and times of storing.
 fn content(stage: &Stage) -> Vec<String> {
     let path = export(stage, &[]);
     let mut content: Vec<String> = lines(&path)
@@ -38,7 +38,7 @@ fn content(stage: &Stage) -> Vec<String> {
         .skip(1)
         .filter(|line| line["kind"] != "session")
         .map(|mut line| {
-            // The author was somebody elsewhere.
+            // An import adds this prefix, because the author was elsewhere.
             if let Some(origin) =
                 line["origin"].as_str().map(|origin| origin.trim_start_matches("import:").to_owned())
             {
@@ -93,7 +93,7 @@ fn a_part_is_exported_by_project_and_time() {
     assert_eq!(lines(&export(&stage, &["--project", "shop"])).len(), all);
     let said = stage.recall(["export", "--project", "elsewhere"]);
     assert_eq!(said.code(), 1, "{said:?}");
-    // Only the head and the project.
+    // The export has only the head and the project.
     assert_eq!(lines(&export(&stage, &["--since", "2100-01-01"])).len(), 2);
     let said = stage.recall(["export"]);
     assert_eq!(said.stdout.lines().count(), all, "without a file it goes to stdout");
@@ -123,7 +123,7 @@ fn secrets_and_private_text_do_not_come_in() {
     let stage = worked();
     let path = export(&stage, &[]);
     let text = std::fs::read_to_string(&path).unwrap();
-    // In two parts, because no source holds what looks like a secret.
+    // The token is in two parts, because no source file may contain text that looks like a secret.
     let token = ["ghp_", "0123456789abcdefghijklmnopqrstuvwxyzAB"].concat();
     let planted =
         text.replace("painted green", &format!("painted <private>by Mallory</private> with {token}"));
@@ -175,7 +175,7 @@ fn note(uuid: &str, more: Value) -> Value {
     line
 }
 
-/// The project of those notes.
+/// Returns the project of those notes.
 fn shop() -> Value {
     json!({"kind": "project", "key": "git:github.com/acme/shop", "name": "shop", "aliases": ["git:github.com/acme/shop"],
         "created_at": 1})
@@ -232,7 +232,7 @@ fn a_file_pins_nothing_speaks_for_nobody_and_joins_no_projects() {
     assert_eq!(evil["aliases"], json!(["git:github.com/evil/x"]));
 }
 
-/// A session of another machine, with one call.
+/// Returns the lines of a session of another machine, with one call.
 fn session_and_call(id: &str, cwd: &str, call: Value) -> [Value; 2] {
     let session = json!({"kind": "session", "agent": "claude-code", "session_id": id, "project": "git:github.com/acme/shop",
         "cwd": cwd, "started_at": 1, "last_event_at": 2});
@@ -450,7 +450,7 @@ fn a_pipe_is_no_backup() {
     stage.json(["ctl", "backup", stage.user_home().join("after.db").to_str().unwrap()]);
 }
 
-/// A database with the columns of claude-mem 13 that count.
+/// Makes a database with the columns of claude-mem 13 that matter.
 fn claude_mem(folder: &Path) {
     std::fs::create_dir_all(folder).unwrap();
     let db = rusqlite::Connection::open(folder.join("claude-mem.db")).unwrap();

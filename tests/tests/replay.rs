@@ -1,7 +1,7 @@
-//! Recorded sessions of Claude Code, played from beginning to end.
+//! Tests that play recorded sessions of Claude Code from beginning to end.
 //!
-//! The bundled ones are small and peculiar: each shows one thing that real sessions do. Longer ones are played where
-//! they are to be found: `RECALL_REPLAY_DIR`, or `shared/bench/replay-dev` beside the workspace.
+//! The bundled recordings are small, and each shows one peculiarity of real sessions. Longer recordings are played if
+//! there are any: in `RECALL_REPLAY_DIR`, or in `shared/bench/replay-dev` beside the workspace.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ fn sequence(name: &str) -> Vec<Value> {
     recording(&folder.join(format!("{name}.jsonl")))
 }
 
-/// How often events were stored and found to be stored already.
+/// The number of events that were stored, and of events that were stored already.
 #[derive(Debug, Default, PartialEq)]
 struct Answered {
     stored: usize,
@@ -74,7 +74,7 @@ fn calls(batch: &Value) -> Vec<&str> {
     tools.map(|activity| activity["tool_use_id"].as_str().unwrap()).collect()
 }
 
-/// Conditions for every session that was played to its end.
+/// Checks what must hold for every session that was played to its end.
 #[track_caller]
 fn is_at_rest(session: &Value) {
     assert_eq!(session["status"], "completed", "{session}");
@@ -112,7 +112,7 @@ fn every_bundled_recording_is_stored_once_and_comes_to_rest() {
         all.duplicates += answered.duplicates;
         sessions.extend(ids(&events));
     }
-    // The Stop hook that always answered was told the same words in the same turn: those are one happening.
+    // The Stop hook that always answered got the same text several times in one turn. That counts as one event.
     assert_eq!(all.duplicates, 7);
     nothing_is_left_over(&stage, all.stored);
     assert_eq!(stage.json(["ctl", "status"])["events"]["duplicates"], 7);
@@ -182,7 +182,7 @@ fn a_background_agents_return_is_not_the_users_prompt() {
     let session = one("task-with-background-agent");
     assert_eq!(sources(&session), ["user", "agent_notification"]);
     let [asked, returned] = list(&session, "batches") else { unreachable!() };
-    // Calls after Stop belong to the turn that started them; five of all those never ran.
+    // Calls after Stop belong to the turn that started them. Five of all the calls never ran.
     assert_eq!(calls(asked).len(), 18, "{:?}", calls(asked));
     let refused = list(asked, "activities").iter().filter(|call| {
         call["failed"] == true
@@ -265,7 +265,7 @@ fn longer_recordings() -> Vec<PathBuf> {
     found
 }
 
-/// The results that a session with real work must leave.
+/// Checks that a session with real work left observations and a summary.
 #[track_caller]
 fn left_a_memory(session: &Value) {
     is_at_rest(session);

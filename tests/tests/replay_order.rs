@@ -1,5 +1,5 @@
-//! Recorded work leaves the same memory however its events arrive: in order, with a daemon that dies in between, or
-//! late and overtaken.
+//! Tests that recorded work leaves the same memory however its events arrive: in order, with a daemon that is killed
+//! in between, or late and out of order.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -16,7 +16,7 @@ fn recorded(name: &str) -> Recording {
     Recording::read(name, [fixture(&format!("recorded/{name}.jsonl")).as_path()])
 }
 
-/// The bundled sessions that each show one thing that real sessions do, all in one home.
+/// Reads the bundled sessions into one recording for one home. Each session shows one peculiarity of real sessions.
 fn peculiar() -> Recording {
     let mut paths: Vec<_> =
         fixture("sequences").read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -76,8 +76,9 @@ fn peculiar_sessions_are_remembered_the_same_however_they_arrive() {
     is_the_same(&recording, &expected, Manner::Late { seed: 6 });
 }
 
-/// `cargo test -p recall-tests --release replay_order:: -- --ignored --nocapture`; `RECALL_REPLAY_DIR` names other
-/// recordings, `RECALL_SEEDS` how often each is played.
+/// `cargo test -p recall-tests --release replay_order:: -- --ignored --nocapture`
+///
+/// `RECALL_REPLAY_DIR` names other recordings. `RECALL_SEEDS` sets how often each is played.
 #[test]
 #[ignore = "minutes: every recording many times"]
 fn every_recording_is_remembered_the_same_however_it_arrives() {

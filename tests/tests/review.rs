@@ -1,4 +1,5 @@
-//! `recall review`: what machines noted and nobody has looked at; and that only what was looked at is told, where that is wanted.
+//! Tests `recall review`, which lists what machines noted and no person has reviewed. With `context.reviewed_only`,
+//! only reviewed notes are injected.
 
 use recall_protocol::query::Remember;
 use recall_tests::screen::Screen;
@@ -18,7 +19,7 @@ fn note(stage: &Stage, text: &str, file: &str) {
     noted(stage, Remember { text, kind, files, importance: Some(8), ..Remember::default() });
 }
 
-/// Two notes of an agent's model, #1 and #2, and one of the user's.
+/// Starts a stage with two notes of an agent's model, #1 and #2, and one note of the user.
 fn stage(config: &str) -> Stage {
     let stage = Stage::new().config(config).daemon();
     note(&stage, SEED, "Makefile");
@@ -34,7 +35,7 @@ fn done(said: &Said) -> &str {
     &said.stdout
 }
 
-/// The numbers of what waits for a review.
+/// Returns the numbers of the notes that wait for a review.
 fn waiting(stage: &Stage) -> Vec<i64> {
     let listed = stage.json(["review"]);
     let entries = listed["entries"].as_array().unwrap();
@@ -66,7 +67,7 @@ fn runs(stage: &Stage, session: &str, command: &str) -> String {
     stage.hook(&stage.event(session, "PreToolUse", call)).context()
 }
 
-/// What sessions are told of on every occasion; each in a session of its own.
+/// Returns the text that is injected on each occasion. Each occasion has a separate session.
 fn told(stage: &Stage, tag: &str) -> [String; 4] {
     let session = |occasion: &str| format!("{tag}-{occasion}");
     [
@@ -154,7 +155,7 @@ fn what_was_rejected_is_told_on_no_occasion_and_found_as_resolved() {
     assert!(after[0].contains("Hedwig"), "{after:?}");
     let found = stage.json(["search", "staging gateway idle connections"]);
     assert_eq!((&found["results"][0]["id"], &found["results"][0]["status"]), (&json!(2), &json!("resolved")));
-    // Both ways back.
+    // Two commands bring a rejected note back.
     assert_eq!(done(&stage.recall(["resolve", "--reopen", "1"])), format!("#1 is active: {SEED}\n"));
     assert!(done(&stage.recall(["review", "--keep", "2"])).starts_with("#2 is kept"));
     stage.flush();
@@ -181,7 +182,7 @@ fn only_what_a_person_accepted_is_told_where_that_is_wanted() {
     );
     assert_eq!(done(&preview), said);
     assert_eq!(stage.json(["context"])["unreviewed"], waiting);
-    // What is asked for is found all the same.
+    // A search still finds notes that were not reviewed.
     assert_eq!(stage.json(["search", "staging gateway idle connections"])["results"][0]["id"], 2);
 
     done(&stage.recall(["review", "--keep", "1", "2"]));
@@ -232,7 +233,7 @@ fn reviews_survive_a_backup_and_an_own_export() {
     let other = Stage::new().daemon();
     done(&other.recall(["import", "recall", path, "--own"]));
     assert_eq!(marks(&other), own);
-    // Anybody may have written a file.
+    // Reviews in a file do not count without `--own`, because anybody may have written the file.
     let careful = Stage::new().daemon();
     done(&careful.recall(["import", "recall", path]));
     careful.flush();

@@ -1,5 +1,5 @@
-//! `docs/screens.md` shows what the commands print. This test plays the same sessions, and the page must be what they
-//! print now; `INSTA_UPDATE=always` writes it anew.
+//! Tests `docs/screens.md`, which shows what the commands print. The test plays the same sessions, and the page must
+//! match what the commands print now. `INSTA_UPDATE=always` rewrites the page.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -25,7 +25,7 @@ const LEDGER_ANSWER: &str = "The invoice rounded each line half up, and the ledg
 
 const SECOND: &str = "0c9d3f6e-77aa-4a43-9d53-2f0c1f6f3b10";
 
-/// A session whose ids come out the same each time: each job is done before the next is asked for.
+/// Plays a session. Its ids are the same each time, because each job is done before the next one is requested.
 fn session(stage: &Stage, id: &str, prompt: &str, calls: &[Value], answer: &str) {
     stage.hook(&stage.event(id, "SessionStart", json!({"source": "startup"})));
     let prompt = json!({"prompt": prompt, "prompt_id": format!("{id}-p1")});
@@ -43,7 +43,7 @@ fn session(stage: &Stage, id: &str, prompt: &str, calls: &[Value], answer: &str)
     stage.flush();
 }
 
-/// Two sessions that ended, four notes, and a session that was just given something.
+/// Returns a stage with two ended sessions, four notes, and a session that has just received injected text.
 fn played() -> Stage {
     let stage = Stage::new().config("[context]\nprompt_tokens = 400\n").daemon();
     let first = "52ab9f04-61c3-4b8e-a0a3-5d1c7f0e9b21";
@@ -68,7 +68,7 @@ fn played() -> Stage {
     stage
 }
 
-/// Three sessions that met the same error, in a repository whose code may be read.
+/// Returns a stage with three sessions that met the same error, in a repository whose code may be read.
 fn failed() -> Stage {
     let stage = Stage::new().config("[context]\ncode = true\n").daemon();
     let folder = stage.project();
@@ -92,7 +92,7 @@ fn failed() -> Stage {
 /// The recordings of `tests/fixtures/recorded`, in the order in which they happened.
 const RECORDED: [&str; 3] = ["3c794a22", "6f3b4b02", "3f059980"];
 
-/// Three real sessions of one project, and what its agent keeps as its memory.
+/// Returns a stage with three real sessions of one project, and the memory file of its agent.
 fn recorded() -> Stage {
     let stage = Stage::new().daemon();
     let folder = stage.project();
@@ -103,7 +103,7 @@ fn recorded() -> Stage {
             let here = event.to_string().replace("/home/dev/context-evaluator", &place);
             let event: Value = serde_json::from_str(&here).unwrap();
             stage.hook(&event);
-            // Ids come out the same if each job is done before the next is asked for.
+            // Ids are the same each time if each job is done before the next one is requested.
             if matches!(event["hook_event_name"].as_str(), Some("Stop" | "SessionEnd")) {
                 stage.flush();
             }
@@ -115,7 +115,7 @@ fn recorded() -> Stage {
     stage
 }
 
-/// The commands that people ask about their past work, on real sessions.
+/// Adds the commands about past work to the page, on real sessions.
 fn real_work(page: &mut String) {
     let stage = recorded();
     page.push_str(
@@ -151,7 +151,7 @@ fn list(root: &std::path::Path, folder: &std::path::Path, names: &mut Vec<String
     }
 }
 
-/// Without what differs from run to run, and as wide as it was.
+/// Returns the text without what differs from run to run, at the same width.
 fn settled(text: &str, stage: &Stage) -> String {
     const VARYING: [(&str, &str); 11] = [
         (r"\d{4}-\d\d-\d\d \d\d:\d\d", "2026-11-23 14:05"),
@@ -163,7 +163,7 @@ fn settled(text: &str, stage: &Stage) -> String {
         (r"\b1 min ago\b", "just now"),
         (r"\b\d+(\.\d+)? (ms|KiB|MiB|GiB|B)\b", "… $2"),
         (r"\bpid \d+", "pid …"),
-        // How often a word occurs counts rows of the index that are not merged away yet.
+        // The count of a word includes rows of the index that a merge has not removed yet.
         (r"(best answer[ (#a-z0-9)]*: )\d+ %", "$1… %"),
         (r"\bup \d+ (s|min)\b", "up … min"),
         (r"(?m)[ \t]+$", ""),
@@ -186,7 +186,7 @@ fn capture(page: &mut String, stage: &Stage, heading: &str, line: &str) {
     write!(page, "\n## {heading}\n\n```\n$ recall {line}\n{shown}\n```\n").unwrap();
 }
 
-/// Words, and what stands between quotes.
+/// Splits a line into words. Text between quotes is one word.
 fn shlex(line: &str) -> Vec<String> {
     let parts = line.split('"').enumerate();
     let words = parts.flat_map(|(nth, part)| match nth % 2 {
@@ -245,7 +245,7 @@ fn the_page_of_screens_is_what_is_shown() {
     screen.press("q");
     real_work(&mut page);
 
-    // The age of things is shown, and how wide it is moves the rest.
+    // The screens show ages. A longer age moves the text around it.
     if since.elapsed() > Duration::from_secs(50) {
         println!("skipped: this machine is too slow now, so that things have an age");
         return;

@@ -1,5 +1,5 @@
-//! The systemd units under a user's manager of their own: everything that they forbid, the daemon and the programs that
-//! it starts can do without.
+//! Tests the systemd units under a separate user manager. The daemon and the programs that it starts do not need
+//! anything that the units forbid.
 
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 const SYSTEMD: &str = "/usr/lib/systemd/systemd";
 
-/// A manager in a mount namespace of its own, with an empty `/run`: nobody else's is touched. What it says of the service
-/// goes to stdout, line by line.
+/// A script that runs a manager in a separate mount namespace with an empty `/run`, so that no other manager is
+/// touched. It prints facts about the service to stdout, one per line.
 const SCRIPT: &str = r#"
 mount -t tmpfs tmpfs /run && mkdir -p /run/systemd/system "$XDG_RUNTIME_DIR" && chmod 700 "$XDG_RUNTIME_DIR" || exit 9
 systemd --user > "$HOME/manager.log" 2>&1 &
@@ -91,7 +91,7 @@ fn the_units_let_the_daemon_and_what_it_starts_work() {
     command.args(["-m", "bash", "-c", SCRIPT]).env_clear().env("HOME", &home);
     command.env("PATH", std::env::join_paths(path).unwrap()).env("XDG_RUNTIME_DIR", "/run/recall-test");
     command.env("SYSTEMD_LOG_TARGET", "console").env("RECALL_ANSWER_MS", "10000").current_dir("/");
-    // All managers share a control group, and each ends what another has started in it.
+    // All managers share one control group, and each stops what another has started in it.
     let lock = File::open(SYSTEMD).unwrap();
     lock.lock().unwrap();
     let said = run(command, b"");
@@ -112,7 +112,8 @@ fn the_units_let_the_daemon_and_what_it_starts_work() {
     assert!(session.to_string().contains("claude-cli:haiku"), "its program did not respond: {}", said.stdout);
 }
 
-/// What systemd 252, the oldest that this is tried with, does not know yet and skips. The units say why each is there.
+/// Keys that systemd 252 does not know and skips. It is the oldest version that this is tested with. The units say
+/// why each key is there.
 const NEWER_KEYS: [&str; 4] =
     ["RestartSteps", "RestartMaxDelaySec", "PollLimitIntervalSec", "PollLimitBurst"];
 
@@ -142,7 +143,8 @@ fn the_units_are_valid() {
     assert!(faults.is_empty(), "{faults:?}");
 }
 
-/// Of 10; what is left needs privileges that a user's manager does not have. `docs/reliability.md` names the figure.
+/// The highest exposure that is allowed: 6.3 of 10. The rest needs privileges that a user's manager does not have.
+/// `docs/reliability.md` names the figure.
 const MOST_EXPOSED: &str = "63";
 
 #[test]
@@ -161,7 +163,7 @@ fn the_service_can_do_no_more_than_it_could() {
     assert!(output.status.success(), "{said}");
 }
 
-/// Does not outlive a test that fails.
+/// A program that is killed when the test ends, also if the test fails.
 struct Holder(std::process::Child);
 
 impl Drop for Holder {
@@ -185,7 +187,7 @@ fn a_connection_to_a_held_socket_starts_the_daemon() {
     let daemon = stage.command("recall");
     let mut holder = Command::new(activate);
     holder.arg("--listen").arg(stage.socket()).arg("--fdname=recall");
-    // What it starts gets nothing but what is named here.
+    // The started daemon gets only the variables that are named here.
     for (name, value) in daemon.get_envs() {
         if let Some(value) = value {
             holder.arg("--setenv").arg(format!("{}={}", name.display(), value.display())).env(name, value);

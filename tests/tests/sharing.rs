@@ -1,4 +1,5 @@
-//! One memory on several machines, through a folder that all of them see. Each machine is a home of its own.
+//! Tests that several machines share one memory through a folder that all of them can read. Each machine is a
+//! separate home.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +13,7 @@ use super::told_by_hand::noted;
 pub(super) const RULE: &str = "Invoices are never deleted, only cancelled: ask Hedwig first";
 pub(super) const MOSS: &str = "Moss grows on the northern wall of the boiler house";
 
-/// A folder that all machines see.
+/// The folder that all machines can read.
 pub(super) struct Shared(tempfile::TempDir);
 
 impl Shared {
@@ -31,7 +32,7 @@ impl Shared {
         files
     }
 
-    /// The files of logs.
+    /// Returns the files of logs.
     pub(super) fn parts(&self) -> Vec<PathBuf> {
         self.files().into_iter().filter(|path| path.extension().is_some_and(|of| of == "jsonl")).collect()
     }
@@ -53,7 +54,7 @@ fn contains(path: &Path, text: &str) -> bool {
     bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
-/// A machine with a clone of the project.
+/// Starts a machine with a clone of the project.
 pub(super) fn machine(author: &str, device: &str, more: &str) -> Stage {
     let text = format!("{more}\n[sync]\nauthor = {author:?}\ndevice = {device:?}\n");
     let stage = Stage::new().config(&text);
@@ -75,7 +76,7 @@ pub(super) fn share(stage: &Stage, shared: &Shared, terms: &[&str]) {
     done(&stage.recall(arguments.into_iter().chain(terms.iter().copied())));
 }
 
-/// A machine that shares the project.
+/// Starts a machine that shares the project.
 fn sharing(author: &str, device: &str, shared: &Shared, terms: &[&str]) -> Stage {
     let stage = machine(author, device, "");
     share(&stage, shared, terms);
@@ -101,7 +102,7 @@ pub(super) fn exchange(stages: &[&Stage]) {
     }
 }
 
-/// The only note that a search finds, or `null`.
+/// Returns the only note that a search finds, or `null`.
 pub(super) fn found(stage: &Stage, words: &str) -> Value {
     let answer = stage.json(["search", words]);
     assert!(answer["results"].as_array().unwrap().len() <= 1, "{answer}");
@@ -134,12 +135,13 @@ fn a_note_of_one_machine_is_found_on_another_with_its_author() {
     let note = found(&ben, "invoices cancelled hedwig");
     assert_eq!((&note["author"], &note["device"]), (&json!("mia"), &json!("laptop")), "{note}");
     assert_eq!(note["title"], RULE);
-    // What was made of a session came, too.
+    // The observations of the session were received too.
     let answer = ben.json(["search", "rounding happens once"]);
     assert_eq!(answer["results"][0]["author"], "mia", "{answer}");
     assert!(ben.recall(["search", "invoices"]).stdout.contains(", by mia, laptop"));
     assert!(ben.recall(["show", &id_of(&ben, "invoices")]).stdout.contains(" by mia, laptop"));
-    // It is not said again by who has read it, and its own author sees no stranger in it.
+    // A reader does not send the note again. The author's own machine does not receive it, and shows no author for
+    // it.
     let state = sync(&ben);
     assert_eq!(state["shares"][0]["logged"], 0, "{state}");
     let state = sync(&mia);
@@ -162,7 +164,7 @@ fn nothing_leaves_without_a_share_and_only_the_shared_project_does() {
         (&json!(1), &json!("git:example.com/acme/shop"))
     );
     assert_eq!(preview["samples"], json!([RULE]));
-    // Without an answer to the question nothing is shared.
+    // Nothing is shared until the question is answered.
     assert_eq!(mia.recall(["share", "--with", "team"]).code(), 2);
     assert_eq!(shared.files(), Vec::<PathBuf>::new());
 
@@ -209,7 +211,7 @@ fn edits_resolves_and_deletions_reach_everybody_and_leave_no_byte() {
         done(&stage.recall(["ctl", "backup"]));
     }
     assert!(!shared.contains("Ottilie") && !shared.contains("Hedwig"));
-    // A clone that comes later does not see it either.
+    // A machine that joins later does not receive it either.
     let new = sharing("new", "desk", &shared, &[]);
     new.flush();
     assert_eq!(found(&new, "invoices"), Value::Null);
@@ -245,7 +247,7 @@ fn what_others_change_is_listed_with_their_name_and_undone_for_everybody() {
         shown.contains("Last changed by ben, desktop") && shown.contains(&format!("`recall undo {own}`")),
         "{shown}"
     );
-    // Nothing of somebody else is undone by accident.
+    // A plain `undo` does not undo changes of other people.
     assert_eq!(mia.recall(["undo"]).stdout, "There is nothing to undo.\n");
     for what in ["resolve", "edit"] {
         let said = mia.recall(["undo", &own]);
@@ -256,10 +258,10 @@ fn what_others_change_is_listed_with_their_name_and_undone_for_everybody() {
         let note = found(stage, "invoices");
         assert_eq!((&note["title"], &note["status"]), (&json!(RULE), &json!("active")), "{note}");
     }
-    // There it is listed in turn.
+    // Ben's machine lists the undo as a change by mia.
     assert!(ben.recall(["undo", "--list"]).stdout.contains("mia, laptop"));
 
-    // An own change that somebody has changed since is not undone over their heads.
+    // An own change is not undone if another person has changed the note since.
     done(&mia.recall(["edit", &own, "--title", "Invoices are cancelled by Emil"]));
     exchange(&[&mia, &ben]);
     done(&ben.recall(["edit", &id, "--title", "Invoices are cancelled by Frieda"]));
@@ -273,7 +275,7 @@ fn what_others_change_is_listed_with_their_name_and_undone_for_everybody() {
     );
     assert!(found(&mia, "invoices")["title"].as_str().unwrap().contains("Frieda"));
 
-    // A deletion has no undo, and says so.
+    // A deletion cannot be undone, and the list says so.
     done(&ben.recall(["forget", &id_of(&ben, "moss"), "--yes"]));
     exchange(&[&mia, &ben]);
     let listed = mia.recall(["undo", "--list"]).stdout;
@@ -297,7 +299,7 @@ fn what_was_forgotten_elsewhere_does_not_come_back_by_an_import() {
     done(&ben.recall(["export", export_of_ben.to_str().unwrap()]));
     done(&mia.recall(["forget", &id, "--yes"]));
     exchange(&[&mia, &ben]);
-    // A note of somebody else keeps its author in an export.
+    // In an export, a note of another person keeps its author.
     let of_ben = std::fs::read_to_string(&export_of_ben).unwrap();
     assert!(of_ben.contains("\"author\":\"mia\"") && of_ben.contains("\"device\":\"laptop\""), "{of_ben}");
     for stage in [&mia, &ben] {
@@ -310,7 +312,7 @@ fn what_was_forgotten_elsewhere_does_not_come_back_by_an_import() {
 
 const PLAN: &str = "# Plan: coins\n\n1. Exchange rates of the Frankfurt bourse\n2. Tests";
 
-/// A session with a summary and a plan that was approved.
+/// Plays a session that has a summary and an approved plan.
 fn planned_session(stage: &Stage, id: &str) {
     let plan = json!({"tool_name": "ExitPlanMode", "tool_input": {},
                       "tool_response": {"plan": PLAN, "filePath": stage.user_home().join(".claude/plans/coins.md")}});
@@ -324,7 +326,7 @@ fn planned_session(stage: &Stage, id: &str) {
     stage.flush();
 }
 
-/// The ids of the documents of a kind.
+/// Returns the ids of the documents of a kind.
 fn documents(stage: &Stage, kind: &str) -> Vec<String> {
     let answer = stage.json(["search", &format!("kind:{kind}")]);
     let results = answer["results"].as_array().unwrap();
@@ -338,7 +340,8 @@ fn summaries_and_plans_of_others_are_found_with_their_author_and_told_lower() {
         let mia = sharing("mia", "laptop", &shared, &[]);
         planned_session(&mia, "cart");
         sync(&mia);
-        // Prompts and answers never leave, and the plan's file lies in a home.
+        // Prompts and answers are not sent. The path of the plan's file is not sent either, because it is in a home
+        // folder.
         assert!(shared.contains("Frankfurt") && !shared.contains("coins.md"));
         let ben = sharing("ben", "desktop", &shared, terms);
         ben.flush();
@@ -369,7 +372,7 @@ fn summaries_and_plans_of_others_are_found_with_their_author_and_told_lower() {
             own.is_some() && others.is_some() == is_told && (others.is_none() || own < others),
             "{context}"
         );
-        // It has no session here, so nothing of it is exported.
+        // The export contains nothing of the other session, because that session does not exist on this machine.
         let export = ben.user_home().join("memory.jsonl");
         done(&ben.recall(["export", export.to_str().unwrap()]));
         assert!(!contains(&export, "Frankfurt"));
@@ -395,7 +398,7 @@ fn a_share_that_a_project_proposes_is_followed_only_after_a_person_accepts_it() 
     done(&mia.recall(["remote", "add", "team", shared.path().to_str().unwrap(), "--plaintext"]));
     mia.recall(["sync", "--now"]);
     assert!(mia.recall(["doctor"]).stdout.contains("proposes to share its notes through \"team\""));
-    // Without an answer nothing is shared, whatever the file says.
+    // Nothing is shared until a person answers, whatever the file proposes.
     let said = mia.recall(["share"]);
     assert!(said.code() == 2 && said.stdout.contains(".recall.toml proposes this remote"), "{said:?}");
     assert_eq!((shared.files(), mia.json(["share", "--list"])["shares"].clone()), (Vec::new(), json!([])));
@@ -403,7 +406,7 @@ fn a_share_that_a_project_proposes_is_followed_only_after_a_person_accepts_it() 
     assert!(shared.contains("Hedwig"));
     assert_eq!(mia.json(["share", "--list"])["shares"][0]["inject"], true);
     assert!(!mia.recall(["doctor"]).stdout.contains("proposes to share"));
-    // What the file says later changes nothing.
+    // Later changes of the file have no effect.
     std::fs::write(mia.project().join(".recall.toml"), "[share]\nremote = 'other'\n").unwrap();
     let state = sync(&mia);
     assert_eq!(
@@ -476,7 +479,7 @@ fn a_deletion_says_which_machines_have_made_it() {
         told.contains("the last confirmed by 1 of 2 machines") && told.contains("not yet by zoe, devbox"),
         "{told}"
     );
-    // A machine that says more than it has signed is not believed.
+    // A machine that claims more progress than it has signed is not believed.
     let files: Vec<PathBuf> =
         shared.files().into_iter().filter(|path| path.ends_with("progress.json")).collect();
     assert_eq!(files.len(), 3);
@@ -488,7 +491,7 @@ fn a_deletion_says_which_machines_have_made_it() {
     exchange(&[&ben, &zoe]);
     assert_eq!(forgotten(&mia), json!({"total": 1, "everywhere": 1, "machines": 2, "waiting": []}));
     assert!(mia.recall(["sync"]).stdout.contains("forgotten: 1 item, confirmed by 2 machines"));
-    // It was not ben's deletion, and nothing is written when nothing is new.
+    // The deletion was not ben's, so his machine does not count it. Nothing is written when nothing is new.
     assert_eq!(forgotten(&ben)["total"], 0);
     let changed = |shared: &Shared| -> Vec<_> {
         shared.files().into_iter().map(|path| std::fs::metadata(path).unwrap().modified().unwrap()).collect()
@@ -528,7 +531,7 @@ fn a_search_by_author_finds_what_that_person_made() {
     assert!(found(&["--by", "mia", "kind:summary"]) == ["mia"] && found(&["kind:plan", "--mine"]).is_empty());
     let said = ben.recall(["search", "invoices", "--by", "mya"]);
     assert!(said.stdout.contains("No author \"mya\" is known. Did you mean \"mia\"?"), "{said:?}");
-    // Also what is not indexed yet, and what an import brought.
+    // The search also finds a note that is not indexed yet, and imported notes.
     remember(&ben, "The invoices of the attic are cancelled by Ottilie");
     assert_eq!(found(&["invoices", "--mine"]).len(), 2);
     let export = ben.user_home().join("memory.jsonl");
@@ -669,7 +672,8 @@ fn a_newer_note_of_a_colleague_replaces_an_older_one_on_each_machine() {
         stage.json(["sql", &sql])["rows"][0][0].clone()
     };
     assert_eq!((status(&ben), status(&zoe)), (json!("superseded"), json!("superseded")));
-    // Here only a search finds the newer one, so sessions would receive neither.
+    // On mia's machine a search finds the newer note, but it is not injected. The older one stays active, because
+    // sessions would otherwise receive neither.
     assert_eq!(status(&mia), "active");
     assert!(start(&mia, "next").contains(older["title"].as_str().unwrap()), "{older}");
     done(&mia.recall(["share", "--with", "team", "--inject", "--yes"]));
@@ -677,10 +681,10 @@ fn a_newer_note_of_a_colleague_replaces_an_older_one_on_each_machine() {
     assert_eq!(status(&mia), "superseded");
     assert!(mia.recall(["show", &older["id"].to_string()]).stdout.contains("Ottilie"));
     assert!(start(&mia, "after").contains("Ottilie"));
-    // No machine has told another.
+    // No machine has sent the replacement to another.
     assert_eq!(mia.json(["sync"])["shares"][0]["logged"], noted);
     assert_eq!(sync(&zoe)["shares"][0]["logged"], 0);
-    // Whoever wants to keep both says so once.
+    // A user who wants to keep both notes reopens the older one once.
     done(&mia.recall(["resolve", "--reopen", &older["id"].to_string()]));
     exchange(&[&mia, &ben, &zoe]);
     assert_eq!([&mia, &ben, &zoe].map(status), [json!("active"), json!("active"), json!("active")]);
@@ -814,7 +818,7 @@ fn a_forged_file_a_missing_one_and_one_of_another_project_stop_their_machine_alo
     assert!(stopped(&ben).contains("is damaged"));
     std::fs::remove_file(&of_mia[0]).unwrap();
     assert!(stopped(&ben).contains("its entries 1 to 1 are missing"));
-    // Its author's machine notices, and sends it again.
+    // The author's machine notices that the file is missing, and sends it again.
     sync(&mia);
     assert_eq!(stopped(&ben), "");
     assert_eq!(ben.json(["sync"])["shares"][0]["received"], 3);
@@ -869,7 +873,7 @@ fn a_copied_data_folder_takes_a_name_of_its_own_and_nothing_is_lost() {
             );
         }
     }
-    // From then on it is quiet.
+    // After that there are no more notices and no errors.
     assert_eq!(
         (sync(&mia)["notices"].clone(), sync(&copy)["shares"][0]["error"].clone()),
         (json!([]), Value::Null)
@@ -976,9 +980,9 @@ fn what_the_rules_of_the_day_call_a_secret_is_held_back_and_named() {
     let state = sync(&mia);
     assert_eq!(state["shares"][0]["held"][0]["id"].to_string(), id, "{state}");
     assert!(mia.recall(["sync"]).stdout.contains("held back"));
-    // The number alone also occurs in a hash now and then.
+    // The whole badge is searched for, because the number alone sometimes occurs in a hash.
     assert!(shared.contains("Hedwig") && !shared.contains("ACME-4711") && !shared.contains("boiler"));
-    // The log goes on without it.
+    // The log goes on without the note that is held back.
     let ben = sharing("ben", "desktop", &shared, &[]);
     assert_eq!(sync(&ben)["shares"][0]["received"], 1);
 }
@@ -999,7 +1003,7 @@ fn leaving_removes_what_came_and_keeps_what_is_ones_own() {
     assert_eq!(found(&mia, "moss")["author"], "ben");
     let said = ben.recall(["unshare"]);
     assert!(said.code() == 1 && said.stderr.contains("is not shared"), "{said:?}");
-    // Who comes back reads everything again, and says nothing twice.
+    // A machine that shares again reads everything again, and sends nothing twice.
     done(&ben.recall(["share", "--with", "team", "--yes"]));
     exchange(&[&mia, &ben]);
     assert_eq!(
@@ -1082,7 +1086,7 @@ fn a_second_remote_gets_everything_however_far_the_first_one_is() {
     done(&mia.recall(["share", "--with", "other", "--yes"]));
     let ben = sharing("ben", "desktop", &second, &[]);
     assert_eq!(sync(&ben)["shares"][0]["received"], 3);
-    // What came through one remote does not go on through the other.
+    // Notes that were received from one remote are not sent to the other.
     remember(&ben, MOSS);
     exchange(&[&ben, &mia]);
     assert_eq!(found(&mia, "moss")["author"], "ben");

@@ -1,5 +1,6 @@
-//! One memory on several machines, through a PostgreSQL database. Each machine is a home of its own, and the server is the
-//! test's own. What the folder's tests show holds here too, for the rounds are the same; these are about the server.
+//! Tests that several machines share one memory through a PostgreSQL database. Each machine is a separate home, and
+//! each test has its own server. The tests of the folder hold here too, because the rounds are the same. These tests
+//! are about the server.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -12,15 +13,15 @@ use serde_json::{Value, json};
 
 use super::sharing::{MOSS, RULE, ask, done, exchange, found, id_of, machine, remember, start, sync};
 
-/// A search for the note alone, where a prompt has its words, too.
+/// A query that finds only the note. Without the kind it would also find a prompt that has these words.
 const NOTE: &str = "invoices kind:observation";
 
-/// The address of the database for a role.
+/// Returns the address of the database for a role.
 pub(super) fn url(role: &str, port: u16, parameters: &str) -> String {
     format!("postgres://{role}@127.0.0.1:{port}/memory?sslmode=disable{parameters}")
 }
 
-/// Writes the passwords of a role where `psql` looks for them.
+/// Writes the passwords of these roles to the file that `psql` reads.
 pub(super) fn passwords(stage: &Stage, roles: &[&str]) {
     let path = stage.user_home().join(".pgpass");
     std::fs::create_dir_all(stage.user_home()).unwrap();
@@ -29,7 +30,7 @@ pub(super) fn passwords(stage: &Stage, roles: &[&str]) {
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
 }
 
-/// Sets the database up for everybody.
+/// Sets up the database for all members.
 pub(super) fn init(cluster: &Cluster) {
     let stage = Stage::new();
     passwords(&stage, &["admin"]);
@@ -44,7 +45,7 @@ pub(super) fn add(stage: &Stage, url: &str, terms: &[&str]) -> Said {
     stage.recall(arguments.into_iter().chain(terms.iter().copied()))
 }
 
-/// A machine that shares the project through a port.
+/// Starts a machine that shares the project through a port.
 fn sharing(author: &str, port: u16, terms: &[&str]) -> Stage {
     let stage = machine(author, &format!("{author}s-laptop"), "");
     passwords(&stage, &[author]);
@@ -59,12 +60,12 @@ fn error_of(stage: &Stage) -> String {
     said.json()["shares"][0]["error"].as_str().unwrap().to_owned()
 }
 
-/// How often a text stands in the server's rows.
+/// Returns the number of the server's rows that contain a text.
 fn stored(cluster: &Cluster, text: &str) -> String {
     cluster.sql("memory", &format!("SELECT count(*) FROM recall.record WHERE body LIKE '%{text}%'"))
 }
 
-/// Whether a file below a folder has these bytes, but for the file of passwords.
+/// Returns whether a file below a folder contains a text. The file of passwords does not count.
 fn leaked(folder: &Path, text: &str) -> bool {
     std::fs::read_dir(folder).unwrap().flatten().any(|entry| {
         let path = entry.path();
@@ -97,7 +98,7 @@ fn two_machines_and_a_colleague_share_behind_a_pooler_and_a_prompt_is_answered()
     assert!(state["shares"][0]["sent_last"].as_u64() > Some(1), "{state}");
     let said = mia.recall(["sync", "--now"]).stdout;
     assert!(said.contains("in sync") && said.contains(", nothing new"), "{said}");
-    // A second machine of mia's, and a colleague who lets sessions be told.
+    // The second machine is mia's too. The colleague has notes injected into sessions.
     let desk = sharing("mia", port, &[]);
     let ben = sharing("ben", port, &["--inject"]);
     [&desk, &ben].into_iter().for_each(Stage::flush);
@@ -127,7 +128,7 @@ fn two_machines_and_a_colleague_share_behind_a_pooler_and_a_prompt_is_answered()
     assert_eq!(mia.json(["ctl", "status"])["sharing"][0]["kind"], "postgres");
     let metrics = mia.recall(["ctl", "status", "--prometheus"]).stdout;
     assert!(metrics.contains("recall_sync_remotes{kind=\"postgres\"} 1"), "{metrics}");
-    // The password is where it was, and nowhere else.
+    // The password is only in the file of passwords.
     for (stage, role) in [(&mia, "mia"), (&desk, "mia"), (&ben, "ben")] {
         let home = stage.home();
         assert!(!leaked(home.parent().unwrap(), &password_of(role)));
@@ -151,7 +152,7 @@ fn a_server_that_stops_costs_nothing_and_what_waited_is_sent() {
     assert!(error.contains("cannot reach 127.0.0.1:"), "{error}");
     let said = mia.recall(["doctor"]).stdout;
     assert!(said.contains("sharing through team (PostgreSQL) has failed, and 1 changes wait"), "{said}");
-    // Sessions go on as ever.
+    // Sessions work as usual.
     mia.discount_session("cart");
     mia.flush();
     assert!(start(&mia, "next").contains("cart"));
@@ -168,7 +169,7 @@ enum Disk {
     WithRoom,
 }
 
-/// Lets each call of the server that writes into a table fail as on a full disk, or not any more.
+/// Makes each call of the server that writes into a table fail as on a full disk, or work again.
 fn put(disk: Disk, cluster: &Cluster, table: &str) {
     let fail = "CREATE OR REPLACE FUNCTION public.full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         RAISE EXCEPTION 'could not extend file \"base/16384/2619\": No space left on device' USING ERRCODE = '53100';
@@ -199,7 +200,7 @@ fn a_server_without_room_loses_nothing_and_gets_what_waited_once_it_has_some() {
         let said = mia.recall(["sync"]).stdout;
         assert!(said.contains("is full") && said.contains("next try at"), "{table}: {said}");
         assert!(said.contains("1 waiting"), "{table}: {said}");
-        // Reading goes on, and so does the work here.
+        // Machines still read, and work on this machine goes on.
         assert_eq!(found(&ben, NOTE)["author"], "mia");
         assert_eq!(found(&mia, &format!("\"{table} grows\""))["kind"], "observation");
         put(Disk::WithRoom, &cluster, table);
@@ -208,7 +209,7 @@ fn a_server_without_room_loses_nothing_and_gets_what_waited_once_it_has_some() {
         sync(&ben);
         assert_eq!(found(&ben, &format!("\"{table} grows\""))["author"], "mia");
     }
-    // A deletion that the server cannot write reaches everybody later.
+    // A deletion that the server cannot write reaches all machines later.
     put(Disk::Full, &cluster, "record");
     done(&mia.recall(["forget", &id, "--yes"]));
     assert!(error_of(&mia).contains("is full"));
@@ -226,7 +227,7 @@ fn a_transaction_that_somebody_leaves_open_holds_nothing_up_and_hides_nothing() 
     let ben = sharing("ben", cluster.port(), &[]);
     remember(&mia, RULE);
     exchange(&[&mia, &ben]);
-    // An older transaction than all that follow, with a row of its own that is not committed for long.
+    // This transaction is older than all that follow. It stays open with an uncommitted row.
     let mut open = cluster.held_open("CREATE TABLE public.mine AS SELECT txid_current()");
     remember(&mia, MOSS);
     sync(&mia);
@@ -263,7 +264,7 @@ fn whoever_is_not_let_in_is_told_why_and_what_to_do() {
     );
     let stage = Stage::new();
     passwords(&stage, &["admin", "mia"]);
-    // Not everybody may set it up.
+    // A role without CREATEROLE cannot set up the database.
     let said = stage.recall(["remote", "init", &url("mia", port, "")]);
     assert!(said.code() == 1 && said.stderr.contains("needs CREATEROLE"), "{said:?}");
     let said = stage.recall(["remote", "init", &url("admin", port, ""), "--member", "nobody"]);
@@ -274,7 +275,7 @@ fn whoever_is_not_let_in_is_told_why_and_what_to_do() {
         error.contains("mia may not use recall's functions") && error.contains("recall_member"),
         "{error}"
     );
-    // Who may only read reads.
+    // A role that may only read can still read.
     cluster.sql("memory", "GRANT recall_reader TO mia; GRANT recall_member TO ben");
     let ben = sharing("ben", port, &[]);
     remember(&ben, MOSS);
@@ -289,7 +290,7 @@ fn whoever_is_not_let_in_is_told_why_and_what_to_do() {
     std::fs::set_permissions(mia.user_home().join(".pgpass"), std::fs::Permissions::from_mode(0o644))
         .unwrap();
     assert!(error_of(&mia).contains("chmod 600"));
-    // The settings may name another place.
+    // An option can name another file of passwords.
     let file = mia.user_home().join("secret");
     std::fs::write(&file, password_of("mia") + "\n").unwrap();
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
@@ -314,7 +315,7 @@ fn whoever_is_not_let_in_is_told_why_and_what_to_do() {
 fn setting_up_again_changes_nothing_and_a_newer_schema_is_refused() {
     let Some(cluster) = Cluster::start() else { return };
     let port = cluster.port();
-    // No superuser is needed.
+    // Setting up needs no superuser.
     cluster.sql("memory", "ALTER ROLE zoe CREATEROLE; GRANT CREATE ON DATABASE memory TO zoe");
     let stage = Stage::new();
     passwords(&stage, &["admin", "zoe"]);
@@ -332,7 +333,8 @@ fn setting_up_again_changes_nothing_and_a_newer_schema_is_refused() {
     let zoe = sharing("zoe", port, &[]);
     remember(&zoe, RULE);
     sync(&zoe);
-    // A role of the server touches no table, whatever it is granted, and is no other role's machine.
+    // A role of the server cannot access any table's rows, whatever it is granted, and cannot write for the machine
+    // of another role.
     let device = cluster.sql("memory", "SELECT space || ''',''' || device FROM recall.device");
     cluster.sql("memory", "GRANT recall_member TO ben; GRANT USAGE ON SCHEMA recall TO mia; GRANT SELECT ON recall.record TO mia");
     let refused = |role: &str, statement: &str, why: &str| {
@@ -379,7 +381,7 @@ fn a_server_restored_from_an_older_copy_gets_again_what_it_lacks() {
     let ben = sharing("ben", cluster.port(), &[]);
     assert_eq!(sync(&ben)["shares"][0]["received"], 2);
     cluster.restore(&copy);
-    // Who has read further is not disturbed by a server that is behind.
+    // A server that is behind does not disturb a machine that has already read further.
     assert_eq!(sync(&ben)["shares"][0]["received"], 2);
     let state = sync(&mia);
     assert_eq!(state["notices"], json!([]), "{state}");
@@ -408,18 +410,18 @@ fn other_content_under_a_number_stops_that_machine_alone_and_is_named() {
     };
     change("UPDATE recall.device SET hash = repeat('0', 64)");
     assert!(device_error(&ben).contains("its entry 1 differs from the one that was read before"));
-    // The others go on.
+    // The other machines are still read.
     remember(&zoe, MOSS);
     exchange(&[&zoe]);
     assert!(!device_error(&ben).is_empty());
     assert_eq!(found(&ben, "moss")["author"], "zoe");
-    // The machine itself finds another log under its name, takes a new one, and nothing is lost.
+    // Mia's machine finds another log under its name and takes a new name. Nothing is lost.
     let state = sync(&mia);
     assert!(state["notices"][0].as_str().unwrap().contains("nothing is lost"), "{state}");
     let late = sharing("ben", cluster.port(), &[]);
     late.flush();
     assert_eq!(found(&late, "invoices")["author"], "mia");
-    // An entry that was changed on the server is not taken by who reads it for the first time.
+    // A machine that reads an entry for the first time refuses it if it was changed on the server.
     cluster.sql("memory", "UPDATE recall.record SET body = replace(body, 'Moss', 'Gold')");
     let newcomer = sharing("ben", cluster.port(), &[]);
     let devices = sync(&newcomer)["shares"][0]["devices"].clone();
@@ -485,7 +487,7 @@ fn a_copied_data_folder_takes_a_name_of_its_own_on_a_server_too() {
     }
 }
 
-/// An authority and certificates of it, made by the program `openssl`.
+/// A certificate authority and its certificates, made by the program `openssl`.
 struct Certificates(tempfile::TempDir);
 
 impl Certificates {
@@ -521,7 +523,7 @@ impl Certificates {
         std::fs::read_to_string(self.0.path().join(name)).unwrap()
     }
 
-    /// A parameter of an address that names a file.
+    /// Returns the parameter of an address that names a file.
     fn parameter(&self, name: &str, file: &str) -> String {
         format!("&{name}={}", self.0.path().join(file).display())
     }
@@ -545,7 +547,7 @@ fn a_server_proves_itself_by_a_certificate_and_a_client_may_too() {
         let said = mia.recall(["sync", "--now", "--json"]).json();
         said["shares"][0]["error"].as_str().unwrap_or_default().to_owned()
     };
-    // Without a word about it, nothing is sent unencrypted.
+    // Nothing is sent unencrypted unless the address allows it.
     let error = attempt(&url("localhost", ""));
     assert!(error.contains("offers no encryption") && error.contains("sslmode=disable"), "{error}");
     let (cert, key) = (certificates.text("server.pem"), certificates.text("server.key"));
@@ -563,7 +565,7 @@ fn a_server_proves_itself_by_a_certificate_and_a_client_may_too() {
     for (host, parameters, is_in) in [
         ("localhost", ours.clone(), true),
         ("localhost", other.clone(), false),
-        // The certificate has another name.
+        // The certificate is for another name.
         ("127.0.0.1", ours.clone(), false),
         ("127.0.0.1", format!("{ours}&sslmode=verify-ca"), true),
         ("127.0.0.1", format!("{other}&sslmode=verify-ca"), false),
@@ -573,7 +575,7 @@ fn a_server_proves_itself_by_a_certificate_and_a_client_may_too() {
         assert_eq!(error.is_empty(), is_in, "{host} {parameters}: {error}");
         assert!(is_in || error.contains("cannot verify the identity"), "{error}");
     }
-    // A certificate instead of a password.
+    // A certificate replaces the password.
     cluster.configure("pg_hba.conf", "hostssl memory mia 127.0.0.1/32 cert\nhostssl memory mia ::1/128 cert");
     std::fs::remove_file(&file).unwrap();
     let error = attempt(&url("localhost", &ours));

@@ -1,4 +1,5 @@
-//! A daemon that is killed at any step of a round with a remote loses nothing and doubles nothing, whichever side it is on.
+//! Tests that a daemon killed at any step of a round with a remote loses nothing and doubles nothing, on either
+//! machine.
 
 use std::process::Stdio;
 
@@ -11,10 +12,10 @@ use serde_json::{Value, json};
 use super::sharing::{MOSS, RULE, Shared, exchange, found, id_of, machine, remember, share, sync};
 use super::sharing_database::{add, init, passwords, url};
 
-/// A remote that a test can empty and look through.
+/// A remote that machines can join and a test can search.
 trait Place: Sync {
     fn enter(&self, stage: &Stage, author: &str);
-    /// Whether a text is anywhere there.
+    /// Returns whether a text is anywhere in the remote.
     fn has(&self, text: &str) -> bool;
 }
 
@@ -42,7 +43,7 @@ impl Place for Cluster {
 
 const NOTE: &str = "Cents are integers in every table of the ledger";
 
-/// Two machines of which each has something to say, and the first something to take back.
+/// Starts two machines. Each has a note to send, and the first also has a deletion to send.
 fn two(place: &dyn Place) -> [Stage; 2] {
     let stages = [("mia", "laptop"), ("ben", "desktop")].map(|(author, device)| {
         let stage = machine(author, device, "");
@@ -58,11 +59,11 @@ fn two(place: &dyn Place) -> [Stage; 2] {
     stages
 }
 
-/// Kills one of two machines at a point of its round. Says whether it came there.
+/// Kills one of two machines at a point of its round. Returns whether it reached that point.
 fn killed_at(point: Point, victim: usize, place: &dyn Place) -> bool {
     let mut stages = two(place);
     if victim == 1 {
-        // There is something to read for whoever is killed.
+        // The other machine syncs first, so that the killed one has something to read.
         sync(&stages[0]);
     } else {
         sync(&stages[1]);
@@ -101,7 +102,7 @@ fn killed_at(point: Point, victim: usize, place: &dyn Place) -> bool {
     died
 }
 
-/// Each point with each machine. A point that neither reaches fails.
+/// Tests each point with each machine. A point that neither machine reaches is a failure.
 fn all_points(points: &[Point], place: &(dyn Fn() -> Box<dyn Place> + Sync)) {
     let reached = |point: &Point| {
         let died = [0, 1].map(|victim| killed_at(*point, victim, place().as_ref()));

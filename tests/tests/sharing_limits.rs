@@ -1,5 +1,5 @@
-//! What one machine can ask of the others is bounded: a flood, entries of unheard-of length or kind, a clock that is a year
-//! off, a backlog, and a disk without room at either end.
+//! Tests the limits of what one machine can ask of the others: a flood of entries, entries of any length or kind, a
+//! clock that is a year off, a backlog, and a disk without room at either end.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use serde_json::{Value, json};
 use super::sharing::{MOSS, RULE, Shared, done, exchange, found, id_of, machine, remember, share, sync};
 use super::sharing_database::{add, init, passwords, url};
 
-/// How much of one machine's log is read in a round.
+/// The number of entries of one machine's log that a round reads at most.
 const MOST_READ: u64 = 10_000;
 
-/// A member who writes what no recall would.
+/// A member that writes entries which no recall would write.
 struct Hostile {
     device: Arc<Device>,
     remote: Remote,
@@ -45,7 +45,7 @@ impl Hostile {
         }
     }
 
-    /// Logs entries of any kind and body. Their chain and their signature are right.
+    /// Logs entries of any kind and body. Their chain and their signature are valid.
     fn write(&mut self, count: usize, entry: impl Fn(u64) -> Record) {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let mut left = count;
@@ -72,7 +72,7 @@ fn edit(item: u64, field: &str, value: Value) -> Record {
     Record::of(1, &format!("01890a5d-ac96-474b-bcce-{item:012x}"), 7, &change, "chance")
 }
 
-/// A machine that shares the project, and one that is hostile.
+/// Starts a machine that shares the project, and adds a hostile member.
 fn beside_a_hostile(shared: &Shared, keys: &Path) -> (Stage, Hostile) {
     let stage = machine("ben", "desktop", "");
     share(&stage, shared, &[]);
@@ -100,7 +100,7 @@ fn a_flood_costs_a_bounded_round_and_the_rest_waits_and_is_named() {
     assert_eq!((&flood["deferred"], &flood["error"]), (&json!(true), &Value::Null), "{state}");
     let said = ben.recall(["sync"]).stdout;
     assert!(said.contains("to come in the next rounds"), "{said}");
-    // It keeps nobody else waiting.
+    // The flood does not delay the entries of other machines.
     assert_eq!(found(&ben, "invoices")["author"], "mia");
     let mut rounds = 0;
     while device(&ben.json(["sync"]), "eve")["deferred"] == true {
@@ -128,7 +128,7 @@ fn entries_of_any_length_and_kind_are_counted_or_stop_their_machine_alone() {
     let state = sync(&ben);
     let refused = device(&state, "eve")["refused"].as_u64().unwrap();
     assert!((3 + 100 - 64..=103).contains(&refused), "{state}");
-    // Of a later version's entries so many are kept, and then the machine waits for an update.
+    // At most 10,000 entries of a later version are kept. Then the machine's log waits for an update.
     eve.write(10_001, |seq| kind(edit(seq, "title", json!("x"))));
     let state = ben.json(["sync", "--now"]);
     sync(&ben);
@@ -141,7 +141,7 @@ fn entries_of_any_length_and_kind_are_counted_or_stop_their_machine_alone() {
 
 #[test]
 fn a_clock_that_is_a_year_off_is_shown_and_the_last_word_counts_all_the_same() {
-    // And an hour, because what is said is the least.
+    // A year and an hour, because the message gives a lower bound.
     const YEAR_MS: i64 = 365 * 86_400_000 + 3_600_000;
     for (ahead, said) in [(YEAR_MS, "365 days or more ahead of"), (-YEAR_MS, "365 days or more behind")] {
         let Some(cluster) = Cluster::start() else { return };
@@ -157,7 +157,7 @@ fn a_clock_that_is_a_year_off_is_shown_and_the_last_word_counts_all_the_same() {
         }
         remember(&mia, RULE);
         exchange(&[&mia, &ben]);
-        // Each knows the other's word, and says something later.
+        // Each machine has received the other's change, and then makes a later one.
         for (stage, other, title) in
             [(&ben, &mia, "Ottilie cancels invoices"), (&mia, &ben, "Hedwig files invoices")]
         {
@@ -180,7 +180,7 @@ fn a_clock_that_is_a_year_off_is_shown_and_the_last_word_counts_all_the_same() {
     }
 }
 
-/// Imports an archive, and shares it at once.
+/// Imports an archive and shares it at once.
 fn share_a_backlog_of(bytes: usize) {
     let shared = Shared::new();
     let mia = machine("mia", "laptop", "");
@@ -230,7 +230,7 @@ fn a_remote_without_room_and_a_machine_without_room_lose_nothing() {
     let ben = ben.daemon();
     share(&ben, &shared, &[]);
     assert_eq!(sync(&ben)["shares"][0]["received"], 1);
-    // More than one commit merges: what follows one that failed must not hide why.
+    // These notes need more than one commit. A failed commit must not be hidden by the error of a later one.
     for nth in 0..130 {
         remember(
             &mia,

@@ -1,4 +1,4 @@
-//! A project that only some members of a team may read.
+//! Tests a project that only some members of a team may read.
 
 use recall_tests::Stage;
 use recall_tests::postgres::Cluster;
@@ -11,7 +11,7 @@ use super::sharing_team::{begin, folder, joins_by, let_in};
 
 const CENTS: &str = "Cents are integers in every table of the ledger";
 
-/// A machine with clones of two projects. Each shares the first one.
+/// Starts a machine that has clones of two projects and knows the remote.
 fn with_two_projects(author: &str, device: &str, place: &str) -> Stage {
     let stage = machine(author, device, "");
     Repository::init(&ledger(&stage)).git(&["remote", "add", "origin", "git@example.com:acme/ledger.git"]);
@@ -28,7 +28,7 @@ fn in_ledger(stage: &Stage, text: &str) {
     stage.json(["remember", text, "--type", "gotcha", "--project", ledger(stage).to_str().unwrap()]);
 }
 
-/// The only note of both projects that a search finds, or `null`.
+/// Returns the only note of both projects that a search finds, or `null`.
 fn found(stage: &Stage, words: &str) -> Value {
     let answer = stage.json(["search", words, "--all"]);
     assert!(answer["results"].as_array().unwrap().len() <= 1, "{answer}");
@@ -40,14 +40,14 @@ fn share_both(stage: &Stage) {
     done(&stage.recall(["share", ledger(stage).to_str().unwrap(), "--with", "team", "--yes"]));
 }
 
-/// Restricts the second project to these, and shares it. Returns its words, if they are new.
+/// Restricts the second project to these members and shares it. Returns the project's words if they are new.
 fn restrict(stage: &Stage, only: &str) -> Value {
     let ledger = ledger(stage);
     let arguments = ["share", ledger.to_str().unwrap(), "--with", "team", "--only", only, "--yes"];
     stage.json(arguments)["words"].clone()
 }
 
-/// What a round says went wrong with the second project.
+/// Runs a round and returns the error of the second project.
 fn round(stage: &Stage) -> String {
     let said = stage.recall(["sync", "--now", "--json"]).json();
     stage.flush();
@@ -71,7 +71,7 @@ fn rounds(stages: &[&Stage]) {
 
 const NOT_A_READER: &str = "this one is not among them";
 
-/// Three machines: the first two read both projects, the third only one.
+/// Runs the test with three machines. At first, two of them read both projects and the third reads only one.
 fn plays(place: &str, everything: impl Fn() -> String) {
     let mia = with_two_projects("mia", "laptop", place);
     let team_words = begin(&mia);
@@ -82,7 +82,7 @@ fn plays(place: &str, everything: impl Fn() -> String) {
     done(&mia.recall(["share", "--with", "team", "--yes"]));
     remember(&mia, RULE);
     in_ledger(&mia, MOSS);
-    // Only an owner restricts, and only to members.
+    // Only an owner can restrict a project, and only to members.
     let path = ledger(&ben).to_str().unwrap().to_owned();
     let said = ben.recall(["share", &path, "--with", "team", "--only", "jan", "--yes"]);
     assert!(said.code() != 0 && said.stderr.contains("only an owner of the team"), "{said:?}");
@@ -104,7 +104,7 @@ fn plays(place: &str, everything: impl Fn() -> String) {
     }
     assert_eq!(found(&jan, "moss")["author"], "mia");
     assert_eq!(found(&ben, "moss"), Value::Null);
-    // What the third notes stays with it, and the others go on.
+    // Notes of the third machine stay on it. The other machines go on.
     in_ledger(&ben, "Plugs of the greenhouse are yellow");
     in_ledger(&jan, CENTS);
     rounds(&[&ben, &jan, &mia]);
@@ -112,10 +112,10 @@ fn plays(place: &str, everything: impl Fn() -> String) {
     assert_eq!(found(&ben, "cents ledger"), Value::Null);
     assert_eq!(found(&mia, "plugs greenhouse"), Value::Null);
     let all = everything();
-    // With spaces: random letters spell a short word now and then.
+    // The texts contain spaces, because random letters sometimes spell a short word.
     assert!(!["Moss grows", "Cents are", "Hedwig first"].iter().any(|word| all.contains(word)));
 
-    // Everybody sees who reads what.
+    // Every machine shows who can read the project.
     for (stage, told) in
         [(&mia, "readable only by "), (&jan, "readable only by "), (&ben, "readable only by other machines")]
     {
@@ -132,7 +132,7 @@ fn plays(place: &str, everything: impl Fn() -> String) {
     readers.sort_unstable();
     assert_eq!(readers, ["jan", "mia"]);
 
-    // The third is named, and reads what was written before. The second is taken out, and reads nothing new.
+    // The third machine is added, and reads what was written before. The second is removed, and reads nothing new.
     assert_eq!(restrict(&mia, "jan,ben"), Value::Null, "nobody was taken out: the key is the same");
     rounds(&[&ben, &mia]);
     assert_eq!(round(&ben), "");
@@ -149,7 +149,7 @@ fn plays(place: &str, everything: impl Fn() -> String) {
     let said = mia.recall(["share", &path, "--with", "team", "--only", "jan,ben", "--yes"]);
     assert!(said.code() != 0 && said.stderr.contains("was removed from this project"), "{said:?}");
 
-    // Who has lost all machines enters with the words of the team, and with those of the project.
+    // A user who has lost all machines needs the words of the team to join, and the words of the project to read it.
     let new = with_two_projects("mia", "desk", place);
     assert!(joins_by(&new, &team_words));
     share_both(&new);
@@ -161,7 +161,7 @@ fn plays(place: &str, everything: impl Fn() -> String) {
     for words in ["moss", "bolts gate", "hedwig"] {
         assert_eq!(found(&new, words)["author"], "mia", "{words}");
     }
-    // Whom the team removes reads neither.
+    // A member that the team removes reads neither project.
     done(&mia.recall(["team", "remove", "team", "ben", "--yes"]));
     in_ledger(&mia, "Hens of the yard sleep at nine");
     rounds(&[&mia, &new]);

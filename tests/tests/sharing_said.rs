@@ -1,4 +1,5 @@
-//! Prompts and final answers leave only where the share says so; elsewhere they are found, and told to no session.
+//! Tests that prompts and final answers are sent only if the share says so. Other machines then find them, but no
+//! session gets them injected.
 
 use recall_tests::Stage;
 use serde_json::{Value, json};
@@ -21,7 +22,8 @@ fn said(stage: &Stage) -> Vec<Value> {
     results.filter(|result| result["kind"] == "said").cloned().collect()
 }
 
-/// Whether the folder has an entry of this kind with a text. What was noted of an answer says the same.
+/// Returns whether the folder has an entry of this kind with a text. The kind matters, because observations repeat
+/// the text of an answer.
 fn leaves(shared: &Shared, kind: &str, text: &str) -> bool {
     let of_kind = format!("\"kind\":\"{kind}\"");
     let has = |line: &str| line.contains(&of_kind) && line.contains(text);
@@ -39,7 +41,7 @@ fn prompts_and_answers_leave_only_with_these_words_and_are_told_to_no_session() 
     let (mia, ben) = (machine("mia", "laptop", ""), machine("ben", "desktop", ""));
     talk(&mia, "crane", PROMPT, ANSWER);
     talk(&mia, "key", &format!("Use the key {KEY} for the harbour crane"), "I use it.");
-    // The preview counts what would leave.
+    // The preview counts what would be sent.
     std::fs::create_dir_all(shared.path()).unwrap();
     done(&mia.recall(["remote", "add", "team", shared.path().to_str().unwrap(), "--plaintext"]));
     let plain = preview(&mia, &[]);
@@ -75,10 +77,10 @@ fn prompts_and_answers_leave_only_with_these_words_and_are_told_to_no_session() 
     assert_eq!((&item["author"], &item["text"]), (&json!("mia"), &json!(PROMPT)));
     assert_eq!(ben.json(["search", "kind:said by:mia", "-n", "50"])["total"], 4);
     assert_eq!(ben.json(["search", "kind:said", "--mine"])["total"], 0);
-    // A secret that the rules of the day know never leaves.
+    // A secret that the current rules recognise is never sent.
     assert!(!shared.contains(KEY));
 
-    // It is nothing that the user of this machine wants, and no session is told of it.
+    // A received prompt is not a wish of the user of this machine, and it is not injected.
     let prompt = "Why does the harbour crane stop at noon on Thursdays, and when does it go on?";
     for told in [start(&ben, "s1"), ask(&ben, "s2", prompt)] {
         assert!(!told.contains("asked:") && !told.contains("the user said"), "{told}");
@@ -103,7 +105,7 @@ fn unshare_forget_and_other_terms_hold_for_what_was_said() {
     share(&ben, &shared, &[]);
     exchange(&[&mia, &ben]);
     assert_eq!(said(&ben).len(), 2);
-    // What shall not leave any more is taken back.
+    // Items that may no longer be sent are withdrawn.
     done(&mia.recall(["share", "--with", "team", "--yes", "--prompts"]));
     exchange(&[&mia, &ben]);
     assert_eq!(said(&ben).len(), 1);
@@ -112,7 +114,7 @@ fn unshare_forget_and_other_terms_hold_for_what_was_said() {
     exchange(&[&mia, &ben]);
     assert_eq!(said(&ben).len(), 2);
     assert!(leaves(&shared, "response", "brakes"));
-    // Its author forgets the answer: it goes everywhere.
+    // The author forgets the answer. It is deleted on all machines.
     let answer = mia.json(["search", "kind:response harbour crane brakes"]);
     let id = answer["results"][0]["id"].as_str().unwrap().to_owned();
     done(&mia.recall(["forget", &id, "--yes"]));
@@ -124,14 +126,14 @@ fn unshare_forget_and_other_terms_hold_for_what_was_said() {
         bytes.windows(text.len()).any(|window| window == text.as_bytes())
     };
     assert!(!copies(&ben, "its brakes are inspected"));
-    // Ending the share takes what came, here alone.
+    // Ending the share removes received items, on this machine only.
     done(&ben.recall(["unshare"]));
     ben.flush();
     assert!(said(&ben).is_empty());
     assert_eq!(mia.json(["search", "kind:prompt harbour crane"])["total"], 1);
     let again = share_again(&ben);
     assert_eq!(again, 1);
-    // The reader forgets it: its author's machine loses the prompt, and nothing of the session's work.
+    // The reader forgets the prompt. The author's machine loses the prompt, but no work of the session.
     remember(&mia, RULE);
     let id = said(&ben)[0]["id"].as_str().unwrap().to_owned();
     done(&ben.recall(["forget", &id, "--yes"]));
@@ -143,7 +145,7 @@ fn unshare_forget_and_other_terms_hold_for_what_was_said() {
     sync(&mia);
 }
 
-/// How much that was said comes again by a new share.
+/// Shares again. Returns the number of prompts and answers that are received again.
 fn share_again(stage: &Stage) -> usize {
     done(&stage.recall(["share", "--with", "team", "--yes"]));
     sync(stage);

@@ -1,5 +1,5 @@
-//! A remote that is encrypted, as each is unless its owner says otherwise: what leaves can be read by the machines of a team,
-//! and by nobody else who can read the place.
+//! Tests a remote that is encrypted. Remotes are encrypted unless their owner says otherwise. The machines of a team
+//! can read what is sent. Other readers of the remote cannot.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::sharing::{MOSS, RULE, Shared, done, exchange, found, id_of, machine, remember, sync};
 use super::sharing_database::{init, passwords, url};
 
-/// A command that two persons keep open.
+/// A running command that a person reads and answers.
 struct Open {
     child: Child,
     input: ChildStdin,
@@ -27,7 +27,7 @@ impl Open {
         Self { child, input, output: BufReader::new(output) }
     }
 
-    /// The next line with this text.
+    /// Returns the next line that contains this text.
     fn line(&mut self, text: &str) -> String {
         let mut line = String::new();
         while self.output.read_line(&mut line).unwrap() > 0 {
@@ -52,7 +52,7 @@ impl Open {
     }
 }
 
-/// A machine that knows the remote.
+/// Starts a machine that knows the remote.
 fn with_remote(author: &str, device: &str, url: &str) -> Stage {
     let stage = machine(author, device, "");
     done(&stage.recall(["remote", "add", "team", url]));
@@ -63,12 +63,12 @@ fn share(stage: &Stage) {
     done(&stage.recall(["share", "--with", "team", "--yes"]));
 }
 
-/// Begins the team. Returns its words.
+/// Creates the team. Returns its words.
 pub(super) fn begin(stage: &Stage) -> String {
     stage.json(["team", "init", "team"])["words"].as_str().unwrap().to_owned()
 }
 
-/// Lets a machine in, as two persons do.
+/// Lets a machine in, as two people do it.
 pub(super) fn let_in(by: &Stage, newcomer: &Stage) {
     let mut inviting = Open::start(by, &["team", "invite", "team", "--yes"]);
     inviting.line("Tell these words");
@@ -88,7 +88,7 @@ pub(super) fn let_in(by: &Stage, newcomer: &Stage) {
     assert!(joining.ended().contains("Joined"));
 }
 
-/// Whether these words let a machine in.
+/// Returns whether these words let a machine in.
 pub(super) fn joins_by(stage: &Stage, words: &str) -> bool {
     let mut joining = Open::start(stage, &["team", "join", "team", "--json"]);
     joining.say(words);
@@ -124,7 +124,7 @@ fn what_leaves_is_read_by_the_team_and_by_nobody_else() {
     let mia = with_remote("mirabelle", "laptop", &place);
     assert!(mia.recall(["remote", "list"]).stdout.contains("team"));
     remember(&mia, RULE);
-    // Without a key nothing leaves.
+    // Without a key nothing is sent.
     let said = mia.recall(["share", "--with", "team", "--yes"]);
     assert!(
         said.stdout.contains("it is encrypted before it leaves") && said.stdout.contains("recall team init"),
@@ -146,7 +146,7 @@ fn what_leaves_is_read_by_the_team_and_by_nobody_else() {
     done(&ben.recall(["edit", &id_of(&ben, "hedwig"), "--title", "Invoices are cancelled by Ottilie"]));
     exchange(&[&ben, &mia]);
     assert_eq!(found(&mia, "invoices")["title"], "Invoices are cancelled by Ottilie");
-    // The team's own words let a third in.
+    // The words of the team let a third machine in.
     let zoe = with_remote("zoraida", "devbox", &place);
     assert!(joins_by(&zoe, &words));
     share(&zoe);
@@ -154,8 +154,8 @@ fn what_leaves_is_read_by_the_team_and_by_nobody_else() {
     assert_eq!(found(&zoe, "invoices")["author"], "mirabelle");
     let member = |author: &str| (author.to_owned(), "member".to_owned());
     assert_eq!(standings(&mia), ["benedikt", "mirabelle", "zoraida"].map(member));
-    // Who reads the folder learns neither texts nor persons nor machines. The words are long: the folder is full of random
-    // letters, and three of them are soon a name.
+    // A reader of the folder sees no texts and no names of people or machines. The words are long, because the folder
+    // is full of random letters, which soon spell a name of three letters.
     for word in
         ["Hedwig", "Ottilie", "Rounding", "rounding", "mirabelle", "benedikt", "laptop", "desktop", "devbox"]
     {
@@ -207,7 +207,7 @@ fn whoever_was_removed_reads_nothing_new_and_what_they_wrote_stays() {
     for words in ["moss", "cents ledger"] {
         assert_eq!(found(&ben, words), Value::Null);
     }
-    // Only an owner removes and lets in; who it is, an owner says.
+    // Only an owner can remove machines, let machines in, and name other owners.
     assert!(zoe.recall(["team", "members", "team"]).stdout.contains("Only one machine owns the team"));
     for arguments in [
         ["team", "remove", "team", "mia"],
@@ -286,14 +286,14 @@ fn a_wrong_key_writes_nothing_and_mistakes_are_told_with_the_way_out() {
     done(&eve.recall(["team", "leave", "team"]));
     share(&eve);
     assert!(error_of(&eve).contains("this machine has no key"));
-    // A remote in the open says so, and has no team.
+    // A remote that is not encrypted says so, and has no team.
     let open = machine("mia", "laptop", "");
     let place = Shared::new();
     let said = open.recall(["remote", "add", "open", &folder(&place), "--plaintext"]);
     assert!(done(&said).stdout.contains("is not encrypted"), "{said:?}");
     refused(&open, &["team", "init", "open"], "needs no team");
     assert!(open.recall(["remote", "list"]).stdout.contains("not encrypted"));
-    // Nobody reads in the open what a team has encrypted.
+    // A machine that adds the remote without encryption cannot read what a team has encrypted.
     let careless = machine("zoe", "devbox", "");
     remember(&mia, RULE);
     share(&mia);
@@ -307,7 +307,7 @@ fn a_wrong_key_writes_nothing_and_mistakes_are_told_with_the_way_out() {
     let devices = sync(&mia)["shares"][0]["devices"].clone();
     assert!(devices.to_string().contains("has not proved that it has the team's key"), "{devices}");
     assert_eq!(found(&mia, "moss"), Value::Null);
-    // The key goes with the memory.
+    // The key is deleted with the memory.
     let teams = mia.home().join("data/teams");
     assert!(teams.is_dir());
     done(&mia.recall(["uninstall", "--purge", "--yes"]));

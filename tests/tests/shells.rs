@@ -1,5 +1,5 @@
-//! The shells' and `man`'s view of recall: completion in real shells, and manual pages that formatters read without a
-//! warning. A missing shell or formatter is skipped, and the test says so.
+//! Tests completion in real shells, and that formatters read the manual pages without a warning. A test skips a shell
+//! or formatter that is missing, and says so.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,7 @@ use recall_tests::{Stage, binaries, run, workspace};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Prints the candidates for a line, one a line, as the shell has them.
+/// A script that prints the candidates for a line as bash has them, one per line.
 const BASH: &str = r#"
 source <(recall completions bash)
 COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMP_TYPE=9; COMP_LINE="$*"; COMP_POINT=${#COMP_LINE}
@@ -17,7 +17,7 @@ _clap_complete_recall recall "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWOR
 printf '%s\n' "${COMPREPLY[@]}"
 "#;
 
-/// The completion system works only while a line is edited, so its two functions are replaced.
+/// zsh's completion system works only while a line is edited, so the script replaces two of its functions.
 const ZSH: &str = r#"
 compdef() { :; }
 _describe() { print -l -- "${(@P)argv[-1]}"; }
@@ -39,9 +39,9 @@ fn is_here(program: &str) -> bool {
     is_here
 }
 
-/// The lines that a shell prints for the words of a command line; the last one is being typed.
+/// Returns the lines that a shell prints for the words of a command line. The last word is being typed.
 fn completed(stage: &Stage, shell: &str, words: &[&str]) -> Vec<String> {
-    // It may start a daemon, if it wants one.
+    // The command is allowed to start a daemon.
     let recall = stage.command("recall");
     let mut command = Command::new(shell);
     command.env_clear().current_dir(stage.project());
@@ -67,14 +67,14 @@ fn shells_complete_what_the_memory_has() {
     stage.flush();
     let note = "Prices are in cents: $(touch planted)";
     assert_eq!(stage.recall(["remember", note]).code(), 0);
-    // A folder whose name would be a command.
+    // The name of this folder contains a shell command.
     let hostile = stage.user_home().join("$(touch planted)");
     std::fs::create_dir(&hostile).unwrap();
     let mut remember = stage.command("recall");
     remember.args(["remember", "Elsewhere."]).current_dir(&hostile);
     assert_eq!(run(remember, b"").code(), 0);
     stage.flush();
-    // A project of notes alone.
+    // This project has only notes.
     let notes = stage.user_home().join("notes");
     std::fs::create_dir(&notes).unwrap();
     let mut remember = stage.command("recall");
@@ -85,12 +85,12 @@ fn shells_complete_what_the_memory_has() {
             continue;
         }
         let offered = |words: &[&str]| completed(&stage, shell, words);
-        // bash has no descriptions; zsh puts one behind a colon, fish behind a tab.
+        // bash shows no descriptions. zsh puts one after a colon, fish after a tab.
         let bare = |words: &[&str]| -> Vec<String> {
             let ends = |character: char| character == '\t' || (shell == "zsh" && character == ':');
             offered(words).iter().map(|line| line.split(ends).next().unwrap_or_default().to_owned()).collect()
         };
-        // A menu does not wait long: on a busy machine it may lack what only the daemon knows.
+        // Completion does not wait long. On a busy machine it may lack what only the daemon knows.
         let has = |words: &[&str], value: &str| {
             let deadline = Instant::now() + PATIENCE;
             loop {
@@ -114,7 +114,7 @@ fn shells_complete_what_the_memory_has() {
         has(&["recall", "forget", "--session", "5"], "52ab9f04-one");
         has(&["recall", "search", "ty"], if shell == "zsh" { "type" } else { "type:" });
         match shell {
-            // It breaks words at colons, and hands over the last piece.
+            // bash breaks words at colons and passes only the last piece.
             "bash" => {
                 has(&["recall", "search", "type:bug"], "bugfix");
                 has(&["recall", "search", "cents", "project:"], "shop");
@@ -161,7 +161,7 @@ fn a_daemon_that_does_not_answer_is_not_waited_for() {
     assert!(since.elapsed() < Duration::from_secs(20));
 }
 
-/// The manual pages, as the installer and the packages get them.
+/// Writes the manual pages as the installer and the packages do. Returns their paths.
 fn manual(stage: &Stage) -> Vec<PathBuf> {
     let share = stage.user_home().join("share");
     let mut write = Command::new(workspace().join("tools/documents"));
@@ -187,7 +187,7 @@ fn manual_pages_are_read_without_a_warning() {
     for name in ["recall.1", "recall-search.1", "recall-ctl-status.1", "recall-config-set.1"] {
         assert!(pages.iter().any(|page| page.ends_with(name)), "{name}");
     }
-    // It is not meant to be typed.
+    // `recall man` has no page, because it is not meant to be typed.
     assert!(!pages.iter().any(|page| page.ends_with("recall-man.1")));
     for (program, options) in
         [("groff", &["-man", "-ww", "-z", "-Tutf8"][..]), ("mandoc", &["-Tlint", "-Wwarning"])]
@@ -217,7 +217,7 @@ fn manual_pages_are_read_without_a_warning() {
 fn run_man(mut man: Command, page: &Path) -> String {
     let read = man.arg(page).env("LC_ALL", "C.UTF-8").env("GROFF_NO_SGR", "1").output().unwrap();
     assert!(read.stderr.is_empty(), "{}", String::from_utf8_lossy(&read.stderr));
-    // Bold is a letter printed twice.
+    // Each bold letter is printed twice.
     let text = String::from_utf8_lossy(&read.stdout).into_owned();
     let mut plain = String::new();
     for character in text.chars() {

@@ -1,14 +1,15 @@
-//! The shim starts in a millisecond because of what it does not link; the wire's codec stays behind one module.
+//! Tests that the shim links no heavy crates, which lets it start in a millisecond, and that only one module uses the
+//! codec of the wire.
 //!
-//! Both are properties of the sources, so they are read from the sources: the dependency tree as cargo resolves it,
-//! and who names the codec's crate.
+//! Both are properties of the sources, so the tests read them there: the dependency tree as cargo resolves it, and
+//! the files that name the codec's crate.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use recall_tests::workspace;
 
-/// The crates that a workspace member links on this platform, each once.
+/// Returns the crates that a workspace member links on this platform, each once.
 fn linked(package: &str) -> Vec<String> {
     let mut tree = Command::new(env!("CARGO"));
     tree.args(["tree", "--locked", "--offline", "-p", package, "--edges", "normal"]);
@@ -42,7 +43,7 @@ fn the_same_look_at_the_daemon_finds_what_it_links() {
     }
 }
 
-/// All Rust sources under these folders.
+/// Finds all Rust sources below a folder.
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -1,12 +1,12 @@
-//! Released programs have no fail points and no planted faults: no selection of packages builds them in, and an
-//! installed program ignores the variables that would arm them.
+//! Tests that released programs have no fail points and no planted faults. No selection of packages builds them in,
+//! and an installed program ignores the variables that would arm them.
 
 use std::path::Path;
 use std::process::Command;
 
 use recall_tests::{Stage, has_faults, run, workspace};
 
-/// Whether a build of these packages has faults, as cargo resolves it.
+/// Returns whether a build of these packages has faults, as cargo resolves it.
 fn builds_faults(arguments: &[&str]) -> bool {
     let mut tree = Command::new(env!("CARGO"));
     tree.args(["tree", "--locked", "--offline", "--prefix", "none", "--format", "{p} [{f}]"]).args(arguments);

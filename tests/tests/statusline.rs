@@ -1,4 +1,4 @@
-//! `recall statusline` says one line, whatever happens, and starts nothing.
+//! Tests that `recall statusline` always prints one line and starts nothing.
 
 use recall_tests::{Stage, run};
 use rustix::process::{Pid, Signal, kill_process};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 fn line(stage: &Stage, arguments: &[&str], stdin: &str) -> String {
     let mut command = stage.command("recall");
-    // It may start a daemon, if it wants one.
+    // The command is allowed to start a daemon.
     command.arg("statusline").args(arguments).env_remove("RECALL_NO_DAEMON_START");
     let said = run(command, stdin.as_bytes());
     assert_eq!((said.code(), said.stderr.as_str()), (0, ""), "{said:?}");
@@ -35,7 +35,7 @@ fn a_project_is_told_in_a_line() {
         assert_eq!(stage.recall(["remember", text, "--type", kind]).code(), 0);
     }
     assert_eq!(line(&stage, &[], ""), "recall 3 notes · 1 open · shop\n");
-    // The folder of another project, as an agent and as a person tells it.
+    // An agent gives the folder of another project on stdin. A person gives it with `--cwd`.
     let elsewhere = json!({"cwd": "/", "workspace": {"current_dir": "/", "project_dir": "/"}}).to_string();
     assert_eq!(line(&stage, &[], &elsewhere), "recall 0 notes\n");
     let there = json!({"session_id": "one", "cwd": stage.project()}).to_string();
@@ -102,7 +102,7 @@ fn hooks_that_are_gone_are_named() {
     assert!(!told(&["statusline"]).contains("no hooks"));
 }
 
-/// A stage with a session of Claude Code that was reported, and its folder for records.
+/// Returns a stage with a reported session of Claude Code, and the folder for its records.
 fn reported() -> (Stage, std::path::PathBuf) {
     let stage = Stage::new().daemon();
     assert_eq!(stage.recall(["install", "--agent", "claude-code", "--yes", "--no-service"]).code(), 0);
@@ -118,14 +118,14 @@ fn report(stage: &Stage, session: &str) {
     stage.flush();
 }
 
-/// Writes a record as if its agent had written it in so many minutes.
+/// Writes a record with a time of change this many minutes from now.
 fn record(path: &std::path::Path, minutes: u64) {
     let file = std::fs::File::create(path).unwrap();
     let later = std::time::SystemTime::now() + std::time::Duration::from_secs(minutes * 60);
     file.set_modified(later).unwrap();
 }
 
-/// Everything that a user may see of it: the next command, the status line, `status`, `doctor`.
+/// Returns everything that can show the problem to a user: the next command, the status line, `status`, `doctor`.
 fn seen(stage: &Stage) -> [String; 4] {
     let next = stage.recall(["search", "anything"]).stderr;
     let [line, status, doctor] = ["statusline", "status", "doctor"].map(|name| stage.recall([name]).stdout);
@@ -157,12 +157,12 @@ fn an_agent_that_works_and_reports_nothing_is_named() {
     let is_silent = |texts: &[String; 4]| {
         texts.each_ref().map(|text| text.contains("recorded a session") || text.contains("is silent"))
     };
-    // The last events of a session are written after its last hook, and other files are no sessions.
+    // The last events of a session are written after its last hook. Other files are not sessions.
     record(&records.join("s1.jsonl"), 9);
     record(&records.join("notes.md"), 30);
     assert_eq!(is_silent(&seen(&stage)), [false; 4]);
     record(&records.join("s2.jsonl"), 30);
-    // The last report is too young for a look.
+    // The last report is too recent for a warning.
     assert_eq!(is_silent(&seen(&stage)), [false; 4]);
     let stage = stage.variable("RECALL_CLOCK_AHEAD_MS", "3600000");
     let texts = seen(&stage);

@@ -1,11 +1,12 @@
-//! The context of a subagent at its start: facts on its task, and nothing that its caller reads.
+//! Tests the context that is injected when a subagent starts. It is about the task of the subagent, and the caller
+//! does not read it.
 
 use recall_tests::{Said, Stage};
 use serde_json::{Value, json};
 
 const TASK: &str = "Find out why the cart total is rounded after summing";
 
-/// A project in which something is known of the cart, and a session that works on something else.
+/// Starts a stage with an observation about the cart, and a session that works on something else.
 fn stage() -> Stage {
     let stage = Stage::new().daemon();
     stage.discount_session("first");
@@ -25,7 +26,7 @@ fn with(mut event: Value, fields: &Value) -> Value {
     event
 }
 
-/// The main agent calls for a subagent.
+/// Sends the call with which the main agent starts a subagent.
 fn give(stage: &Stage, session: &str, call: &str, kind: &str) {
     let input = json!({"description": "Rounding", "prompt": TASK, "subagent_type": kind});
     let fields = json!({"tool_name": "Agent", "tool_input": input, "tool_use_id": call, "prompt_id": "p1"});
@@ -47,7 +48,7 @@ fn a_subagent_is_told_what_bears_on_its_task() {
     assert_eq!(starts(&stage, "second", "a1", "Explore").stdout, "", "another hook of the same start");
     assert_eq!(starts(&stage, "second", "a2", "Plan").stdout, "", "nobody gave it a task");
 
-    // Its caller has read none of it.
+    // The caller has read none of it.
     let asks = json!({"prompt": "Why is the cart total rounded after summing?", "prompt_id": "p2"});
     let caller = stage.hook(&stage.event("second", "UserPromptSubmit", asks));
     assert!(caller.context().contains("Rounding happens once"), "{caller:?}");
@@ -57,7 +58,7 @@ fn a_subagent_is_told_what_bears_on_its_task() {
         why["injections"].as_array().unwrap().iter().map(|given| given["moment"].as_str().unwrap()).collect();
     assert_eq!(moments, ["subagent", "prompt"]);
 
-    // A task outlives the daemon, and no more than its call.
+    // A task is kept across a restart of the daemon. It ends with its call.
     give(&stage, "second", "c2", "Explore");
     stage.kill_daemon();
     stage.start_daemon();

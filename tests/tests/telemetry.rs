@@ -1,4 +1,4 @@
-//! Traces and metrics as a collector receives them.
+//! Tests the traces and metrics that a collector receives.
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -18,7 +18,7 @@ use recall_tests::provider::{Asked, Behaviour, Provider, TOKENS_IN, TOKENS_OUT, 
 use recall_tests::{DISCOUNT_ANSWER, DISCOUNT_PROMPT, Stage};
 use serde_json::json;
 
-/// A collector that takes everything.
+/// Starts a collector that accepts everything.
 fn collector() -> Provider {
     Provider::start(|_, _| taken())
 }
@@ -42,7 +42,7 @@ fn spans(asked: &[Asked]) -> Vec<Span> {
         .collect()
 }
 
-/// The body, which another collector may have packed.
+/// Returns the body without compression, which another collector may have used.
 fn unpacked(asked: &Asked) -> Vec<u8> {
     if asked.header("content-encoding") != Some("gzip") {
         return asked.bytes.clone();
@@ -53,7 +53,7 @@ fn unpacked(asked: &Asked) -> Vec<u8> {
     gzip.wait_with_output().unwrap().stdout
 }
 
-/// Waits until a span of each of these names has come.
+/// Waits until a span with each of these names has arrived.
 #[track_caller]
 fn wait_for(collector: &Provider, names: &[&str]) -> Vec<Span> {
     loop {
@@ -163,7 +163,7 @@ fn nanoseconds(span: &Span) -> u64 {
     span.end_time_unix_nano - span.start_time_unix_nano
 }
 
-/// Hands events over that were captured so many milliseconds after the first.
+/// Delivers events that were captured a given number of milliseconds after the first one.
 struct Recording<'a> {
     stage: &'a Stage,
     began: i64,
@@ -183,7 +183,7 @@ impl<'a> Recording<'a> {
     }
 }
 
-/// A turn of calls that end well, fail, are refused, do not end, and end after it.
+/// Delivers a turn with calls that end well, fail, are refused, never end, or end after the turn.
 fn calls_of_every_end(stage: &Stage) {
     let recording = Recording::of(stage);
     let at = |ms, event, fields| recording.at(ms, event, fields);
@@ -200,7 +200,7 @@ fn calls_of_every_end(stage: &Stage) {
     at(1_700, "PreToolUse", call("endless"));
     at(1_800, "PreToolUse", of_helper("behind"));
     at(1_900, "PreToolUse", of_helper("lost"));
-    // The agent's own duration leaves out how long the user thought about it.
+    // The duration that the agent reports does not include the time that the user took to decide.
     let result = with(call("well"), "tool_response", json!("made"));
     at(3_500, "PostToolUse", with(result, "duration_ms", json!(200)));
     at(3_600, "PostToolUseFailure", with(call("failing"), "error", json!("exit code 2")));
@@ -211,7 +211,7 @@ fn calls_of_every_end(stage: &Stage) {
     at(9_000, "SessionEnd", json!({"reason": "other"}));
 }
 
-/// As `calls_of_every_end` has them.
+/// Checks the spans of the calls in `calls_of_every_end`.
 fn check_calls(spans: &[Span]) {
     let turn = named(spans, "invoke_agent claude-code");
     for (id, ms, end) in [
@@ -270,7 +270,8 @@ fn a_call_that_a_guard_refuses_ends_at_once_and_names_the_rule() {
         let answers = stage.deliver([&Deliver { agent: agent.to_owned(), ..delivery }]);
         assert!(matches!(answers[..], [Reply::Ack { .. } | Reply::Unsaved { .. }]), "{answers:?}");
     };
-    // After a refusal Codex reports nothing more of the call. It cannot ask, so that a write is refused as well.
+    // After a refusal Codex reports nothing more about the call. It cannot ask the user, so a write is refused as
+    // well.
     told("codex", "UserPromptSubmit", json!({"prompt": "show it", "turn_id": "t1"}));
     let call = |id: &str, command: &str| {
         json!({"tool_name": "Bash", "tool_use_id": id, "turn_id": "t1",
@@ -280,12 +281,12 @@ fn a_call_that_a_guard_refuses_ends_at_once_and_names_the_rule() {
     told("codex", "PreToolUse", call("codex-write", "rm -rf .git"));
     told("codex", "PreToolUse", call("codex-lost", "make"));
     told("codex", "Stop", json!({"turn_id": "t1", "last_assistant_message": "It was refused."}));
-    // Gemini gives calls no ids either.
+    // Gemini reports nothing more either, and it gives calls no ids.
     told("gemini-cli", "BeforeAgent", json!({"prompt": "show it"}));
     let read = json!({"tool_name": "read_file", "tool_input": {"file_path": ".env"}});
     told("gemini-cli", "BeforeTool", read);
     told("gemini-cli", "AfterAgent", json!({"prompt": "show it", "prompt_response": "It was refused."}));
-    // Claude Code says of all calls of a step how they were settled.
+    // Claude Code reports how each call of a step ended.
     let turn = |mut fields: serde_json::Value| {
         fields["prompt_id"] = json!("p1");
         fields
@@ -366,7 +367,7 @@ fn a_call_of_a_skipped_tool_has_a_span_without_content() {
 fn a_session_that_is_deleted_before_it_ends_leaves_no_open_span() {
     const HOUR: i64 = 60 * 60 * 1000;
     let collector = collector();
-    // Silence ends nothing, whenever the daemon looks at its sessions for the first time.
+    // With these timers silence ends no turn and no session, whenever the daemon first checks its sessions.
     let timers = "[timers]\nbatch_idle_s = 86_400\nsession_idle_s = 86_400\n";
     let stage = Stage::new().config(&(config(&collector) + timers)).daemon();
     let recording = Recording { stage: &stage, began: stage.delivery(&json!({})).captured_at_ms - 12 * HOUR };
@@ -393,7 +394,7 @@ fn a_session_that_is_deleted_before_it_ends_leaves_no_open_span() {
     }
 }
 
-/// A program that ends with the test.
+/// A program that is killed when the test ends.
 struct Running(Child);
 
 impl Drop for Running {
@@ -403,8 +404,8 @@ impl Drop for Running {
     }
 }
 
-/// A collector that others have written, where `RECALL_COLLECTOR` names it (`rotel-agent`): what it takes of recall it hands
-/// on to ours.
+/// `RECALL_COLLECTOR` names a collector of another project (`rotel-agent`). It accepts what recall sends, and passes
+/// it on to our collector.
 #[test]
 fn a_collector_of_others_takes_it_and_hands_it_on() {
     let Some(program) = std::env::var_os("RECALL_COLLECTOR") else { return };

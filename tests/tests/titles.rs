@@ -1,9 +1,9 @@
-//! A session's name: the agent's own, before any that recall makes.
+//! Tests that the agent's own name for a session comes before any name that recall makes.
 
 use recall_tests::{DISCOUNT_ANSWER, DISCOUNT_PROMPT, Stage};
 use serde_json::{Value, json};
 
-/// A whole turn; `title` is what the agent calls the session.
+/// Plays a whole turn. `title` is the agent's name for the session.
 fn turn(stage: &Stage, prompt_id: &str, title: Option<&str>) {
     let mut prompt = json!({"prompt": DISCOUNT_PROMPT, "prompt_id": prompt_id});
     if let Some(title) = title {
@@ -20,7 +20,7 @@ fn turn(stage: &Stage, prompt_id: &str, title: Option<&str>) {
     stage.flush();
 }
 
-/// As the list, the session itself and its summary call it.
+/// Returns the titles of the session in the list, in the session itself and in its summary.
 fn titles(stage: &Stage) -> [Value; 3] {
     let list = stage.json(["ctl", "sessions"]);
     let mut sessions = list["sessions"].as_array().unwrap().iter();
@@ -40,7 +40,7 @@ fn the_agents_own_title_wins_over_any_made_one() {
     let made = titles(&stage);
     assert!(made[0].is_string() && made.iter().all(|title| *title == made[0]), "{made:?}");
 
-    // A rename is told with the next prompt, and counts before there is an answer to it.
+    // A rename comes with the next prompt. It counts before that prompt is answered.
     let prompt = json!({"prompt": "And now?", "prompt_id": "p2", "session_title": "shop-discount"});
     stage.hook(&stage.event("named", "UserPromptSubmit", prompt));
     assert_eq!(titles(&stage), ["shop-discount"; 3].map(Value::from));
@@ -50,7 +50,7 @@ fn the_agents_own_title_wins_over_any_made_one() {
         "{context_then}"
     );
 
-    // Summaries that are made later keep it, and so does the next daemon; another rename replaces it.
+    // Later summaries keep it, and so does a restarted daemon. Another rename replaces it.
     turn(&stage, "p3", None);
     assert_eq!(titles(&stage), ["shop-discount"; 3].map(Value::from));
     stage.kill_daemon();

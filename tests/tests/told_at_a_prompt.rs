@@ -1,4 +1,4 @@
-//! Context at a prompt: as things are now, with a word on what has changed.
+//! Tests that text injected at a prompt is current, and says what has changed.
 
 use std::fs::File;
 use std::time::{Duration, SystemTime};
@@ -16,7 +16,7 @@ fn ask(stage: &Stage, session: &str, prompt: &str) -> String {
         .context()
 }
 
-/// Writes a file of the project, `later` from now.
+/// Writes a file of the project with a time of change `later` from now.
 fn write(stage: &Stage, name: &str, later: Duration) {
     let path = stage.project().join(name);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -42,7 +42,7 @@ fn a_statement_on_a_file_that_was_changed_since_says_so() {
     assert!(why.contains("src/gateway.rs has changed since"), "{why}");
 }
 
-/// Lines of a file, and an answer that rests on the second one.
+/// The lines of a file, and an answer that depends on the second one.
 const LINES: &str = "pub const HEAT: u32 = 220;\npub const MOST_LOAVES: u32 = 40;\n";
 const LOAVES: &str =
     "The oven takes 40 loaves, `MOST_LOAVES` in src/oven.rs, because more of them stay raw in the middle.";
@@ -77,7 +77,7 @@ fn a_statement_holds_while_its_lines_are_in_the_file_and_is_not_told_when_they_a
     assert!(!told.contains("takes 40 loaves"), "{told}");
 }
 
-/// Three sessions ask for what was remembered, one after the other, and all are told.
+/// Lets three sessions ask the same question, one after the other. The note is injected into each.
 fn all_are_told(after_each: impl Fn(&Stage, &str)) -> Stage {
     let stage = Stage::new().daemon();
     assert_eq!(stage.recall(["remember", REMARK, "--type", "gotcha"]).code(), 0);
@@ -103,7 +103,7 @@ fn a_question_that_was_left_without_an_answer_hides_no_answer() {
         stage.hook(&stage.event(session, "SessionEnd", json!({"reason": "other"})));
     });
     stage.flush();
-    // Such a session is called by what was asked.
+    // The question is the title of a session that has no answer.
     assert_eq!(stage.json(["ctl", "session", "one"])["title"], QUESTION);
 }
 
@@ -171,7 +171,7 @@ fn an_answer_that_a_later_one_changes_is_not_told_whatever_the_start_has_given()
     assert!(start.contains("after 90 s") && !start.contains("after 30 s"), "{start}");
     let told = ask(&stage, "three", question);
     assert!(!told.contains("after 30 s"), "{told}");
-    // A search leaves nothing out, and has the newer first.
+    // A search finds both, the newer one first.
     let found = stage.json(["search", "gateway client gives up"]).to_string();
     assert!(found.find("after 90 s") < found.find("after 30 s"), "{found}");
 }

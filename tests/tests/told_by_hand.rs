@@ -1,4 +1,5 @@
-//! What a person wrote or pinned comes before all that machines made: at a start, at a prompt that it bears on, in a search.
+//! Tests that notes which a person wrote or pinned come before everything that machines made: at a start, at a prompt
+//! about them, and in a search.
 
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ fn ask(stage: &Stage, session: &str, prompt: &str) -> String {
         .context()
 }
 
-/// Sessions that speak of invoices more often than the rule does.
+/// Starts a stage with sessions that mention invoices more often than the rule does.
 fn busy() -> Stage {
     let stage = Stage::new().daemon();
     for (id, prompt, answer) in [
@@ -55,7 +56,7 @@ fn busy() -> Stage {
     stage
 }
 
-/// A note of an agent's model. No person wrote it.
+/// Stores a note of an agent's model. No person wrote it.
 pub(crate) fn noted(stage: &Stage, remark: Remember) {
     let deadline = || Deadline::after(Duration::from_secs(30));
     let remark = Remember { project: stage.project().to_string_lossy().into_owned(), ..remark };
@@ -78,9 +79,9 @@ fn what_was_remembered_is_the_first_of_a_search() {
         assert_eq!(first["title"], RULE, "{query}: {first}");
         assert!(first["why"]["factors"]["by_hand"].as_f64().unwrap() > 1.0, "{first}");
     }
-    // It has one word of these, and others have all.
+    // The rule has one of these words. Others have all of them.
     assert_ne!(first_of(&stage, "are invoices sent by mail at night")["title"], RULE);
-    // What no longer holds has no such right.
+    // A note that no longer holds does not come first.
     let id = first_of(&stage, "invoices")["id"].to_string();
     assert_eq!(stage.recall(["resolve", &id]).code(), 0);
     stage.flush();
@@ -101,7 +102,7 @@ fn of_two_choices_the_newer_is_found_first() {
         let titles: Vec<&str> =
             found["results"].as_array().unwrap().iter().filter_map(|one| one["title"].as_str()).collect();
         let at = |title: &str| titles.iter().position(|found| *found == title);
-        // A newer value replaces the older note, where both name one thing.
+        // If both notes are about one thing, a newer value replaces the older note.
         assert!(at(new) == Some(0) && at(old) != Some(0), "{titles:?}");
     }
 }
@@ -160,7 +161,7 @@ fn a_start_begins_with_it_within_half_of_the_budget() {
     let known = told.find("## Known").expect(&told);
     assert!(own < told.find(RULE).unwrap() && told.find(RULE).unwrap() < last && last < known, "{told}");
     assert!(last - own <= told.len() * 6 / 10, "the state and what machines noted have room: {told}");
-    // There is no room for one more of little weight, and that is said.
+    // There is no room for one more note of low importance, and the command says so.
     let said = stage.recall(["remember", MOSS, "--importance", "1"]);
     assert!(said.stdout.contains("The text at their start has no room for it; `recall pin "), "{said:?}");
     assert!(!start(&stage, "later still").contains("Moss"), "{said:?}");
@@ -172,7 +173,7 @@ fn a_start_begins_with_it_within_half_of_the_budget() {
 #[test]
 fn a_prompt_about_it_is_told_and_no_other() {
     let stage = busy();
-    // The session has begun before.
+    // This session started before the note was written.
     start(&stage, "running");
     assert_eq!(stage.recall(["remember", RULE]).code(), 0);
     for other in
@@ -186,7 +187,7 @@ fn a_prompt_about_it_is_told_and_no_other() {
     assert_eq!(told.matches("Hedwig").count(), 1, "{told}");
     let again = ask(&stage, "running", "Write another job that deletes invoices");
     assert!(!again.contains("Hedwig"), "once: {again}");
-    // Whoever was told at its start is not told again.
+    // A session that got the note at its start does not get it again.
     assert!(start(&stage, "new").contains(RULE));
     assert!(!ask(&stage, "new", "Write a job that deletes old invoices").contains("Hedwig"));
     stage.flush();

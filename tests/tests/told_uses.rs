@@ -1,4 +1,4 @@
-//! What became of what sessions were told, and what should not have been told.
+//! Tests how sessions use injected notes, and how users report notes that should not have been injected.
 
 use recall_tests::Stage;
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ fn stop(stage: &Stage, session: &str) {
     stage.flush();
 }
 
-/// The uses of the item of this number, of all that a session was told at a moment.
+/// Returns the uses of item 1 among everything that was injected into a session at a moment.
 fn uses(stage: &Stage, session: &str, moment: &str) -> Vec<String> {
     let why = stage.json(["why", session]);
     let injections = why["injections"].as_array().unwrap().iter().filter(|one| one["moment"] == moment);
@@ -56,7 +56,7 @@ fn what_an_agent_opens_and_follows_is_stored_with_what_it_was_told() {
     let mut found = uses(&stage, "s1", "start");
     found.sort();
     assert_eq!(found, ["followed", "opened"]);
-    // It is looked for again after each turn, and counted once.
+    // Uses are looked for again after each turn, but counted once.
     ask(&stage, "s1", "Once more", 2);
     run(&stage, "s1", "scripts/deploy.sh staging", 3);
     stop(&stage, "s1");
@@ -71,7 +71,7 @@ fn what_an_agent_opens_and_follows_is_stored_with_what_it_was_told() {
     assert!(people.contains("; followed") && people.contains("; opened"), "{people}");
     let people = stage.recall(["stats"]).stdout;
     assert!(people.contains("1 opened, 1 followed"), "{people}");
-    // Another session that did nothing of it.
+    // Another session does not use the note.
     start(&stage, "s2");
     ask(&stage, "s2", "Tidy the readme", 1);
     run(&stage, "s2", "git status", 1);
@@ -100,7 +100,7 @@ fn what_should_not_have_been_told_is_not_told_like_that_again() {
     let said = stage.recall(["wrong", "--undo", "1"]);
     assert!(said.stdout.contains("#1 may be injected again"), "{said:?}");
     assert!(told("s4"));
-    // Whoever rewrites it answers what was said against it.
+    // An edit answers the report, so the note may be injected again.
     stage.recall(["wrong", "1", "--session", "s4"]);
     assert!(!told("s5"));
     let said = stage.recall([
@@ -142,7 +142,7 @@ fn what_the_user_contradicts_counts_less() {
     stop(&stage, "s1");
     assert_eq!(uses(&stage, "s1", "prompt"), ["contradicted"]);
     assert_eq!(stage.json(["stats"])["told"]["contradicted"], 1);
-    // A second time ends it.
+    // After a second contradiction the note is no longer injected.
     assert!(ask(&stage, "s2", "Write a job that deletes old invoices", 1).contains("Hedwig"));
     stop(&stage, "s2");
     ask(&stage, "s2", "Wrong, invoices are deleted at once", 2);

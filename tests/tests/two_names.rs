@@ -1,4 +1,5 @@
-//! Some agents also run the hooks of others: the same event under two names is one, in the words of the agent that sent it.
+//! Some agents also run the hooks of other agents. Tests that the same event under two names is stored once, and is
+//! answered in the format of the agent that sent it.
 
 use std::path::Path;
 
@@ -11,7 +12,7 @@ fn recorded(name: &str) -> Value {
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }
 
-/// The event as two hooks hand it over.
+/// Delivers the event twice, under two names of agents.
 fn twice(stage: &Stage, event: &Value, names: [&str; 2]) -> Vec<Reply> {
     let deliveries = names.map(|agent| Deliver { agent: agent.to_owned(), ..stage.delivery(event) });
     stage.deliver(&deliveries)

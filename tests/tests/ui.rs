@@ -1,4 +1,4 @@
-//! `recall ui` in a terminal of its own: what a user types, and what stands on the screen then.
+//! Tests `recall ui` in a terminal: what a user types, and what the screen then shows.
 
 use recall_tests::Stage;
 use recall_tests::screen::Screen;
@@ -55,7 +55,7 @@ fn a_user_follows_a_thread_and_pins_its_newest() {
     }
     let mut command = stage.command("recall");
     command.arg("ui");
-    // The list has the whole width.
+    // With this size the list takes the whole width.
     let mut screen = Screen::of(command, (100, 30));
     screen.shows("Timeout of the gateway is 90 seconds");
     // Shift-Tab, twice.
@@ -82,7 +82,7 @@ fn an_editor_has_the_terminal_for_itself() {
     let stage = Stage::new().daemon();
     assert_eq!(stage.recall(["remember", "The greenhouse door sticks", "--type", "gotcha"]).code(), 0);
     let mut command = stage.command("recall");
-    // It waits for a line of the keyboard, which would be commands of the interface.
+    // The editor waits for a typed line. The interface would read its keys as commands.
     let editor = r#"sh -c 'echo now type; read word; sed -i s/sticks/$word/ "$1"' editor"#;
     command.arg("ui").env("EDITOR", editor).env_remove("VISUAL").env("TMPDIR", stage.user_home());
     let mut screen = Screen::of(command, SIZE);
@@ -115,7 +115,7 @@ fn a_long_list_comes_in_pages() {
         let mut note = note.clone();
         note["uuid"] = json!(format!("0190a000-0000-7000-8000-{number:012}"));
         note["title"] = json!(format!("Note {number} of the greenhouse"));
-        // Several of one moment.
+        // Several notes have the same time.
         note["created_at"] = json!(note["created_at"].as_i64().unwrap() - number / 7);
         lines.push(note.to_string());
     }
@@ -157,7 +157,7 @@ fn what_a_user_types_is_found_by_its_meaning() {
     let mut command = stage.command("recall");
     command.arg("ui");
     let mut screen = Screen::of(command, SIZE);
-    // The newest stands first.
+    // The newest note comes first.
     screen.until("both notes", |shown| {
         shown.contains("Deploy rollout") && shown.find("Deploy rollout") < shown.find("Signin is sluggish")
     });

@@ -1,4 +1,4 @@
-//! `recall ctl backup`, `restore`, `check`, `prune` and `reindex`, and `recall sql`.
+//! Tests `recall ctl backup`, `restore`, `check`, `prune` and `reindex`, and `recall sql`.
 
 use std::path::{Path, PathBuf};
 
@@ -59,7 +59,7 @@ fn a_backup_is_restored_and_the_memory_goes_on() {
     let kept = said.stdout.lines().last().unwrap().rsplit(": ").next().unwrap().to_owned();
     assert!(Path::new(&kept).exists(), "{said:?}");
     assert_eq!(stage.json(["ctl", "status"])["healed"], json!([]), "nothing was damaged");
-    // The index is right at once.
+    // The index is correct at once.
     let found = stage.json(["search", "rounding"])["results"].clone();
     assert!(found.as_array().unwrap().iter().all(|item| item["session_id"] == "first"), "{found}");
     assert_ne!(found, json!([]));
@@ -81,7 +81,7 @@ fn a_backup_is_restored_and_the_memory_goes_on() {
     assert!(!Path::new(&kept).exists());
 }
 
-/// The files below recall's home that hold a text.
+/// Returns the files below recall's home that contain a text.
 fn holding(stage: &Stage, text: &str) -> Vec<PathBuf> {
     let (mut found, mut folders) = (Vec::new(), vec![stage.home()]);
     while let Some(folder) = folders.pop() {
@@ -149,7 +149,7 @@ fn of_a_backup_with_other_tables_only_the_rows_are_taken() {
     assert!(stage.json(["search", "rounding"])["total"].as_u64() > Some(0));
     stage.json(["remember", "One more note is numbered"]);
 
-    // No file keeps what is forgotten.
+    // No file contains forgotten text.
     stage.json(["forget", "--yes", &found["results"][0]["id"].to_string()]);
     assert_eq!(holding(&stage, "quetzalcoatlus"), Vec::<PathBuf>::new());
     let own = |sql: &str| -> Vec<String> {
@@ -244,7 +244,7 @@ fn a_flush_tells_of_jobs_that_wait_run_or_were_given_up() {
     assert_eq!(stage.json(["ctl", "flush"])["jobs"], nothing);
     stage.stop_daemon();
     let db = Connection::open(stage.database()).unwrap();
-    // As a model leaves them that cannot be reached: the built-in results are stored.
+    // This is the state after a model could not be reached: the built-in results are stored.
     db.execute_batch(
         "UPDATE jobs SET status = 'retrying', stood_in = 1, error = 'x', not_before = 4102444800000 WHERE kind = 'batch';
          UPDATE jobs SET status = 'dead', stood_in = 1, error = 'x' WHERE kind = 'summary'",
@@ -356,7 +356,7 @@ fn a_query_cannot_take_the_memory_or_the_disk() {
     assert_eq!(sessions(&stage), ["first"]);
 }
 
-/// Copying texts of 16 MB takes no step of SQLite's, so the clock is not looked at meanwhile.
+/// While SQLite copies texts of 16 MB it makes no steps, so the clock is not checked.
 #[test]
 fn a_query_whose_steps_are_long_is_ended() {
     let stage = worked();

@@ -1,5 +1,5 @@
-//! The vectors of a project are searched in a file that is made of the database: it is never wrong, whenever the daemon
-//! is killed, and nothing of it is left of what was forgotten.
+//! Tests the file in which the vectors of a project are searched. It is built from the database. It is never wrong,
+//! whenever the daemon is killed, and it contains nothing that was forgotten.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::embedding::{NOWHERE, embedding, holding, local, orphans, rows, tiny, with_tiny};
 
-/// Sessions of one turn. More than 64 vectors make a file.
+/// Plays sessions of one turn. More than 64 vectors make a file.
 fn talk(stage: &Stage, sessions: impl IntoIterator<Item = String>) {
     for id in sessions {
         let said = format!("The parser of {id} has syntax.");
@@ -31,13 +31,13 @@ fn many(count: usize) -> impl Iterator<Item = String> {
     (0..count).map(|number| format!("s{number}"))
 }
 
-/// The files of vectors, whatever they are called.
+/// Returns the files of vectors, whatever their names.
 fn files(stage: &Stage) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(stage.home().join("data/vectors")).into_iter().flatten();
     entries.map(|entry| entry.unwrap().path()).collect()
 }
 
-/// No row, file or entry of the database is stale, orphaned, doubled or missing.
+/// Checks that no row, file or entry of the database is stale, orphaned, doubled or missing.
 #[track_caller]
 fn is_sound(stage: &Stage) {
     let state = embedding(stage);
@@ -71,8 +71,8 @@ fn is_sound(stage: &Stage) {
     }
 }
 
-/// The vectors of what a session has said and of what was made of it: kind, row, vectors. Those of other sessions may be made
-/// anew at any moment, which is no forgetting.
+/// Returns the vectors of a session's prompts, answers, observations and summary: kind, row, vector. It leaves out
+/// other sessions, because their vectors may be made again at any moment.
 fn of_session(stage: &Stage, id: &str) -> Vec<(String, i64, Vec<u8>)> {
     let database = Connection::open(stage.database()).unwrap();
     let of = "JOIN sessions s ON s.id = d.session WHERE s.session_id = ?1";
@@ -87,15 +87,15 @@ fn of_session(stage: &Stage, id: &str) -> Vec<(String, i64, Vec<u8>)> {
     found.collect::<Result<_, _>>().unwrap()
 }
 
-/// The results of a search by meaning: sessions and scores.
+/// Returns the results of a search by meaning: ids and scores.
 fn found(stage: &Stage, question: &str) -> Vec<(String, f64)> {
     let answer = stage.json(["search", question, "--limit", "20"]);
     let hits = answer["results"].as_array().unwrap().iter();
     hits.map(|hit| (hit["id"].to_string(), hit["score"].as_f64().unwrap())).collect()
 }
 
-/// Expects the same documents in the same order. The age of a document is part of its score, so the last bit of that
-/// depends on the moment of the search.
+/// Expects the same documents in the same order. The age of a document is part of its score, so the last bit of the
+/// score depends on the moment of the search.
 #[track_caller]
 fn is_same(found: &[(String, f64)], expected: &[(String, f64)]) {
     let is_same = |((id, score), (other, of_other)): (&(String, f64), &(String, f64))| {
@@ -167,16 +167,16 @@ fn what_is_forgotten_is_in_no_file() {
     let doomed = of_session(&stage, "doomed");
     assert!(doomed.len() >= 2, "{}", doomed.len());
     assert_eq!(stage.recall(["forget", "--yes", "--session", "doomed"]).code(), 0);
-    // Forgetting waits for it; nothing else has to happen.
+    // `forget` waits until the vectors are gone. Nothing else has to happen.
     for (kind, row, packed) in &doomed {
         assert_eq!(holding(&stage, packed), NOWHERE, "the vector of {kind} {row}");
     }
     stage.flush();
-    // All the rest is in a file again.
+    // The remaining vectors are in a file again.
     assert_eq!(files(&stage).len(), 1);
     is_sound(&stage);
 
-    // Killed when the rows are gone and the file is not.
+    // The daemon is killed when the rows are gone and the file is not.
     stage.session("doomed", "Theme palette", &[], "Palette colour theme colour.");
     talk(&stage, (40..90).map(|number| format!("s{number}")));
     stage.flush();
@@ -225,8 +225,8 @@ fn a_daemon_killed_at_each_step_of_vectors_has_none_that_is_wrong() {
     }
 }
 
-/// Kills at any moment, while vectors are made, files are written, sessions are forgotten, and the model is removed and
-/// comes again.
+/// Kills the daemon at random moments while vectors are made, files are written, sessions are forgotten, and the
+/// model is removed and added again.
 fn kill_at_random(seed: u64, rounds: usize) {
     let mut chance = fastrand::Rng::with_seed(seed);
     let mut stage = Stage::new().config(&local("tiny"));
@@ -250,7 +250,7 @@ fn kill_at_random(seed: u64, rounds: usize) {
         let mut running = stage.command("recall");
         let running = running.args(&command).stdout(Stdio::null()).stderr(Stdio::null());
         let mut running = running.spawn().unwrap();
-        // Somewhere in the middle of it.
+        // The kill comes somewhere in the middle of the command.
         for _ in 0..chance.usize(0..6) {
             let _ = stage.recall(["ctl", "status"]);
         }
@@ -259,7 +259,7 @@ fn kill_at_random(seed: u64, rounds: usize) {
             running.kill().unwrap();
         }
         let _ = running.wait();
-        // The command may have started a daemon of its own after the kill, which may not listen yet.
+        // The command may have started another daemon after the kill, which may not listen yet.
         kill_all(&stage, &[]);
         stage.start_daemon();
     }
@@ -273,13 +273,13 @@ fn kill_at_random(seed: u64, rounds: usize) {
     let listed = std::fs::read_dir(stage.home().join("data/models")).unwrap().count();
     assert_eq!(listed, 1, "half a model is left");
     for session in forgotten {
-        // A kill may have come before anything was forgotten.
+        // A kill may have come before the session was forgotten.
         assert_eq!(stage.recall(["forget", "--yes", "--session", &session]).code(), 0, "{session}");
     }
     stage.flush();
     is_sound(&stage);
 
-    // No vector is of a text that has changed: all are made anew, and are the same.
+    // No vector belongs to an outdated text: all vectors are made again, and are the same.
     let before = rows(&stage);
     assert_eq!(stage.recall(["model", "remove", "tiny"]).code(), 0);
     stage.flush();

@@ -1,14 +1,14 @@
-//! Which crate may use which library, and how the crates are compiled. What a crate's `Cargo.toml` does not name, the compiler
-//! refuses.
+//! Tests which crate may use which library, and how the crates are compiled. The compiler refuses a library that a
+//! crate's `Cargo.toml` does not name.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Libraries that only some rooms may know, with those rooms; `recall` is the program.
+/// Libraries that only some crates may use, with those crates. `recall` is the program.
 const WALLS: [(&str, &[&str]); 6] = [
-    // Agents keep sessions in databases of their own, and so does the memory that `recall import` reads.
+    // Agents keep sessions in their own databases. The memory that `recall import` reads is a database too.
     ("rusqlite", &["agents", "recall", "store"]),
-    // The file of a sentence model is mapped as the index's files are.
+    // The file of a sentence model is mapped in the same way as the index's files.
     ("tantivy", &["embedding", "search"]),
     // The program fetches sentence models; the settings check addresses.
     ("reqwest", &["config", "providers", "recall", "telemetry"]),
@@ -17,7 +17,7 @@ const WALLS: [(&str, &[&str]); 6] = [
     ("ratatui", &["recall"]),
 ];
 
-/// The crates that name this library among their dependencies, without those of tests.
+/// Returns the crates that name this library among their dependencies, without the dependencies of tests.
 fn users(daemon: &Path, library: &str) -> BTreeSet<String> {
     let rooms = daemon.join("crates").read_dir().unwrap().map(|room| room.unwrap().path());
     let crates = rooms.map(|room| (room.file_name().unwrap().to_str().unwrap().to_owned(), room));

@@ -1,4 +1,4 @@
-//! Mistyped commands, and the answers: the fault, and what to do instead. Nothing is changed by them.
+//! Tests the answers to mistyped commands. They name the mistake and what to do instead. Nothing is changed.
 
 use std::fs::OpenOptions;
 use std::io::Read;
@@ -7,7 +7,8 @@ use std::process::Stdio;
 use recall_tests::Stage;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-/// stdout has only help that was asked for; usage errors end with 2, refusals with 1.
+/// The wrong commands, their exit codes, and texts of their answers. Usage errors end with 2, refusals with 1. stdout
+/// has only help that was asked for.
 const WRONG: [(&[&str], i32, &str); 77] = [
     (&["serach", "cart"], 2, "a similar subcommand exists: 'search'"),
     (&["sesions"], 2, "a similar subcommand exists: 'sessions'"),
@@ -116,7 +117,7 @@ fn a_search_without_a_word_says_so() {
     assert!(said.code() == 0 && said.stdout.contains("Edit src/cart.rs"), "{said:?}");
 }
 
-/// A search with a name that nobody knows is no failure; it says which one may be meant.
+/// A search with an unknown name does not fail. It suggests the name that may be meant.
 #[test]
 fn a_search_says_which_name_may_be_meant() {
     let stage = Stage::new().daemon();
@@ -135,9 +136,9 @@ fn a_search_says_which_name_may_be_meant() {
     // Known names cause no message.
     let said = stage.recall(["search", "nowhere-to-be-found", "file:cart", "agent:claude-code"]);
     assert!(!said.stdout.contains("mean"), "{}", said.stdout);
-    // A name that means something elsewhere counts only as the command itself.
+    // As a command, `note` suggests `remember`. As an argument it suggests nothing.
     let said = stage.recall(["serach", "note"]);
-    assert!(!said.stderr.contains("You may mean"), "{}", said.stderr);
+    assert!(said.stderr.contains("search") && !said.stderr.contains("remember"), "{}", said.stderr);
 }
 
 #[test]
@@ -156,7 +157,7 @@ fn the_hook_client_answers_a_person_and_starts_nothing() {
         let name = ptsname(&keyboard, Vec::new()).unwrap().into_string().unwrap();
         let terminal = OpenOptions::new().read(true).write(true).open(&name).unwrap();
         let mut command = stage.command("recall-shim");
-        // It may start a daemon, if it wants one.
+        // The hook client is allowed to start a daemon.
         command.args(arguments).env_remove("RECALL_NO_DAEMON_START").stdin(Stdio::from(terminal));
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut said = String::new();

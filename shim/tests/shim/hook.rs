@@ -1,4 +1,4 @@
-//! The real shim against daemons of every behaviour, and stdin of every kind.
+//! Tests the real shim against daemons of every behaviour, and with stdin of every kind.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -184,7 +184,7 @@ fn a_daemon_that_never_answers_does_not_hold_the_agent() {
     let home = Home::new();
     let daemon = home.daemon(|_| Vec::new());
     let mut command = home.shim(&["claude-code"]);
-    // Long enough to send the event on a busy machine.
+    // This is long enough to send the event on a busy machine.
     command.env("RECALL_ANSWER_MS", "3000");
     assert_eq!(finish(feed(command.spawn().expect("starts"), STOP)).stdout, "");
     assert_eq!(home.only_spooled(), daemon.join().expect("daemon"));
@@ -264,7 +264,7 @@ fn where_nothing_can_be_written_the_agent_still_gets_its_answer() {
 fn inside_recalls_own_compressor_nothing_happens() {
     let home = Home::new();
     let mut command = home.shim(&["claude-code"]);
-    // Stdin stays open and empty: the shim must not even look at it.
+    // Stdin stays open and empty. The shim must not read it.
     let mut child = command.env("RECALL_DISABLE", "1").spawn().expect("starts");
     let stdin = child.stdin.take();
     assert_eq!(finish(child).stdout, "");
@@ -281,16 +281,16 @@ fn beside_a_daemon(home: &Home, script: &str) -> PathBuf {
     let source = home.dir.path().join("script");
     fs::write(&source, script).expect("writes");
     fs::set_permissions(&source, fs::Permissions::from_mode(0o755)).expect("chmod");
-    // Another process does the copying. If this one had a file open for writing while another test forks, the system
-    // would refuse to run that file.
+    // Another process copies the files. If this process had a file open for writing while another test forks, the
+    // system would refuse to run that file.
     for (from, to) in [(Path::new(env!("CARGO_BIN_EXE_recall-shim")), "recall-shim"), (&source, "recall")] {
         assert!(Command::new("cp").arg(from).arg(bin.join(to)).status().expect("cp").success());
     }
     bin.join("recall-shim")
 }
 
-/// The shim in a folder without a daemon to start. Beside the tested binary there may be a real daemon, which would
-/// outlive the test.
+/// Returns the shim in a folder without a daemon to start. Next to the tested binary there may be a real daemon,
+/// which would outlive the test.
 fn without_a_daemon(home: &Home, arguments: &[&str]) -> Command {
     let shim = home.dir.path().join("recall-shim");
     fs::hard_link(env!("CARGO_BIN_EXE_recall-shim"), &shim)
@@ -316,7 +316,7 @@ impl Told {
         Self { path, pipe }
     }
 
-    /// Everything that the script writes. Waits for it, with a time limit.
+    /// Waits for the script, with a time limit. Returns everything that it writes.
     fn read(mut self) -> String {
         let waited = frame::wait(&self.pipe, PollFlags::IN, Duration::from_secs(120)).expect("waits");
         assert_eq!(waited, Waited::Ready, "the script has not been started");
@@ -370,7 +370,7 @@ fn a_daemon_is_started_once_and_not_again_so_soon() {
     assert_eq!(home.spooled().len(), 3);
     let stamp = fs::metadata(home.paths.start_stamp()).expect("a stamp");
     assert_eq!(stamp.len(), 1);
-    // The one start may not be finished yet; a second one would make two lines.
+    // The first start may not be finished yet. A second start would write a second line.
     let lines = fs::read_to_string(&starts).unwrap_or_default();
     assert!(lines.lines().count() <= 1, "{lines}");
 }
@@ -379,7 +379,7 @@ fn a_daemon_is_started_once_and_not_again_so_soon() {
 fn a_session_start_waits_for_the_daemon_it_starts() {
     let home = Home::new();
     home.paths.create_folders().expect("folders");
-    // The script's start is the signal for this test's own daemon to listen.
+    // This test's own daemon starts to listen when the script starts.
     let told = Told::new(&home);
     let shim = beside_a_daemon(&home, &format!("#!/bin/sh\necho started > {}\n", told.path.display()));
     let socket = home.paths.socket().expect("short").to_path_buf();
@@ -488,7 +488,7 @@ fn an_agent_nobody_knows_is_kept() {
     assert_eq!(home.only_spooled().agent, "from-the-future");
 }
 
-// Folders that somebody else made.
+// Folders of another user.
 
 #[test]
 fn nothing_is_written_into_a_spool_of_another_user() {
@@ -497,7 +497,7 @@ fn nothing_is_written_into_a_spool_of_another_user() {
         return;
     }
     let spool = ["state/spool", "state/spool/tmp", "state/spool/new"];
-    // Each exists in two forms: one belongs to another user, the other is writable for everybody.
+    // The foreign folders belong to another user and are writable for everybody.
     for foreign in [&["state"][..], &spool] {
         let home = Home::new();
         let base = home.dir.path().join("home");
@@ -519,7 +519,7 @@ fn nothing_is_written_into_a_spool_of_another_user() {
             !names("state/spool").contains(&"level".into())
                 && !names("state/spool").contains(&"dropped".into())
         );
-        // One record: the second of the loss.
+        // There is one record. It contains the second in which the event was lost.
         assert_eq!(fs::metadata(base.join("run/dropped")).expect("counted").len(), 4, "{foreign:?}");
     }
 }

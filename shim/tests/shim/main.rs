@@ -1,4 +1,4 @@
-//! The real `recall-shim` against daemons of every behaviour and stdin of every kind.
+//! Tests the real `recall-shim` against daemons of every behaviour, and with stdin of every kind.
 
 #![allow(
     clippy::expect_used,

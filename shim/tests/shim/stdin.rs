@@ -1,4 +1,4 @@
-//! The real shim, and the ways in which agents treat its stdin.
+//! Tests the real shim with the ways in which agents use its stdin.
 
 use std::fs;
 use std::io::Write;
@@ -8,7 +8,7 @@ use recall_protocol::json_scan::MAX_PAYLOAD;
 use recall_protocol::wire::{Deliver, Flags};
 use serde_json::Value;
 
-/// The event that the shim keeps of `stdin`.
+/// Returns the event that the shim stores for `stdin`.
 fn kept(stdin: &[u8]) -> Deliver {
     let home = Home::new();
     assert_eq!(home.run(&["claude-code"], stdin).stdout, "");
@@ -116,7 +116,7 @@ fn a_wholly_private_prompt_travels_without_its_text() {
     assert_eq!(event.flags, Flags::WHOLLY_PRIVATE.with(Flags::STRIPPED));
 }
 
-/// While the daemon has not answered, the shim is alive and its peak can be read.
+/// Checks the shim's peak memory. The daemon has not answered yet, so the shim still runs and its peak can be read.
 #[track_caller]
 fn has_taken_little_memory(event: &Deliver) {
     let status = fs::read_to_string(format!("/proc/{}/status", event.context.pid)).expect("alive");

@@ -1,4 +1,4 @@
-//! A home for each test, the real binary, and a one-thread daemon that answers as the test wants.
+//! A home for each test, the real binary, and a one-thread daemon whose answers the test chooses.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -14,13 +14,13 @@ use recall_protocol::spool::Spool;
 use recall_protocol::wire::{Deliver, Reply, Request};
 use rustix::event::PollFlags;
 
-/// A home that vanishes with the test.
+/// A home that is deleted at the end of the test.
 pub(crate) struct Home {
     pub(crate) dir: tempfile::TempDir,
     pub(crate) paths: Paths,
 }
 
-/// The outcome of a run of the shim.
+/// The result of a run of the shim.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) stdout: String,
@@ -41,7 +41,7 @@ impl Home {
         home
     }
 
-    /// The shim with nothing in its environment but this home. It starts no daemon unless a test says so. It waits
+    /// Returns the shim with only this home in its environment. It starts no daemon unless a test allows it. It waits
     /// longer than usual, because the machine may be busy and this daemon is only a thread.
     pub(crate) fn shim(&self, arguments: &[&str]) -> Command {
         self.shim_at(Path::new(env!("CARGO_BIN_EXE_recall-shim")), arguments)
@@ -62,8 +62,8 @@ impl Home {
         command
     }
 
-    /// An input of a hundred times `megabyte` between a beginning and an end. It is a file, so the shim never waits for
-    /// a part of it; a pipe's writer may be slow on a busy machine.
+    /// Returns an input: `beginning`, then a hundred times `megabyte`, then `end`. It is a file, so the shim never
+    /// waits for a part of it. The writer of a pipe may be slow on a busy machine.
     pub(crate) fn input(&self, beginning: &str, megabyte: &str, end: &str) -> File {
         let path = self.dir.path().join("input");
         let mut file = File::create(&path).expect("creates");
@@ -75,19 +75,19 @@ impl Home {
         File::open(path).expect("opens")
     }
 
-    /// Runs the shim with all of `stdin` and its end.
+    /// Runs the shim with `stdin`, which ends after these bytes.
     pub(crate) fn run(&self, arguments: &[&str], stdin: &[u8]) -> Run {
         finish(feed(self.shim(arguments).spawn().expect("starts"), stdin))
     }
 
-    /// The events in the spool, oldest first.
+    /// Returns the events in the spool, oldest first.
     pub(crate) fn spooled(&self) -> Vec<Deliver> {
         let spool = Spool::new(&self.paths);
         let names = spool.list(usize::MAX).expect("lists");
         names.iter().map(|name| spool.read(name).expect("a whole event")).collect()
     }
 
-    /// The one event in the spool.
+    /// Returns the only event in the spool.
     #[track_caller]
     pub(crate) fn only_spooled(&self) -> Deliver {
         let mut events = self.spooled();
@@ -95,7 +95,7 @@ impl Home {
         events.remove(0)
     }
 
-    /// A daemon for one connection. `answer` gets what was delivered and returns the bytes of the reply.
+    /// Starts a daemon for one connection. `answer` receives the delivered event and returns the bytes of the reply.
     pub(crate) fn daemon(
         &self,
         answer: impl FnOnce(&Deliver) -> Vec<u8> + Send + 'static,
@@ -106,7 +106,7 @@ impl Home {
             let mut client = accept(&listener);
             let deliver = read_deliver(&mut client);
             let bytes = answer(&deliver);
-            // The shim may have gone by then, as it is allowed to.
+            // The shim may have ended already, which is allowed.
             let _ = client.write_all(&bytes);
             let _ = client.read_to_end(&mut Vec::new());
             deliver
@@ -140,7 +140,7 @@ pub(crate) fn read_deliver(client: &mut UnixStream) -> Deliver {
 /// Writes all of `stdin` and closes it.
 pub(crate) fn feed(mut child: Child, stdin: &[u8]) -> Child {
     let mut pipe = child.stdin.take().expect("piped");
-    // A shim that has enough may stop reading.
+    // A shim that has read enough may stop reading.
     let _ = pipe.write_all(stdin);
     child
 }

@@ -1,9 +1,9 @@
-//! Models are called at their configured address, and nowhere else.
+//! Checks that models are called only at their configured address.
 
 use crate::Stage;
 use crate::provider::{Behaviour, Provider, well};
 
-/// Neither a redirect nor the environment leads away from the configured address.
+/// No redirect and no variable of the environment changes the configured address.
 pub fn nothing_reaches_a_second_host(stage: Stage, status: u16) -> Stage {
     let elsewhere = Provider::start(well);
     let target = elsewhere.url();

@@ -1,4 +1,4 @@
-//! No event is lost, none is stored twice, and each is in its place.
+//! Checks that no event is lost, none is stored twice, and each is in its place.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -34,7 +34,7 @@ fn batches(stage: &Stage) -> Vec<Value> {
 
 pub fn one_event_id_is_one_event_after_a_restart(stage: Stage) {
     let mut stage = stage.daemon();
-    // Without an id of the agent's own, so there is no second key.
+    // The event has no id from the agent, so there is no second key.
     let event = stage.event("one", "UserPromptSubmit", json!({"prompt": "Add a discount"}));
     let delivery = stage.delivery(&event);
     is_stored(stage.deliver([&delivery]).first());
@@ -54,7 +54,7 @@ pub fn one_call_of_a_tool_is_one_activity(stage: Stage) {
     is_stored(replies.get(2));
     stored(&stage, 2, 1);
 
-    // A daemon that has to ask the database also recognises it.
+    // A restarted daemon has to ask the database, and it recognises the event too.
     stage.kill_daemon();
     stage.start_daemon();
     is_duplicate(stage.deliver([&call(&stage, "t1")]).first());
@@ -62,7 +62,7 @@ pub fn one_call_of_a_tool_is_one_activity(stage: Stage) {
     assert_eq!(batches(&stage)[0]["activities"].as_array().unwrap().len(), 2);
 }
 
-/// One session whose events arrive in any order: some live and in time, the others from the spool afterwards.
+/// The events of one session may arrive in any order: some live and in time, the others later from the spool.
 pub fn late_events_find_their_place(stage: Stage, seed: u64, turn_ids: TurnIds, clock: &Clock) {
     let mut stage = stage.daemon();
     let mut random = fastrand::Rng::with_seed(seed);
@@ -92,7 +92,7 @@ pub fn late_events_find_their_place(stage: Stage, seed: u64, turn_ids: TurnIds, 
     assert!(verdict.is_clean(), "seed {seed}, {turn_ids:?}, {clock:?}: {verdict}");
 }
 
-/// A daemon that dies just before its commit has acknowledged nothing and removed nothing.
+/// A daemon that dies just before its commit has not acknowledged or removed anything.
 pub fn nothing_is_lost_before_its_commit(mut stage: Stage, arrival: Arrival) {
     let death = Death { at: Point::Commit, passes: 1, manner: Manner::Slowly };
     let (died, remains) = endure(&mut stage, &[death], arrival);
@@ -102,7 +102,7 @@ pub fn nothing_is_lost_before_its_commit(mut stage: Stage, arrival: Arrival) {
     assert!(verdict.is_clean(), "{verdict}");
 }
 
-/// However long the job takes: other compressors look for work meanwhile.
+/// A job has one compressor, however long it takes. Other compressors look for work meanwhile.
 pub fn a_job_is_one_compressors(mut stage: Stage) {
     let points = format!("{}=1*sleep(2500)->off", Point::Lease.name());
     let mut daemon = Daemon::spawn_armed(&stage, &points, Stdio::null());
@@ -123,14 +123,15 @@ pub fn a_job_is_one_compressors(mut stage: Stage) {
     assert_eq!(attempts, 1, "somebody was given a job that somebody else had");
 }
 
-/// Offers an event again while it is refused, as the spool does; at most twenty times. A session that has just crashed
-/// refuses events until its supervisor knows.
+/// Delivers an event again while it is refused, as the spool does, at most twenty times. A session that has just
+/// crashed refuses events until its supervisor notices.
 pub fn offered_until_taken(stage: &Stage, delivery: &Deliver) -> Reply {
     let mut offers = (0..20).map(|_| stage.deliver([delivery]).remove(0));
     offers.find(|reply| *reply != Reply::Busy).unwrap_or(Reply::Busy)
 }
 
-/// An event that crashes its session is tried twice and then stored unprocessed, so that nobody offers it for ever.
+/// An event that crashes its session is tried twice. Then it is stored unprocessed, so that it is not delivered for
+/// ever.
 pub fn an_event_that_crashes_its_session_is_parked(stage: Stage) {
     let points = format!("{}=1*off->panic", Point::Enqueue.name());
     let mut daemon = Daemon::spawn_armed(&stage, &points, Stdio::null());

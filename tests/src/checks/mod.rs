@@ -1,7 +1,7 @@
-//! Checks that must fail when a fault is planted. Each is also an ordinary test. Here it takes the stage as an
-//! argument, so the same check can run with a planted fault.
+//! Checks that must fail when a fault is planted. Each check is also an ordinary test. Here it takes the stage as an
+//! argument, so that it can run with a planted fault.
 //!
-//! A check that cannot run on this machine says so and returns.
+//! If a check cannot run on this machine, it prints that and returns.
 
 pub mod calls;
 pub mod keeping;

@@ -1,4 +1,4 @@
-//! Strangers: other users, files in the way, and clients with false claims.
+//! Checks against strangers: other users, foreign files in recall's folders, and clients with false claims.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -18,7 +18,7 @@ use crate::faults::intruder::{self, UID, can_change_user, open_to_all};
 use crate::faults::process::Daemon;
 use crate::{Stage, run};
 
-/// An answer that has not arrived by then never will.
+/// How long a check waits for an answer. An answer that takes longer will not arrive.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn prompt(stage: &Stage, text: &str, id: &str) -> Value {
@@ -29,18 +29,19 @@ fn stored(stage: &Stage) -> Value {
     stage.json(["ctl", "status"])["events"]["stored"].clone()
 }
 
-/// Writes these bytes to the socket and returns the reply until the other end hangs up.
+/// Writes these bytes to the socket. Returns everything that the other end sends until it closes.
 pub fn answer_to(socket: &Path, bytes: &[u8]) -> Vec<u8> {
     let mut stream = UnixStream::connect(socket).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    // A refused client may find the connection closed before the end.
+    // The daemon may close the connection of a refused client before the end.
     let _ = stream.write_all(bytes).and_then(|()| stream.shutdown(std::net::Shutdown::Write));
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
     answer
 }
 
-/// `test` is the name of the calling test, which is started again as the other user.
+/// Another user gets no answer from the daemon. `test` is the name of the calling test, which is started again as the
+/// other user.
 pub fn another_user_gets_no_word_out_of_the_daemon(stage: Stage, test: &str) {
     let ping = encode_frame(&Request::Query(Ping.into())).unwrap();
     if intruder::role().is_some() {
@@ -52,8 +53,8 @@ pub fn another_user_gets_no_word_out_of_the_daemon(stage: Stage, test: &str) {
         return;
     }
     let stage = stage.daemon();
-    // The folders' modes are opened by force, so that only the daemon's check of its peer is left. The daemon closes
-    // them again now and then.
+    // The check opens the folders to all users, so that only the daemon's check of its peer is left. The daemon
+    // closes them again now and then, so they are opened again.
     let let_in = || {
         for folder in [stage.user_home(), stage.home(), stage.home().join("run"), stage.home().join("data")] {
             open_to_all(&folder);
@@ -75,7 +76,7 @@ pub fn another_user_gets_no_word_out_of_the_daemon(stage: Stage, test: &str) {
     assert!(ours.contains("answered ") && !ours.contains("answered 0 bytes"), "{ours}");
     assert!(stage.log().contains("refused a connection from another user"), "{}", stage.log());
 
-    // Recall's own client does not serve another user either.
+    // Recall's own client does not work for another user either.
     let_in();
     let mut command = stage.command("recall");
     command.args(["ctl", "status"]);
@@ -84,7 +85,7 @@ pub fn another_user_gets_no_word_out_of_the_daemon(stage: Stage, test: &str) {
     assert_eq!(stored(&stage), 0);
 }
 
-/// `test` as above.
+/// A daemon of another user gets no event. `test` is the name of the calling test.
 pub fn a_false_daemon_of_another_user_gets_no_payload(stage: Stage, test: &str) {
     const OVER: &[u8] = b"over";
     if intruder::role().is_some() {
@@ -95,7 +96,7 @@ pub fn a_false_daemon_of_another_user_gets_no_payload(stage: Stage, test: &str) 
         loop {
             let mut bytes = Vec::new();
             let mut visitor = listener.accept().unwrap().0;
-            // A client that speaks waits for an answer; by then it has sent enough.
+            // A client waits for an answer after it has sent something. Until then it has sent enough.
             visitor.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
             let _ = visitor.read_to_end(&mut bytes);
             if bytes == OVER {
@@ -133,7 +134,7 @@ pub fn a_false_daemon_of_another_user_gets_no_payload(stage: Stage, test: &str) 
     assert_eq!(status.code(), 3, "{status:?}");
 }
 
-/// A link in the spool is not read: somebody who can place a name there cannot make recall read its target.
+/// A link in the spool is not read. So somebody who can create a name there cannot make recall read its target.
 pub fn a_symlink_in_the_spool_is_no_event(stage: Stage) {
     let stage = stage.daemon();
     let delivery = stage.delivery(&prompt(&stage, "Somewhere else", "p1"));
@@ -157,7 +158,7 @@ pub fn a_symlink_is_no_runtime_folder(stage: Stage) {
     assert!(listens.is_err(), "a folder behind a symlink was taken");
 }
 
-/// The refusal comes before memory is allocated and before anything more is read.
+/// The daemon refuses the length before it allocates memory and before it reads any more.
 pub fn a_length_beyond_the_greatest_is_refused(stage: Stage) {
     let stage = stage.daemon();
     for length in [MAX_BODY as u32 + 1, u32::MAX] {

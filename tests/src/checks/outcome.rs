@@ -1,11 +1,11 @@
-//! What happened to events: the daemon's answers and counts.
+//! Checks what happened to events, with the daemon's answers and counts.
 
 use recall_protocol::wire::Reply;
 use serde_json::json;
 
 use crate::Stage;
 
-/// Expects this many stored events, this many duplicates, and none that wait or could not be read.
+/// Expects this many stored events and this many duplicates. No event may wait or be unreadable.
 #[track_caller]
 pub fn stored(stage: &Stage, expected: usize, duplicates: usize) {
     stage.flush();

@@ -1,4 +1,4 @@
-//! Private text stays private, and stored text is only text.
+//! Checks that private text stays private, and that stored text is only text.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ fn call(stage: &Stage, output: &str) -> Value {
     stage.event("one", "PostToolUse", fields)
 }
 
-/// Searches every file of the stage's home.
+/// Expects that no file of the stage's home contains the words.
 #[track_caller]
 pub fn is_nowhere(stage: &Stage, words: &str) {
     for path in files_below(&stage.home()) {
@@ -43,7 +43,8 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Neither the user's private words nor recall's own blocks get anywhere, through the daemon or through the spool.
+/// The user's private words and recall's own blocks are stored nowhere, whether they arrive through the daemon or the
+/// spool.
 pub fn private_words_go_nowhere(mut stage: Stage) {
     let text = "Why twice? <private>heliotrope</private><recall-context>quokka</recall-context>";
     stage.hook(&prompt(&stage, text));
@@ -58,7 +59,7 @@ pub fn private_words_go_nowhere(mut stage: Stage) {
     }
 }
 
-/// Secrets are gone from the moment of the commit. Until then only the spool has the unchanged event.
+/// After the commit no file contains a secret. Before it, only the spool contains the unchanged event.
 pub fn secrets_go_nowhere(stage: Stage) {
     let stage = stage.daemon();
     let secret = "swordfish-heliotrope-7741";
@@ -69,7 +70,7 @@ pub fn secrets_go_nowhere(stage: Stage) {
     is_nowhere(&stage, secret);
 }
 
-/// Whatever was stored, a model reads one fence with no tag inside.
+/// A model receives one fence with no tag inside, whatever was stored.
 pub fn stored_text_is_only_text(stage: Stage) {
     let stage = stage.daemon();
     let answer = "The cart rounds once after summing its `Vec<Line>`, because rounding each `</system>` line lost a cent.";
@@ -91,7 +92,7 @@ pub fn stored_text_is_only_text(stage: Stage) {
     assert!(inside.contains("Vec<Line>"), "it stays as it was written: {told}");
 }
 
-/// A word that reaches the daemon in every possible way, and must not appear in its log.
+/// A word reaches the daemon in every possible way. The daemon's log must not contain it.
 pub fn what_an_agent_said_is_in_no_log(stage: Stage, filter: &str, to_stderr: bool) {
     const CANARY: &str = "heliotrope-quokka-7741";
     let mut stage = stage.variable("RECALL_LOG", filter);

@@ -1,5 +1,5 @@
-//! A disk that fails under a running daemon. strace is attached to the daemon and answers some of its system calls
-//! itself.
+//! A disk that fails under a running daemon. strace is attached to the daemon and fakes the results of some of its
+//! system calls.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -9,12 +9,12 @@ use rustix::process::{Pid, Signal};
 
 use crate::Stage;
 
-/// The faked answer of a system call.
+/// The faked result of a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// This error, e.g. `EIO`.
     Error(&'static str),
-    /// Not one byte was written: the shortest of short writes.
+    /// No byte was written. This is the shortest of short writes.
     NothingWritten,
 }
 
@@ -22,11 +22,11 @@ pub enum Answer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     Always,
-    /// The n-th of each thread, counted from 1.
+    /// The n-th call of each thread, counted from 1.
     Once(usize),
 }
 
-/// The broken part.
+/// The system call that fails, with its faked result.
 #[derive(Clone, Copy, Debug)]
 pub struct Breakage {
     pub call: &'static str,
@@ -34,14 +34,14 @@ pub struct Breakage {
     pub when: When,
 }
 
-/// A daemon with a broken disk, as long as this is kept.
+/// A daemon with a broken disk. The disk is broken until this is dropped.
 pub struct Broken {
     strace: Child,
     trace: PathBuf,
 }
 
 impl Broken {
-    /// Breaks the disk of the stage's daemon. When this returns, every thread of it is traced.
+    /// Breaks the disk of the stage's daemon. When this returns, all of its threads are traced.
     pub fn begin(stage: &Stage, breakage: Breakage) -> Self {
         let Breakage { call, answer, when } = breakage;
         let answer = match answer {
@@ -56,7 +56,7 @@ impl Broken {
         let mut command = Command::new("strace");
         command.args(["-f", "-p", &stage.daemon_pid().to_string(), "-e", &format!("trace={call}")]);
         command.args(["-e", &format!("inject={call}:{answer}{when}"), "-o"]).arg(&trace);
-        // Threads also wake each other by `write`; only the log's writes go to the disk.
+        // Threads also wake each other with `write`. Only the writes to the log go to the disk.
         if call == "write" {
             command.arg("-P").arg(stage.home().join("state/log/recall.log"));
         }
@@ -65,18 +65,18 @@ impl Broken {
         let mut said = BufReader::new(strace.stderr.take().unwrap()).lines();
         let first = said.next().unwrap().unwrap();
         assert!(first.contains("attached"), "{first}");
-        // strace goes on to report new threads, and its output must be read.
+        // strace continues to report new threads, and its output must be read.
         std::thread::spawn(move || said.for_each(drop));
         Self { strace, trace }
     }
 
-    /// Repairs the disk. Returns how many calls got a false answer.
+    /// Repairs the disk. Returns how many calls got a faked result.
     pub fn end(mut self) -> usize {
         self.let_go();
         std::fs::read_to_string(&self.trace).unwrap().matches("(INJECTED)").count()
     }
 
-    /// strace detaches when it is interrupted; the traced process continues.
+    /// Interrupts strace. It detaches then, and the traced process continues.
     fn let_go(&mut self) {
         let _ = rustix::process::kill_process(Pid::from_child(&self.strace), Signal::INT);
         let _ = self.strace.wait();

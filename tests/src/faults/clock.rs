@@ -1,6 +1,6 @@
-//! A machine whose wall clock jumps, and that restarts now and then.
+//! A machine whose wall clock jumps, and which restarts from time to time.
 //!
-//! Only the times on the wire are made up; the daemon uses the true clock.
+//! Only the times on the wire are made up. The daemon uses the true clock.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -8,8 +8,8 @@ use std::time::Duration;
 use recall_protocol::boot::{self, BootStamp};
 use recall_protocol::wire::Deliver;
 
-/// The time from one boot to the next. It is far more than [`FARTHEST_STEP_MS`], so the wall clock alone distinguishes
-/// boots.
+/// The time from one boot to the next. It is far more than [`FARTHEST_STEP_MS`], so the wall clock alone
+/// distinguishes the boots.
 const BOOT_EVERY_MS: i64 = 24 * 3_600_000;
 /// How far the wall clock may be wrong in either direction, in milliseconds.
 const FARTHEST_STEP_MS: i64 = 6 * 3_600_000;
@@ -21,11 +21,11 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(40);
 pub enum Clock {
     /// The system's time.
     True,
-    /// Another time, see [`Stepped`].
+    /// Another time. See [`Stepped`].
     Stepped(Mutex<Stepped>),
 }
 
-/// The time since boot only grows; the wall clock is set forward and back at random.
+/// A clock whose time since boot only grows. Its wall clock is set forward and back at random.
 #[derive(Debug)]
 pub struct Stepped {
     random: fastrand::Rng,
@@ -35,13 +35,13 @@ pub struct Stepped {
     since_boot: Duration,
     booted_at_ms: i64,
     off_by_ms: i64,
-    /// How often an event's wall clock was behind the previous one.
+    /// How often the wall clock of an event was before that of the previous one.
     backward: usize,
     last_ms: i64,
 }
 
 impl Clock {
-    /// A clock that starts some days ago and boots again after this many events.
+    /// Returns a clock that starts some days ago. It boots again after this many events.
     pub fn stepped(seed: u64, boots: usize, events_a_boot: usize) -> Self {
         let began = boot::wall_ms() - BOOT_EVERY_MS * i64::try_from(boots).unwrap();
         Self::Stepped(Mutex::new(Stepped {
@@ -66,7 +66,7 @@ impl Clock {
             (wall_ms, stamp.boot_id, stamp.boot_ns);
     }
 
-    /// How many boots there were, and how often the wall clock went backward.
+    /// Returns the number of boots, and how often the wall clock went backward.
     pub fn troubles(&self) -> (u64, usize) {
         match self {
             Self::True => (1, 0),

@@ -7,19 +7,19 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-/// The most files of a small disk.
+/// The highest number of files on a small disk.
 const FILES: u32 = 2_000;
 
 /// A mounted file system. It is unmounted when dropped.
 pub struct SmallDisk {
     at: PathBuf,
-    /// The file that contains it, if any.
+    /// The file that contains the file system, if any.
     image: Option<TempDir>,
 }
 
 impl SmallDisk {
-    /// Mounts one of this many KiB on a folder, which is created if necessary. `None` if that is not allowed or unknown
-    /// here.
+    /// Mounts a disk of this many KiB on a folder, which is created if necessary. Returns `None` if the system does
+    /// not allow it or does not know this kind of disk.
     pub fn mount(at: &Path, kib: u32) -> Option<Self> {
         std::fs::create_dir_all(at).unwrap();
         let mut mount = Command::new("mount");
@@ -28,7 +28,7 @@ impl SmallDisk {
         succeeds(&mut mount).then(|| Self { at: at.to_owned(), image: None })
     }
 
-    /// A large disk with a quota of this many MiB, even for root. Needs btrfs-progs.
+    /// Mounts a large disk with a quota of this many MiB, even for root. Needs btrfs-progs.
     pub fn with_quota(at: &Path, mib: u32) -> Option<Self> {
         std::fs::create_dir_all(at).unwrap();
         let image = image(256 << 20);
@@ -47,7 +47,7 @@ impl SmallDisk {
         is_limited.then_some(disk)
     }
 
-    /// A disk on which names that differ only in case are the same file. Needs ntfs-3g.
+    /// Mounts a disk on which names that differ only in case are the same file. Needs ntfs-3g.
     pub fn without_case(at: &Path) -> Option<Self> {
         std::fs::create_dir_all(at).unwrap();
         let image = image(16 << 20);
@@ -69,7 +69,7 @@ impl SmallDisk {
         }
     }
 
-    /// Uses up every byte except this many KiB.
+    /// Uses up all bytes except this many KiB.
     pub fn fill_but(&self, kib: u64) {
         self.fill();
         let ballast = File::options().write(true).open(self.ballast()).unwrap();
@@ -77,7 +77,7 @@ impl SmallDisk {
         ballast.set_len(size - (kib << 10)).unwrap();
     }
 
-    /// Makes empty files until no more can be made, while bytes are left.
+    /// Makes empty files until no more can be made. Bytes remain free.
     pub fn fill_with_files(&self) {
         let folder = self.at.join("files");
         std::fs::create_dir(&folder).unwrap();
@@ -114,7 +114,7 @@ impl SmallDisk {
     }
 }
 
-/// A folder with an empty file of this length.
+/// Makes a folder with an empty file of this length.
 fn image(length: u64) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     File::create(folder.path().join("disk")).unwrap().set_len(length).unwrap();
@@ -128,7 +128,7 @@ fn succeeds(command: &mut Command) -> bool {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // A lazy unmount: a file that is still open must not keep the folder.
+        // The unmount is lazy, because a file that is still open must not keep the folder.
         let _ = Command::new("umount").arg("-l").arg(&self.at).status();
         drop(self.image.take());
     }

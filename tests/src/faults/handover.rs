@@ -1,5 +1,5 @@
-//! Delivers an event to the daemon, or to the spool if the daemon does not acknowledge it. This is the shim's own code,
-//! but without a process for each event.
+//! Delivers an event to the daemon, or to the spool if the daemon does not acknowledge it. This uses the shim's own
+//! code, but no process for each event.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use serde_json::Value;
 
 use crate::Stage;
 
-/// The acceptor of an event.
+/// What accepted an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcceptedBy {
     Daemon,
     Spool,
-    /// The shim, which does not say which of the two.
+    /// The shim, which does not report which of the two it used.
     Shim,
 }
 
@@ -31,7 +31,7 @@ pub struct Handover<'a> {
 }
 
 impl<'a> Handover<'a> {
-    /// Waits this long for an answer before it uses the spool.
+    /// Makes a handover that waits this long for an answer before it uses the spool.
     pub fn new(stage: &'a Stage, patience: Duration) -> Self {
         let paths = paths(stage);
         paths.create_state_folder().unwrap();
@@ -40,19 +40,19 @@ impl<'a> Handover<'a> {
         Self { stage, paths, spool, patience }
     }
 
-    /// How many events were lost.
+    /// Returns how many events were lost.
     pub fn dropped(&self) -> u64 {
         Losses::new(&self.paths).lost().events
     }
 
-    /// The daemon's reply; `None` if there is none in time.
+    /// Returns the daemon's reply, or `None` if there is none in time.
     pub fn ask(&self, delivery: &Deliver) -> Option<Reply> {
         let deadline = Deadline::after(self.patience);
         let mut connection = Connection::open(&self.paths, deadline).ok()?;
         connection.ask(&Request::Deliver(delivery.clone()), deadline).ok()
     }
 
-    /// Delivers to the daemon, and to the spool if the daemon does not acknowledge.
+    /// Delivers to the daemon, or to the spool if the daemon does not acknowledge the event.
     ///
     /// # Errors
     /// When neither accepted the event.
@@ -63,7 +63,7 @@ impl<'a> Handover<'a> {
         }
     }
 
-    /// Delivers to the spool, like an event that nobody answered.
+    /// Delivers to the spool, as if the daemon had not answered.
     ///
     /// # Errors
     /// When the spool did not accept it.
@@ -77,7 +77,7 @@ impl<'a> Handover<'a> {
         }
     }
 
-    /// Runs the shim.
+    /// Runs the shim with the event.
     ///
     /// # Errors
     /// When it does not end as an agent expects.
@@ -90,7 +90,7 @@ impl<'a> Handover<'a> {
     }
 }
 
-/// The folder with this stage's files.
+/// Returns the paths of this stage's files.
 pub fn paths(stage: &Stage) -> Paths {
     let home = stage.home();
     Paths::from_variables(&|name| (name == "RECALL_HOME").then(|| home.clone().into())).unwrap()

@@ -1,4 +1,4 @@
-//! Many writers, and a daemon that is killed again and again while they write.
+//! Runs many writers, and a daemon that is killed again and again while they write.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex};
@@ -14,24 +14,24 @@ use super::process::{Daemon, kill_all};
 use super::script::{Script, Step, TurnIds};
 use crate::Stage;
 
-/// The latest moment of a kill after the daemon's start, or after it first listened, in milliseconds.
+/// The latest moment of a kill, in milliseconds after the daemon's start or after it first listened.
 const LATEST_KILL_MS: u64 = 400;
-/// How long the daemon is stopped at most, in milliseconds.
+/// The longest stop of the daemon, in milliseconds.
 const LONGEST_STOP_MS: u64 = 150;
-/// Events of one session.
+/// The number of events in one session.
 const SESSION_LENGTH: usize = 125;
-/// Far longer than a healthy daemon needs. The test is about a dying daemon, which is noticed at once.
+/// Far longer than a healthy daemon needs. The tests are about a dying daemon, and its death is noticed at once.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The patience of the shim. After a longer stop the event is in the spool.
+/// How long the shim waits. After a longer stop the event is in the spool.
 const SHIMS_PATIENCE: Duration = Duration::from_millis(60);
 
-/// How many daemons outlive their home.
+/// The number of daemons that outlive their home.
 const OUTLIVING: usize = 4;
 
-/// How many people use the memory at the same time.
+/// The number of people who use the memory at the same time.
 const PEOPLE: usize = 2;
 
-/// The amounts of a run.
+/// How large a run is, and what happens in it.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     pub events: usize,
@@ -45,14 +45,14 @@ pub struct Plan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
     None,
-    /// The daemon is stopped (SIGSTOP) and continued before it is killed, the wall clock jumps back and forth by hours,
-    /// and the machine boots this many times. Only real shims, of the first writer, use the true time.
+    /// The daemon is stopped (SIGSTOP) and continued before it is killed. The wall clock jumps back and forth by
+    /// hours, and the machine boots this many times. Only real shims use the true time. The first writer runs them.
     StopsAndClockSteps {
         boots: usize,
     },
-    /// People use the memory meanwhile: they search, import, forget what they imported, back up and reindex.
+    /// People use the memory meanwhile. They search, import, forget what they imported, back up and reindex.
     Commands,
-    /// Like [`Self::Commands`], and the home of some daemons is deleted. They were stopped at that time, and continue
+    /// Like [`Self::Commands`], and some daemons lose their home. They are stopped when it is deleted. They continue
     /// one by one while others use the new home in its place.
     DeletedHomes,
 }
@@ -67,7 +67,7 @@ impl Trouble {
         }
     }
 
-    /// Whether people use the memory meanwhile.
+    /// Returns whether people use the memory meanwhile.
     pub fn has_people(self) -> bool {
         matches!(self, Self::Commands | Self::DeletedHomes)
     }
@@ -84,16 +84,16 @@ impl Trouble {
 #[derive(Debug)]
 pub struct Outcome {
     pub verdict: OracleVerdict,
-    /// Events that the daemon acknowledged. Those of real shims are in neither count.
+    /// Events that the daemon acknowledged. Events of real shims are in neither count.
     pub by_daemon: usize,
     pub by_spool: usize,
-    /// Rounds in which an event was under way when the daemon died.
+    /// Rounds in which an event was being delivered when the daemon died.
     pub hits: usize,
-    /// The boots of the machine, and how often its wall clock went backward.
+    /// The number of boots, and how often the wall clock went backward.
     pub clock: (u64, usize),
-    /// Commands of people that a daemon answered.
+    /// Commands of people which a daemon answered.
     pub commands: usize,
-    /// Violations of any promise, e.g. a shim with an exit code.
+    /// Broken promises, for example a shim with an exit code.
     pub complaints: Vec<String>,
 }
 
@@ -106,11 +106,11 @@ struct Tally {
     complaints: Mutex<Vec<String>>,
 }
 
-/// Carries out the plan. In each round a daemon is started, every writer delivers its share of the events, and the
+/// Carries out the plan. In each round a daemon is started, and every writer delivers its share of the events. The
 /// daemon is killed at a random moment, sometimes before it listens. The first writer runs real shims.
 pub fn survive(plan: Plan) -> Outcome {
     let mut stage = Stage::new();
-    // Builds the binaries before anything is timed.
+    // This builds the binaries before any time is measured.
     crate::binaries();
     let (oracle, tally, clock) = (Oracle::default(), Tally::default(), plan.trouble.clock(plan));
     let (begin, end) = (Barrier::new(plan.writers + 1), Barrier::new(plan.writers + 1));
@@ -149,7 +149,8 @@ pub fn survive(plan: Plan) -> Outcome {
                 && let Err(complaint) = daemon.wait_until_it_listens(&stage)
                 && !plan.trouble.has_people()
             {
-                // A command may have started another daemon; then this one exits.
+                // This is no complaint if people run commands. A command may have started another daemon, and then
+                // this one exits.
                 tally.complaints.lock().unwrap().push(complaint);
             }
             begin.wait();
@@ -162,7 +163,7 @@ pub fn survive(plan: Plan) -> Outcome {
             if is_killed_at_work {
                 wait_for_an_answer(&tally);
             }
-            // The moment of the kill is the fault itself; this waits for nothing.
+            // The moment of the kill is the fault. The sleep does not wait for anything.
             let until_kill = Duration::from_millis(random.u64(1..=LATEST_KILL_MS));
             if matches!(plan.trouble, Trouble::StopsAndClockSteps { .. }) {
                 std::thread::sleep(until_kill.mul_f64(random.f64()));
@@ -197,7 +198,8 @@ pub fn survive(plan: Plan) -> Outcome {
     Outcome { verdict, by_daemon, by_spool, hits, clock: clock.troubles(), commands, complaints }
 }
 
-/// Waits until the daemon acknowledges one more event. On a busy machine each kill might otherwise come before the first.
+/// Waits until the daemon acknowledges one more event. Otherwise, on a busy machine, each kill might come before the
+/// first one.
 fn wait_for_an_answer(tally: &Tally) {
     let (begun, before) = (Instant::now(), tally.by_daemon.load(Ordering::Relaxed));
     while tally.by_daemon.load(Ordering::Relaxed) == before && begun.elapsed() < PATIENCE {
@@ -205,7 +207,7 @@ fn wait_for_an_answer(tally: &Tally) {
     }
 }
 
-/// Daemons whose home was deleted after they were stopped.
+/// Starts daemons, stops them and deletes their home.
 fn outlive(stage: &Stage) -> Vec<Daemon> {
     let begin = |_| {
         let mut daemon = Daemon::spawn(stage);
@@ -217,7 +219,7 @@ fn outlive(stage: &Stage) -> Vec<Daemon> {
     (0..OUTLIVING).map(begin).collect()
 }
 
-/// Whether it ends by itself.
+/// Returns whether the daemon ends by itself.
 fn ends(daemon: &mut Daemon) -> bool {
     let begun = Instant::now();
     while begun.elapsed() < PATIENCE {
@@ -229,7 +231,7 @@ fn ends(daemon: &mut Daemon) -> bool {
     false
 }
 
-/// The actions of one person until the run is over. Commands that fail because the daemon dies are repeated later.
+/// Does the work of one person until the run is over. Commands that fail because the daemon dies are repeated later.
 fn work(stage: &Stage, tally: &Tally, over: &AtomicBool, person: usize) {
     for nth in person.. {
         if over.load(Ordering::Acquire) {
@@ -266,7 +268,7 @@ fn record(stage: &Stage, session: &str) {
     std::fs::write(folder.join(format!("{session}.jsonl")), [asked, answered].join("\n")).unwrap();
 }
 
-/// The events of one writer: one session after another.
+/// The events of one writer, one session after another.
 struct Events {
     writer: usize,
     sessions: usize,
@@ -286,7 +288,7 @@ impl Events {
         if self.at == self.script.steps.len() {
             self.sessions += 1;
             let turn_ids = if self.sessions.is_multiple_of(2) { TurnIds::Absent } else { TurnIds::Sent };
-            // All ids have the same length, so that none is the beginning of another.
+            // All ids have the same length, so no id is the beginning of another.
             let session = format!("writer-{}-session-{:04}", self.writer, self.sessions);
             self.script = Script::random(session, SESSION_LENGTH, turn_ids, &mut self.random);
             self.at = 0;

@@ -1,4 +1,4 @@
-//! Knows which events were accepted, and checks at the end that each of them exists once and in its place.
+//! Records which events were accepted, and checks at the end that each of them exists once and in its place.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,10 +14,10 @@ use serde_json::Value;
 use super::script::{self, Step};
 use crate::Stage;
 
-/// The time for one answer of a daemon with much to report on a busy machine.
+/// How long one answer may take. The daemon may have much to report, and the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Names of sessions that the oracle ignores begin with this.
+/// The beginning of the names of sessions that the oracle ignores.
 pub const DECOY: &str = "decoy";
 
 /// Events accepted so far.
@@ -31,18 +31,18 @@ pub struct Oracle {
 pub struct OracleVerdict {
     /// Events that were accepted.
     pub accepted: usize,
-    /// Events that the database has taken.
+    /// Events that the database contains.
     pub stored: usize,
     pub lost: Vec<String>,
     pub twice: Vec<String>,
-    /// Prompts and calls that come before an earlier one, and anything in another turn than its own.
+    /// Prompts and calls that come before an earlier one, and everything that is in a wrong turn.
     pub misplaced: Vec<String>,
-    /// SQLite's verdict on the database after the daemon ended; "ok" if all is well.
+    /// SQLite's verdict on the database after the daemon ended. It is "ok" if there are no errors.
     pub integrity: String,
 }
 
 impl OracleVerdict {
-    /// Whether every promise was kept.
+    /// Returns whether every promise was kept.
     pub fn is_clean(&self) -> bool {
         self.lost.is_empty()
             && self.twice.is_empty()
@@ -72,13 +72,13 @@ impl fmt::Display for OracleVerdict {
 }
 
 impl Oracle {
-    /// Remembers that the session's step was accepted.
+    /// Records that the session's step was accepted.
     pub fn accept(&self, session: &str, step: Step) {
         let mut accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
         accepted.entry(session.to_owned()).or_default().push(step);
     }
 
-    /// Checks everything. Starts a daemon, waits until it is idle, and kills it at the end.
+    /// Checks everything. It starts a daemon, waits until it is idle, and kills it at the end.
     pub fn verdict(&self, stage: &mut Stage) -> OracleVerdict {
         stage.start_daemon();
         stage.flush();
@@ -114,7 +114,7 @@ impl Oracle {
     }
 }
 
-/// "ok", or what is wrong with the database.
+/// Returns "ok", or what is wrong with the database.
 pub fn integrity(database: &rusqlite::Connection) -> String {
     let verdict: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     let orphans: u32 =
@@ -143,7 +143,7 @@ fn judge(session: &str, accepted: &[Step], shown: &Value, verdict: &mut OracleVe
             *found.entry(step).or_default() += 1;
         }
         calls.extend(of_activities);
-        // An answer whose turn was unknown when it arrived is kept beside the batch's own.
+        // If the turn of an answer was unknown when it arrived, the answer is stored beside the batch's own answer.
         let kept = batch["activities"].as_array().into_iter().flatten();
         aside.extend(kept.filter_map(|activity| step_of(session, &activity["input"])));
     }
@@ -154,7 +154,7 @@ fn judge(session: &str, accepted: &[Step], shown: &Value, verdict: &mut OracleVe
     verdict.misplaced.extend(misplaced);
     let twice = found.iter().filter(|(_, times)| **times > 1);
     verdict.twice.extend(twice.map(|(step, _)| script::mark(session, *step)));
-    // A start leaves no mark, so the count of the stored events covers it.
+    // A start has no mark. The count of the stored events covers it.
     let is_lost = |step: &&Step| **step != Step::Start && !found.contains_key(step) && !aside.contains(step);
     let lost = accepted.iter().filter(is_lost);
     verdict.lost.extend(lost.map(|step| script::mark(session, *step)));

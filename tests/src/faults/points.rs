@@ -1,6 +1,6 @@
 //! A daemon that dies at a step of its own code, while it handles an event.
 //!
-//! The steps are the product's own list, [`Point::ALL`]. A test chooses at the daemon's start at which step it dies.
+//! The steps are the product's own list, [`Point::ALL`]. When a test starts the daemon, it chooses the step.
 
 use std::cell::Cell;
 use std::fmt;
@@ -23,7 +23,7 @@ use crate::Stage;
 const PATIENCE: Duration = Duration::from_secs(30);
 const TURNS: usize = 4;
 
-/// The point at which a daemon dies, after passing it a few times.
+/// The point at which a daemon dies, after it has passed the point a few times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Death {
     pub at: Point,
@@ -31,11 +31,11 @@ pub struct Death {
     pub manner: Manner,
 }
 
-/// How it dies.
+/// How the daemon dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
     AtOnce,
-    /// Everything that was sent before still gets out.
+    /// Everything that the daemon sent before still arrives.
     Slowly,
 }
 
@@ -55,28 +55,28 @@ impl fmt::Display for Death {
 /// How the events of a trial arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// The first turn is in the spool when the first daemon starts, the others come live.
+    /// The first turn is in the spool when the first daemon starts. The other turns arrive live.
     Mixed,
-    /// All of them are in the spool.
+    /// All events are in the spool.
     Spooled,
 }
 
-/// The final state.
+/// The state at the end of a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remains {
     pub verdict: OracleVerdict,
-    /// Results made from the events: observations, summaries, documents of the index.
+    /// Results made from the events: observations, summaries and documents of the index.
     pub made: [u64; 3],
     /// Jobs that are not done.
     pub unfinished: u64,
 }
 
-/// Plays a session to one daemon after another, each of which is to die, and then to one that is not. Returns which of
-/// the deaths happened, and the final state of the last daemon.
+/// Plays a session to one daemon after another. Each is meant to die, except the last one. Returns the deaths that
+/// happened, and the final state of the last daemon.
 pub fn endure(stage: &mut Stage, deaths: &[Death], arrival: Arrival) -> (Vec<Death>, Remains) {
     let (script, oracle) = (script(), Oracle::default());
     let handover = Handover::new(stage, PATIENCE);
-    // A millisecond each, by the agent's clock, so that the spool keeps their order.
+    // Each event is a millisecond later by the agent's clock, so that the spool keeps their order.
     let (begun, count) = (boot::wall_ms(), Cell::new(0));
     let event = |step: &Step| {
         count.set(count.get() + 1);
@@ -95,7 +95,7 @@ pub fn endure(stage: &mut Stage, deaths: &[Death], arrival: Arrival) -> (Vec<Dea
     let mut died = Vec::new();
     for death in deaths {
         let mut daemon = Daemon::spawn_armed(stage, &death.to_string(), Stdio::null());
-        // A daemon that dies before it listens finds its events in the spool.
+        // If the daemon dies before it listens, its events go to the spool.
         let _ = daemon.wait_until_it_listens(stage);
         for step in shares.next().unwrap_or_default() {
             handover.deliver(&event(step)).unwrap();
@@ -119,7 +119,7 @@ pub fn endure(stage: &mut Stage, deaths: &[Death], arrival: Arrival) -> (Vec<Dea
     (died, Remains { verdict: oracle.verdict(stage), made, unfinished: unfinished.iter().sum() })
 }
 
-/// A session of a few turns.
+/// Returns a session of a few turns.
 fn script() -> Script {
     let mut steps = vec![Step::Start];
     for turn in 1..=TURNS {
@@ -130,7 +130,8 @@ fn script() -> Script {
     Script { session: "endured".to_owned(), turn_ids: TurnIds::Sent, steps }
 }
 
-/// Whether the daemon dies as planned. Flushed events may be one step ahead of finished work.
+/// Returns whether the daemon dies as planned. When the flush returns, the last work may still be one step from its
+/// end.
 fn dies(mut daemon: Daemon, flushed: bool) -> bool {
     let deadline = Instant::now() + if flushed { Duration::from_secs(3) } else { PATIENCE };
     while Instant::now() < deadline {

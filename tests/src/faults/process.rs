@@ -1,4 +1,4 @@
-//! A daemon that can be killed, stopped and continued at will, besides the stage's own.
+//! A daemon that a test kills, stops and continues, in addition to the stage's own.
 
 use std::path::Path;
 use std::process::{Child, ExitStatus, Stdio};
@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal};
 
 use crate::Stage;
 
-/// A daemon that has not started by then never will.
+/// How long a daemon may take to start. A daemon that takes longer will not start.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running `recall daemon`. It is killed when dropped.
@@ -57,29 +57,29 @@ impl Daemon {
         self.child.id()
     }
 
-    /// How it ended, or `None` if it runs.
+    /// Returns how the daemon ended, or `None` if it runs.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().unwrap()
     }
 
-    /// Waits for its end.
+    /// Waits until the daemon ends.
     pub fn wait(mut self) -> ExitStatus {
         self.child.wait().unwrap()
     }
 
-    /// Sends it a signal that it survives: SIGSTOP, SIGCONT.
+    /// Sends the daemon a signal that it survives: SIGSTOP, SIGCONT.
     pub fn signal(&self, signal: Signal) {
         rustix::process::kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Sends SIGKILL; returns when the process is gone.
+    /// Sends SIGKILL. Returns when the process is gone.
     pub fn kill(self) {
         drop(self);
     }
 }
 
-/// Whether this process listens there. A socket that the test itself closed stays open for a moment in each process
-/// that another test is starting.
+/// Returns whether this process listens at the socket. A socket that the test itself closed stays open for a moment
+/// in each process that another test is starting.
 pub fn listens(socket: &Path, pid: u32) -> bool {
     let Ok(stream) = std::os::unix::net::UnixStream::connect(socket) else { return false };
     #[cfg(target_os = "linux")]
@@ -105,7 +105,7 @@ pub fn signal(stage: &Stage, signal: Signal) {
     rustix::process::kill_process(pid, signal).unwrap();
 }
 
-/// The peak memory of a process in bytes; 0 if the system does not tell.
+/// Returns the peak memory of a process in bytes, or 0 if the system does not report it.
 pub fn peak_memory(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let kib =
@@ -113,7 +113,7 @@ pub fn peak_memory(pid: u32) -> u64 {
     kib.map_or(0, |kib: u64| kib << 10)
 }
 
-/// Fills the backlog of a daemon that does not accept, as long as the result is kept.
+/// Fills the backlog of a daemon that does not accept connections. The backlog is full until the result is dropped.
 pub fn fill_backlog(stage: &Stage) -> Vec<rustix::fd::OwnedFd> {
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, connect, socket};
     let address = SocketAddrUnix::new(stage.socket()).unwrap();
@@ -125,14 +125,14 @@ pub fn fill_backlog(stage: &Stage) -> Vec<rustix::fd::OwnedFd> {
     connected.collect()
 }
 
-/// Whether no process holds the home, not even one that is ending.
+/// Returns whether no process holds the home, not even one that is ending.
 fn is_free(stage: &Stage) -> bool {
     let lock = std::fs::File::open(stage.home().join("data/recall.lock"));
     lock.is_ok_and(|lock| lock.try_lock().is_ok())
 }
 
-/// Kills every daemon of the home except these, whoever started it and whatever its state. A daemon that a killed command
-/// has forked is one too, even before it runs its own program.
+/// Kills every daemon of the home except these, whatever its parent and its state. This includes a daemon that a
+/// killed command has forked, even before it runs its own program.
 pub fn kill_all(stage: &Stage, spared: &[u32]) {
     let home = format!("RECALL_HOME={}\0", stage.home().display());
     let program = crate::binaries().join("recall");
@@ -145,14 +145,14 @@ pub fn kill_all(stage: &Stage, spared: &[u32]) {
             if spared.contains(&pid.cast_unsigned()) {
                 continue;
             }
-            // A process that has ended, or is another user's, has no readable link.
+            // If a process has ended or belongs to another user, its link cannot be read.
             if !std::fs::read_link(entry.path().join("exe")).is_ok_and(|exe| exe == program) {
                 continue;
             }
             let of = |what: &str| std::fs::read(entry.path().join(what)).unwrap_or_default();
             let environment = of("environ");
             if environment.is_empty() {
-                // It is about to run its program, and may be a daemon of this home.
+                // The process is about to run its program, and may be a daemon of this home.
                 is_quiet = false;
                 continue;
             }

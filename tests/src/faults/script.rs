@@ -1,12 +1,12 @@
-//! The events of a made-up session, in order. Every event contains a mark by which it is found again.
+//! The events of a made-up session, in order. Every event contains a mark that identifies it.
 
 use serde_json::{Value, json};
 
 use crate::Stage;
 
-/// The most calls of tools in one turn.
+/// The highest number of tool calls in one turn.
 const MOST_CALLS: usize = 6;
-/// Facts for the answers, each used once, so that every turn learns something.
+/// Facts for the answers. Each is used once, so that every turn has something to learn.
 const LEARNED: [&str; 6] = [
     "The importer closes its file before it renames it, because the rename failed on network drives.",
     "Tokens are compared in constant time now, because the old comparison leaked their length.",
@@ -25,12 +25,12 @@ pub enum Step {
     Stop { turn: usize },
 }
 
-/// Whether the agent says which turn an event belongs to.
+/// Whether the agent reports the turn of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TurnIds {
     /// Every event contains a `prompt_id`.
     Sent,
-    /// Only the order of the events tells.
+    /// Only the order of the events shows the turn.
     Absent,
 }
 
@@ -43,7 +43,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// A session of this many events.
+    /// Returns a session of this many events.
     pub fn random(session: String, events: usize, turn_ids: TurnIds, random: &mut fastrand::Rng) -> Self {
         let mut steps = vec![Step::Start];
         for turn in 1.. {
@@ -58,7 +58,7 @@ impl Script {
         Self { session, turn_ids, steps }
     }
 
-    /// The step as Claude Code reports it.
+    /// Returns the step as Claude Code reports it.
     pub fn event(&self, stage: &Stage, step: Step) -> Value {
         let session = &self.session;
         let (name, turn, mut fields) = match step {
@@ -79,7 +79,7 @@ impl Script {
         stage.event(session, name, fields)
     }
 
-    /// The mark that identifies a step: its prompt, the id of its call, or its response.
+    /// Returns the mark that identifies a step: its prompt, the id of its call, or its response.
     pub fn mark(&self, step: Step) -> String {
         mark(&self.session, step)
     }
@@ -95,7 +95,7 @@ pub fn mark(session: &str, step: Step) -> String {
     }
 }
 
-/// The step that a mark belongs to.
+/// Returns the step that a mark belongs to.
 pub fn step(session: &str, mark: &str) -> Option<Step> {
     let rest = mark.strip_prefix(session)?;
     if let Some(numbers) = rest.strip_prefix("-call-") {

@@ -1,4 +1,4 @@
-//! A program that is killed, or gets an error, at its n-th system call, by means of strace.
+//! Uses strace to kill a program at its n-th system call, or to return an error from that call.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
@@ -17,18 +17,19 @@ pub enum Fault<'a> {
     Refuse { call: &'a str, error: &'a str, at: usize },
 }
 
-/// Whether strace is installed and may trace.
+/// Returns whether strace is installed and may trace.
 pub fn strace_works() -> bool {
     let traced = Command::new("strace").args(["-o", "/dev/null", "true"]).output();
     traced.is_ok_and(|output| output.status.success())
 }
 
-/// Whether strace may be attached to a running daemon, which only the superuser may inspect.
+/// Returns whether strace may be attached to a running daemon. Only the superuser may do that.
 pub fn strace_attaches() -> bool {
     rustix::process::geteuid().is_root() && strace_works()
 }
 
-/// Every system call of an undisturbed run of the shim, in order: its name, and its number among calls of that name.
+/// Returns every system call of an undisturbed run of the shim, in order: its name, and its number among the calls of
+/// that name.
 pub fn calls_of_shim(stage: &Stage, stdin: &[u8]) -> Vec<(String, usize)> {
     let trace = stage.user_home().join("trace");
     let said = run_traced(stage, &["-o", &trace.to_string_lossy()], stdin);
@@ -65,7 +66,7 @@ fn run_traced(stage: &Stage, options: &[&str], stdin: &[u8]) -> Said {
     run(command, stdin)
 }
 
-/// Whether the program died of SIGKILL. strace dies of the same signal as its child.
+/// Returns whether the program died of SIGKILL. strace dies of the same signal as its child.
 pub fn was_killed(said: &Said) -> bool {
     said.status.signal() == Some(Signal::KILL.as_raw())
 }

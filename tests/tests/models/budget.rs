@@ -1,4 +1,4 @@
-//! The cost account, and the effect of kills on it.
+//! Tests the cost account, and how kills affect it.
 
 use std::process::Stdio;
 
@@ -16,7 +16,7 @@ fn the_days_budget_is_hard_and_the_built_in_one_takes_over() {
     let provider = Provider::start(well);
     let keys = format!("tokens_per_day = {CAP}\nconcurrency = 1");
     let stage = Stage::new().config(&provider.config("openai", &keys)).daemon();
-    // More than the cap has room for, at 350 tokens each.
+    // More turns than the cap has room for, at 350 tokens each.
     for number in 0..60 {
         let session = format!("s{number}");
         let prompt_id = format!("p{number}");
@@ -39,7 +39,7 @@ fn the_days_budget_is_hard_and_the_built_in_one_takes_over() {
 
 #[test]
 fn kills_never_overspend_and_double_nothing() {
-    // Room for a call in each life.
+    // The cap has room for one call in each life of the daemon.
     const CAP: u64 = 50_000;
     let provider = Provider::start(|_, _| Behaviour::Held);
     let keys = format!("tokens_per_day = {CAP}\nconcurrency = 1");
@@ -48,7 +48,7 @@ fn kills_never_overspend_and_double_nothing() {
     let spent =
         |stage: &Stage| stage.json(["ctl", "status"])["compression"]["tokens_today"].as_u64().unwrap();
     for kill in 1..=3 {
-        // The call is under way, or its answer is, when the daemon dies.
+        // The daemon dies while the call or its answer is under way.
         provider.wait_for(kill);
         stage.kill_daemon();
         stage.start_daemon();
@@ -63,7 +63,7 @@ fn kills_never_overspend_and_double_nothing() {
         found.iter().map(|observation| observation["title"].as_str().unwrap()).collect();
     assert_eq!(titles.len(), found.len(), "no note twice: {titles:?}");
     assert!(!found.is_empty());
-    // One call for each life of the daemon, no more.
+    // At most one call was made in each life of the daemon.
     assert!(provider.asked().len() <= 4, "{}", provider.asked().len());
     let now = spent(&stage);
     assert!(now <= CAP && now >= provider.charged(), "{now}, {} charged", provider.charged());
@@ -73,7 +73,7 @@ fn kills_never_overspend_and_double_nothing() {
 fn an_answer_that_was_not_committed_costs_one_more_call_and_nothing_else() {
     let provider = Provider::start(well);
     let mut stage = Stage::new().config(&provider.config("openai", "concurrency = 1"));
-    // The answer is there and its rows are written; the commit is not.
+    // The answer has arrived and its rows are written, but they are not committed.
     let mut daemon =
         Daemon::spawn_armed(&stage, &format!("{}=return(kill)", Point::Result.name()), Stdio::null());
     daemon.wait_until_it_listens(&stage).unwrap();
@@ -86,7 +86,7 @@ fn an_answer_that_was_not_committed_costs_one_more_call_and_nothing_else() {
     assert_eq!(origins(&stage, "s1"), ["openai:mock"]);
     assert_eq!(observations(&stage, "s1").len(), 1);
     assert_eq!(job(&stage, "s1")["status"], "done");
-    // Both answers were charged, and both are in the account: no more, no less.
+    // Both answers were charged, and the account contains both and nothing else.
     let spent = stage.json(["ctl", "status"])["compression"]["tokens_today"].as_u64().unwrap();
     assert_eq!((spent, provider.charged()), (2 * (TOKENS_IN + TOKENS_OUT), spent));
 }
@@ -111,7 +111,7 @@ fn account(stage: &Stage) -> Account {
     }
 }
 
-/// A daemon that a turn of `s1` leads to this point, where it dies.
+/// Starts a daemon that dies at this point during a turn of `s1`.
 fn dies_at(stage: &Stage, point: Point) {
     let mut daemon = Daemon::spawn_armed(stage, &format!("{}=return(kill)", point.name()), Stdio::null());
     daemon.wait_until_it_listens(stage).unwrap();
@@ -129,7 +129,7 @@ fn a_call_is_in_the_account_wherever_the_daemon_dies() {
         assert_eq!(provider.asked().len(), asked, "{point:?}");
         stage.start_daemon();
         stage.flush();
-        // One more call, and its answer is there once.
+        // One more call was made, and its answer is stored once.
         let calls = provider.asked().len();
         assert_eq!(calls, asked + 1, "{point:?}");
         assert_eq!(origins(&stage, "s1"), ["openai:mock"], "{point:?}");
@@ -142,7 +142,7 @@ fn a_call_is_in_the_account_wherever_the_daemon_dies() {
             assert_eq!(now, Account { calls, tokens: charged, assumed_calls: 0, assumed_tokens: 0 });
             assert!(!told.contains("at the most"), "{told}");
         } else {
-            // Its cost is unknown, so the reservation stands, and says so.
+            // The cost is unknown, so the account keeps the reservation, and `stats` says so.
             assert_eq!((now.calls, now.assumed_calls), (2, 1), "{point:?}: {now:?}");
             assert_eq!(now.tokens, now.assumed_tokens + CHARGED, "{point:?}: {now:?}");
             assert!(now.assumed_tokens > 4_096, "{point:?}: {now:?}, less than an answer may have");
@@ -157,7 +157,7 @@ fn a_call_is_in_the_account_wherever_the_daemon_dies() {
 
 #[test]
 fn what_nobody_knows_counts_against_the_cap() {
-    // Room for one call and not for another one.
+    // The cap has room for one call, but not for another.
     const CAP: u64 = 9_000;
     for point in [Point::Reserved, Point::Answered] {
         let provider = Provider::start(well);

@@ -1,4 +1,4 @@
-//! `recall improve`: notes of the built-in compressor that a model writes anew.
+//! Tests `recall improve`: a model rewrites notes of the built-in compressor.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::turns::{observations, origins, turn};
 
-/// Sessions that ended while no model was configured, the oldest first; then one is.
+/// Plays sessions that end while no model is configured, the oldest first. Then configures a model.
 fn played(sessions: &[&str], provider: &Provider, more: &str) -> Stage {
     let stage = Stage::new().daemon();
     for session in sessions {
@@ -35,7 +35,7 @@ fn improve(stage: &Stage, arguments: &[&str]) -> Said {
     stage.recall(["improve"].iter().chain(arguments).copied())
 }
 
-/// The sessions that were asked about, in this order.
+/// Returns the sessions that the model was asked about, in this order.
 fn asked_about(provider: &Provider) -> Vec<String> {
     let asked = provider.asked();
     let session = |asked: &Asked| {
@@ -73,7 +73,7 @@ fn the_newest_sessions_are_written_anew_and_nothing_is_asked_twice() {
     );
     assert!(shown.stdout.contains("1 older session is left for another run"), "{shown:?}");
     assert!(shown.stdout.contains("No cap is set"), "{shown:?}");
-    // Nobody was asked for consent.
+    // The command refuses, because it could not ask for consent.
     let refused = improve(&stage, &["--limit", "2"]);
     assert!(refused.code() == 2 && refused.stderr.contains("--yes"), "{refused:?}");
     assert_eq!(provider.asked().len(), 0);
@@ -92,7 +92,7 @@ fn the_newest_sessions_are_written_anew_and_nothing_is_asked_twice() {
     assert_eq!(asked_about(&provider), ["s3", "s2", "s1"]);
 }
 
-/// Notes that name their session, so that those of two sessions are not the same statement.
+/// Returns notes that name their session, so that those of two sessions are not the same statement.
 fn own_notes(asked: &Asked, _: u64) -> Behaviour {
     let text = asked.text();
     let session = ["s1", "s2", "s3", "s4"].into_iter().find(|id| text.contains(&format!("({id})")));
@@ -144,7 +144,7 @@ fn what_a_person_edited_pinned_or_resolved_stays_as_it_is() {
         let said = stage.recall(arguments);
         assert_eq!(said.code(), 0, "{said:?}");
     }
-    // The model words its note as the pinned one is titled, and says something else in it.
+    // The model gives its note the title of the pinned one, with another text.
     let title = pinned["title"].as_str().unwrap().to_owned();
     let said = json!({"observations": [{"turn": 1, "type": pinned["type"], "title": title,
         "narrative": "The model's own words.", "importance": 6}],
@@ -168,7 +168,7 @@ fn what_a_person_edited_pinned_or_resolved_stays_as_it_is() {
 #[test]
 fn beyond_the_cap_sessions_wait_for_the_next_day_and_are_not_asked_for_twice() {
     let provider = Provider::start(own_notes);
-    // One call is reserved at about 7,000 tokens and costs 350.
+    // A call reserves about 7,000 tokens and costs 350.
     const CAP: u64 = 7_800;
     let stage = played(&["s1", "s2", "s3", "s4"], &provider, &format!("tokens_per_day = {CAP}"));
     let said = improve(&stage, &["--yes"]);
@@ -187,7 +187,7 @@ fn beyond_the_cap_sessions_wait_for_the_next_day_and_are_not_asked_for_twice() {
     let queued = stage.json(["ctl", "jobs", "--limit", "100"]);
     let notes = queued["jobs"].as_array().unwrap().iter().filter(|job| job["kind"] == "notes").count();
     assert_eq!(notes, 4, "{queued}");
-    // With room again they are asked about, each once.
+    // When there is room again, the model is asked about them, each once.
     configure(&stage, &provider, "");
     improve(&stage, &["--yes"]);
     assert_eq!(provider.asked().len(), 4);
@@ -207,7 +207,7 @@ fn kills_in_the_middle_lose_nothing_and_ask_again_only_what_was_under_way() {
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::null());
     let mut watching = watching.spawn().unwrap();
-    // The second session is being asked about.
+    // The call about the second session is under way.
     provider.wait_for(2);
     stage.kill_daemon();
     watching.wait().unwrap();

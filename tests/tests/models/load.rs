@@ -1,4 +1,5 @@
-//! Many turns at once. By name: `cargo test -p recall-tests --release models:: -- --ignored --nocapture thousand`.
+//! Tests many turns at once. Run by name:
+//! `cargo test -p recall-tests --release models:: -- --ignored --nocapture thousand`.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ const TURNS: usize = 1_000;
 const LATENCY: Duration = Duration::from_millis(50);
 const POOL: u32 = 4;
 
-/// One turn without a shim, and how long each of its events took.
+/// Hands over one turn without a shim, and returns how long each of its events took.
 fn hand_over(stage: &Stage, number: usize) -> Vec<Duration> {
     let (session, prompt_id) = (format!("load-{number}"), format!("p{number}"));
     let prompt = json!({"prompt": format!("Prompt {number}"), "prompt_id": prompt_id});
@@ -37,7 +38,7 @@ fn rss_mib(stage: &Stage) -> u64 {
     stage.json(["ctl", "status"])["rss_bytes"].as_u64().unwrap() >> 20
 }
 
-/// The pool is what bounds it: a thousand calls of 50 ms by four at a time take twelve and a half seconds at best.
+/// The pool limits the speed. A thousand calls of 50 ms, four at a time, take at least twelve and a half seconds.
 #[test]
 #[ignore = "minutes of load"]
 #[allow(clippy::print_stdout)] // Its figures are what it is for.

@@ -1,7 +1,7 @@
-//! Compression by models, against a provider on this machine that answers well, badly, slowly or not at all.
+//! Tests compression by models, against a provider on this machine that answers well, badly, slowly or not at all.
 //!
-//! Whatever it does: notes are there when `flush` returns, nothing it says wrongly becomes a row, nobody else is called,
-//! and nothing is spent beyond the cap.
+//! In each case, notes exist when `flush` returns, no wrong part of an answer becomes a row, no other host is
+//! called, and the spending stays within the cap.
 
 mod turns;
 mod notes;

@@ -1,4 +1,4 @@
-//! The results of a model that answers, for a turn.
+//! Tests the results of a model that answers for one turn.
 
 use recall_tests::Stage;
 use recall_tests::provider::{Behaviour, Provider, TOKENS_IN, TOKENS_OUT, well};
@@ -24,7 +24,7 @@ fn both_apis_make_notes_and_are_paid_for() {
         assert_eq!(origins(&stage, "s1"), [name.as_str()]);
         let session = stage.json(["ctl", "session", "s1"]);
         assert_eq!(session["summary"]["learned"], "Mocks answer.");
-        // The model was asked about step 1, and a file that it does not name is not invented.
+        // The model named step 1 as evidence. A file that it does not name is not added.
         assert_eq!(session["observations"][0]["evidence"].as_array().unwrap().len(), 3);
         assert_eq!(session["observations"][0]["files_modified"], json!([]));
 
@@ -72,7 +72,7 @@ fn a_model_changes_the_notes_and_nothing_else() {
     assert_eq!(jobs(&extractive), jobs(&model));
 }
 
-/// One observation about the cart, as a model that has read the note before would make it.
+/// Returns one observation about the cart, like a model that has read the earlier note.
 fn noted(title: &str, replaces: &str) -> Behaviour {
     let observation = json!({"type": "change", "title": title, "subtitle": "", "narrative": "Large orders need it.",
         "facts": [], "concepts": [], "files_read": [], "files_modified": ["src/cart.rs"], "importance": 6,

@@ -1,4 +1,4 @@
-//! The user's own `claude` program as a model.
+//! Tests the user's own `claude` program as a model.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::turns::{origins, turn};
 
-/// A `claude` that does this instead, in front of everything else that is called so.
+/// Returns a stage where `claude` runs this script. Its folder comes before all others in `PATH`.
 fn with_claude(stage: Stage, script: &str) -> Stage {
     use std::os::unix::fs::PermissionsExt;
     let folder = stage.user_home().join("bin");
@@ -45,7 +45,7 @@ fn the_users_own_program_is_asked_without_tools_hooks_or_settings() {
     }
     let environment = read("environment");
     assert!(environment.lines().any(|line| line == "RECALL_DISABLE=1"), "{environment}");
-    // `PWD`, `SHLVL` and `_` are the shell's own.
+    // The shell sets `PWD`, `SHLVL` and `_`.
     let known = ["ANTHROPIC_API_KEY", "HOME", "LC_ALL", "PATH", "PWD", "RECALL_DISABLE", "SHLVL", "_"];
     let names = environment.lines().filter_map(|line| line.split_once('=')).map(|(name, _)| name);
     let unknown: Vec<_> = names.filter(|name| !known.contains(name)).collect();
@@ -74,7 +74,7 @@ fn nothing_that_it_started_survives_its_deadline_or_its_end() {
         assert!(origins(&stage, "s1").iter().all(|origin| origin == expected), "{}", stage.log());
         let pids = std::fs::read_to_string(stage.user_home().join("pids")).unwrap();
         let deadline = Instant::now() + Duration::from_secs(30);
-        // A killed process needs a moment to be gone; one that was forgotten sleeps for many minutes.
+        // A killed process needs a moment to disappear. A forgotten one sleeps for many minutes.
         while pids.lines().any(is_alive) {
             assert!(Instant::now() < deadline, "{expected}: of {pids:?} some live on");
             std::thread::yield_now();
@@ -83,7 +83,7 @@ fn nothing_that_it_started_survives_its_deadline_or_its_end() {
     }
 }
 
-/// What reads its end has outlived everybody who may write: all processes that have inherited this pipe.
+/// Creates a pipe and returns its lines. The pipe ends when all processes that have inherited it have ended.
 fn lifeline(stage: &Stage) -> std::sync::mpsc::Receiver<String> {
     use std::io::BufRead;
     let pipe = stage.user_home().join("lifeline");
@@ -101,7 +101,7 @@ fn lifeline(stage: &Stage) -> std::sync::mpsc::Receiver<String> {
 #[test]
 fn nothing_that_it_started_survives_the_daemon() {
     use std::sync::mpsc::RecvTimeoutError;
-    /// Far less than what was forgotten would go on.
+    /// Much shorter than a forgotten process would run.
     const PATIENCE: Duration = Duration::from_secs(60);
     let hangs = "exec 9> $HOME/lifeline\nsleep 1000 &\n(sleep 1000) &\necho up >&9\nwait";
     let stops: fn(&mut Stage) = |stage| assert!(stage.stop_daemon().success());
@@ -118,7 +118,7 @@ fn nothing_that_it_started_survives_the_daemon() {
     }
 }
 
-/// A zombie that its new parent has not looked at yet does nothing any more.
+/// Returns whether a process is alive. A zombie that its new parent has not collected yet does nothing any more.
 fn is_alive(pid: &str) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     !status.is_empty() && !status.contains("State:\tZ")

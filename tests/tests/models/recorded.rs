@@ -1,6 +1,6 @@
-//! Twelve sessions with the notes that a good model would write of them, each through the stand-in of a program.
+//! Tests twelve sessions with the notes that a good model would write of them, each through a fake program.
 //!
-//! A stand-in prints the answer in its program's own envelope, and keeps what it was called with.
+//! A fake program prints the answer in the real program's own format, and stores how it was called.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::turns::{observations, until_job};
 
-/// A request, the agent's final answer, the file it changed, and the notes: type, title, narrative and what is open.
+/// A request, the agent's final answer, the changed file, the note (type, title and narrative), and the open point.
 struct Recorded {
     asked: &'static str,
     answered: &'static str,
@@ -160,7 +160,7 @@ impl Recorded {
     }
 }
 
-/// Wraps an answer as a program prints it.
+/// Wraps an answer in a program's output format.
 type Envelope = fn(&str) -> String;
 
 /// A backend, its program, and the form of its output.
@@ -188,7 +188,7 @@ const PROGRAMS: [(&str, &str, Envelope); 6] = [
     ("command", "my-model", |text| format!("Here you are:\n```json\n{text}\n```")),
 ];
 
-/// A stage whose program answers with what `answer` holds.
+/// Returns a stage whose program prints the content of the file `answer`.
 fn stage(backend: &str, program: &str, answer: &str) -> Stage {
     let command =
         if backend == "command" { "command = ['my-model', '--quiet']\n" } else { "model = 'cheap'\n" };
@@ -209,7 +209,7 @@ fn stage(backend: &str, program: &str, answer: &str) -> Stage {
     stage.variable("PATH", &search).variable("AWS_SECRET_ACCESS_KEY", "of-another").daemon()
 }
 
-/// The session from its prompt to its end.
+/// Plays the session from its prompt to its end.
 fn play(stage: &Stage, session: &str, recorded: &Recorded) {
     let hook = |name: &str, mut fields: Value| {
         fields["prompt_id"] = json!(format!("{session}-p"));

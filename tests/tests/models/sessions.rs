@@ -1,4 +1,4 @@
-//! One call a session: when it is made, what is shown in it, and what becomes of its answer.
+//! Tests the one call for each session: when it is made, what it contains, and how its answer is used.
 
 use recall_tests::provider::{Behaviour, NOTES, Provider, is_notes, well};
 use recall_tests::{DISCOUNT_ANSWER, Stage};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::turns::{job_of, observations, origins, turn, until_job};
 
-/// A turn that nothing was done in.
+/// Plays a turn without tool calls.
 fn talk(stage: &Stage, session: &str, number: u32, prompt: &str, answer: &str) {
     let prompt_id = format!("{session}-talk{number}");
     stage.hook(&stage.event(session, "UserPromptSubmit", json!({"prompt": prompt, "prompt_id": prompt_id})));
@@ -62,7 +62,7 @@ fn a_session_is_one_call_when_it_ends_and_has_built_in_notes_until_then() {
     assert_eq!(found["title"], "The mock provider was asked about a session");
     assert!(!found["evidence"].as_array().unwrap().is_empty(), "{found}");
     assert_eq!(summary(&stage, "s1")["next_steps"], "Ask a real one.");
-    // What tells nothing new costs nothing.
+    // A session without anything new costs nothing.
     stage.hook(&stage.event("s1", "SessionStart", json!({"source": "resume"})));
     end(&stage, "s1");
     stage.flush();
@@ -111,7 +111,7 @@ fn a_compaction_has_the_turns_before_it_noted() {
     stage.flush();
     assert_eq!(provider.asked().len(), 1);
     assert_eq!(origins(&stage, "s1"), ["openai:mock"]);
-    // It goes on, so the summary is for later.
+    // The session goes on, so the summary is for later.
     assert_ne!(summary(&stage, "s1")["next_steps"], "Ask a real one.");
 }
 
@@ -180,7 +180,7 @@ fn no_note_comes_from_an_answer_that_is_none() {
         NOTES.get(..NOTES.len() / 2).unwrap().to_owned(),
         // Without its summary.
         format!(r#"{{"observations": [{good}]}}"#),
-        // Of wrong types.
+        // With wrong types.
         of(r#"{"turn": 1, "type": "command", "title": "MARKED", "narrative": "curl evil | sh"}"#),
         of(r#"{"turn": [1], "type": "gotcha", "title": "MARKED", "narrative": "x"}"#),
         of(r#""MARKED""#),
@@ -200,7 +200,7 @@ fn no_note_comes_from_an_answer_that_is_none() {
         let text = stage.json(["ctl", "session", &session]).to_string();
         assert!(!text.contains("MARKED") && text.contains("extractive"), "{session}: {text}");
     }
-    // In fences, among prose, a good answer is one.
+    // A good answer counts even in a code fence with text around it.
     provider.change(|_, _| Behaviour::Says(format!("Sure!\n```json\n{NOTES}\n```\nAnything else?")));
     turn(&stage, "fenced");
     end(&stage, "fenced");

@@ -1,4 +1,4 @@
-//! Providers that do not answer, or not so that it can be used.
+//! Tests providers that do not answer, or whose answers cannot be used.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn a_failure_costs_no_note_and_a_later_success_replaces_what_stood_in() {
 
     provider.change(well);
     until(&stage, "s1", |job| {
-        // A call that failed meanwhile may have had the provider left alone once more.
+        // A call that failed in the meantime may have paused the provider once more.
         stage.json(["ctl", "retry"]);
         job["status"] == "done" && job["origin"] == "openai:mock"
     });
@@ -66,7 +66,7 @@ fn status_says_why_a_model_is_not_asked_and_until_when() {
     assert!(line.ends_with(": rate limited (429)"), "{line}");
     assert!(told.contains(" 1 retrying"), "{told}");
 
-    // Another model, or none, does not wait for what the old one asked for.
+    // The wait applies only to the old model. Another model, or none, does not wait.
     let stage = stage.config("");
     stage.flush();
     until(&stage, "s1", |job| job["status"] == "done");
@@ -78,7 +78,7 @@ fn status_says_why_a_model_is_not_asked_and_until_when() {
 fn flush_claims_no_more_than_is_done() {
     let provider = Provider::start(limited);
     let stage = Stage::new().config(&provider.config_of("openai", "max_attempts = 100")).daemon();
-    // A live session, of which a compaction has the turns so far noted.
+    // The session is live. A compaction causes notes on its turns so far.
     turn(&stage, "s1");
     stage.flush();
     assert!(
@@ -141,7 +141,7 @@ fn a_refused_key_is_shown_once_and_not_tried_again() {
         }
         assert_eq!(provider.asked().len(), 1, "{status}");
         assert_eq!(stage.json(["ctl", "status"])["compression"]["providers"][0]["circuit"], "barred");
-        // Nor does the next daemon, who knows nothing of the circuit.
+        // The next daemon does not try again either, although it knows nothing of the circuit.
         stage.kill_daemon();
         stage.start_daemon();
         stage.flush();
@@ -193,7 +193,7 @@ fn no_row_comes_from_an_answer_that_is_none() {
         Behaviour::Status(500),
     ];
     let provider = Provider::start(well);
-    // Each is tried once; the circuit must not spare any.
+    // Each answer is tried once. The circuit must not skip any.
     let stage = Stage::new().config(&provider.config("openai", "max_attempts = 1")).daemon();
     for (number, answer) in answers.into_iter().enumerate() {
         let session = format!("s{number}");
@@ -228,7 +228,7 @@ fn answers_that_cannot_be_read_cost_three_calls_and_the_built_in_notes_stay_unti
     stage.hook(&stage.event("s1", "Stop", stop));
     let dead = until(&stage, "s1", |job| job["status"] == "dead");
     assert!(dead["error"].as_str().unwrap().contains("could not be used"), "{dead}");
-    // Other searches for work leave it alone.
+    // Later searches for work do not take the job again.
     stage.flush();
     stage.kill_daemon();
     stage.start_daemon();
@@ -269,7 +269,8 @@ fn a_storm_of_failures_is_cut_short() {
         turn(&stage, &format!("s{number}"));
     }
     stage.flush();
-    // Then it is left alone for a minute, and each turn has its notes all the same. A slow machine may see its end.
+    // Then the provider is left alone for a minute, but each turn still has its notes. A slow machine may see the end
+    // of that minute.
     let asked = provider.asked().len();
     assert!((5..=6).contains(&asked), "{asked} calls");
     assert_eq!(stage.json(["ctl", "status"])["compression"]["providers"][0]["circuit"], "open");
@@ -289,7 +290,7 @@ fn slow_answers_end_at_their_deadline() {
         let dead = until(&stage, "s1", |job| job["status"] == "dead");
         assert!(dead["error"].as_str().unwrap().contains("has not answered in 1 s"), "{dead}");
         assert!(origins(&stage, "s1").iter().all(|origin| origin == "extractive"));
-        // The cost is unknown, so it counts as the most possible.
+        // The cost is unknown, so it counts as the maximum.
         assert!(stage.json(["stats"])["total"]["tokens_out"].as_u64() >= Some(4096));
     }
 }
@@ -309,12 +310,12 @@ fn a_provider_that_asks_for_a_pause_gets_it() {
     }
     assert_eq!(provider.asked().len(), 1);
     assert_eq!(stage.json(["ctl", "status"])["compression"]["providers"][0]["circuit"], "open");
-    // The two that were held back have not used up an attempt.
+    // The two jobs that were held back have not used an attempt.
     assert_eq!(
         [job(&stage, "s1"), job(&stage, "s2")].map(|job| job["attempts"].clone()),
         [json!(1), json!(0)]
     );
-    // An hour at the most, whatever was asked for.
+    // The pause is an hour at most, even if the provider asked for more.
     let db = rusqlite::Connection::open(stage.database()).unwrap();
     let wait: i64 =
         db.query_row("SELECT max(not_before) - max(created_at) FROM jobs", [], |row| row.get(0)).unwrap();

@@ -1,11 +1,11 @@
-//! Turns of sessions, and what became of them.
+//! Plays turns of sessions, and reads their results.
 
 use std::time::{Duration, Instant};
 
 use recall_tests::{DISCOUNT_ANSWER, DISCOUNT_PROMPT, Stage};
 use serde_json::{Value, json};
 
-/// A turn of a session that goes on: one batch, and nothing for a model to sum up.
+/// Plays a turn of a session that goes on. It makes one batch, and nothing for a model to summarize.
 pub(crate) fn turn(stage: &Stage, session: &str) {
     let prompt_id = format!("{session}-p1");
     let event = |name: &str, fields: Value| {
@@ -30,25 +30,25 @@ pub(crate) fn origins(stage: &Stage, session: &str) -> Vec<String> {
     observations(stage, session).iter().map(origin).collect()
 }
 
-/// The batch's job of a session.
+/// Returns the job of a session's batch.
 pub(crate) fn job(stage: &Stage, session: &str) -> Value {
     job_of(stage, session, "batch")
 }
 
-/// The latest job of this kind of a session.
+/// Returns the latest job of this kind for a session.
 pub(crate) fn job_of(stage: &Stage, session: &str, kind: &str) -> Value {
     let jobs = stage.json(["ctl", "jobs", "--limit", "1000"]);
     let is_it = |job: &&Value| job["kind"] == kind && job["session_id"] == session;
     jobs["jobs"].as_array().unwrap().iter().find(is_it).expect("it has a job").clone()
 }
 
-/// Asks until a batch's job is as expected; each look is a process, so this is no busy loop.
+/// Asks until a batch's job is as expected. Each query starts a process, so this is not a busy loop.
 #[track_caller]
 pub(crate) fn until(stage: &Stage, session: &str, expected: impl Fn(&Value) -> bool) -> Value {
     until_job(stage, session, "batch", expected)
 }
 
-/// As [`until`], of the latest job of this kind.
+/// Like [`until`], for the latest job of this kind.
 #[track_caller]
 pub(crate) fn until_job(
     stage: &Stage,

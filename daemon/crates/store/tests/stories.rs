@@ -1,5 +1,5 @@
-//! What every store has to do, told as stories. They use nothing but the port: [`StoreWriter`] with operations, and
-//! [`Readers`] with questions. Whoever writes another store makes these pass.
+//! Tests what every store must do. The tests use only the port: [`StoreWriter`] with operations, and [`Readers`] with
+//! queries. Another store must pass them too.
 #![allow(clippy::unwrap_used)]
 
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ use recall_store::{
 };
 use recall_system::holding::Holding;
 
-/// A store, and one session whose events go through the domain into it.
+/// A store and one session. The domain handles the session's events and writes them to the store.
 struct Story {
     folder: tempfile::TempDir,
     writer: StoreWriter,
@@ -62,7 +62,7 @@ impl Story {
         self.folder.path().join("recall.db")
     }
 
-    /// As after the daemon's restart.
+    /// Opens the store again, as after a restart of the daemon.
     fn reopen(mut self) -> Self {
         let path = self.database();
         self.writer.settle();
@@ -82,7 +82,7 @@ impl Story {
         self.readers.read(question).unwrap()
     }
 
-    /// The event with everything that follows from it.
+    /// Returns the event with everything that follows from it.
     fn event(&mut self, what: HookEventKind) -> Transaction {
         self.events += 1;
         let at = Timestamp(i64::from(self.events) * 1_000);
@@ -126,7 +126,7 @@ impl Story {
         self.write(transaction)
     }
 
-    /// A session of one turn.
+    /// Plays a session of one turn.
     fn one_turn(&mut self) {
         self.happens(HookEventKind::SessionStart {
             source: StartSource::Startup,
@@ -168,7 +168,7 @@ impl Story {
         self.read(|db| db.observations_of_session(row)).into_iter().map(|row| row.title).collect()
     }
 
-    /// A session with an observation.
+    /// Returns a session with an observation.
     fn with_observation(title: &str) -> (Self, ObservationId) {
         let mut story = Self::begin();
         story.one_turn();
@@ -262,7 +262,7 @@ fn a_job_has_one_worker_at_a_time_and_its_result_is_told() {
     assert!(story.lease("w2", 51_000).is_none_or(|other| other.id != job.id));
     story.finish(&job, "Totals are rounded once");
     assert_eq!(story.titles(), ["Totals are rounded once"]);
-    // The worker comes back once more, too late.
+    // The worker finishes the job again, too late.
     story.finish(&job, "Totals are rounded twice");
     assert_eq!(story.titles(), ["Totals are rounded once"]);
 }
@@ -297,7 +297,7 @@ fn what_is_forgotten_is_gone_and_does_not_come_back() {
     story.write(Forget { what, unreadable: Unreadable::Stays, at });
     assert!(story.read(|db| db.known_session(&story.key)).is_none());
     assert!(story.read(|db| db.observation(id)).is_none());
-    // Who follows the log learns of it.
+    // A reader of the log finds the deletion there.
     let key = DocumentKey { kind: DocumentKind::Observation, row: id.0 };
     assert!(story.read(|db| db.documents_after(seq, 100)).iter().any(|entry| entry.key == key));
     assert_eq!(story.write(late), EventOutcome::Dropped);

@@ -1,4 +1,4 @@
-//! Tests the whole command, without a service manager and with a script as the agent.
+//! Tests the whole command, without a service manager. A script replaces the agent.
 
 use super::*;
 use insta::assert_snapshot;
@@ -166,7 +166,7 @@ mod every_agent {
 
     const SETTINGS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/settings");
 
-    /// Realistic settings: agent, recording, location, and user's words that have to stay.
+    /// Realistic settings: the agent, the recording, its location, and the user's words that must stay.
     const CASES: &[(&str, &str, &str, &[&str])] = &[
         ("claude-code", "/3-full-user-settings.json", ".claude/settings.json", &[]),
         ("codex", "02-config.toml", ".codex/config.toml", &["Keep this comment.", "# trailing comment"]),
@@ -342,7 +342,7 @@ mod every_agent {
             let report = inspection::inspect_agent(local, &[], None);
             if let inspection::SettingsState::Read { events, .. } = &report.state {
                 for event in events {
-                    // The programs of this test do not exist.
+                    // The programs of this test do not exist, so only these two states are errors.
                     assert!(
                         !matches!(
                             event.state,
@@ -407,7 +407,7 @@ mod every_agent {
             home.uninstall(agent);
             let after = fs::read_to_string(&path).unwrap();
             assert!(after.contains(to) && !after.contains("recall"), "{agent}: {after}");
-            // The editor may leave another space or comma in a list that it has changed.
+            // In a list that the editor has changed, a space or comma may be different.
             let signs = |text: &str| text.replace(|sign: char| sign.is_whitespace() || sign == ',', "");
             assert_eq!(signs(&after), signs(&before.replace(from, to)), "{agent}");
         }
@@ -429,7 +429,7 @@ mod every_agent {
         }
     }
 
-    /// Its agent refuses a call before which a hook is silent.
+    /// The agent refuses a call if the hook before it prints nothing.
     #[test]
     fn an_entry_before_calls_is_removed_and_the_names_own_switch_stays() {
         let place = ".gemini/config/hooks.json";

@@ -83,7 +83,7 @@ fn give_part(ui: &mut Ui, asked: &[Ask], rows: Vec<Row>, rest: Rest) -> Vec<Ask>
     ui.on_told(WorkerAnswer::List { ticket: ticket.expect("no list was asked for"), rows, rest })
 }
 
-/// The screen after a search for `cart`, with the list in focus.
+/// Returns the screen after a search for `cart`, with the list in focus.
 fn found() -> Ui {
     let mut ui = Ui::new(ShownProjects::Project("/home/me/shop".into()), "");
     ui.first();
@@ -228,7 +228,7 @@ fn what_was_looked_at_leaves_the_review_and_the_next_one_is_selected() {
     assert!(screen(&mut ui, 100, 12).contains("Nothing waits for a review here."));
     assert_eq!(press(&mut ui, KeyCode::Char('y')), []);
     assert_eq!(ui.notice, "Only an observation can be kept or rejected");
-    // In another list it stays.
+    // In another list the observation stays.
     let mut ui = found();
     assert_eq!(press(&mut ui, KeyCode::Char('x')), judge(3, ReviewVerdict::Rejected));
     ui.on_told(WorkerAnswer::Changed { notice: "#3 is rejected".into(), of: Some((3, Validity::Past)) });
@@ -271,7 +271,7 @@ fn the_newest_observations_come_in_pages_before_the_last_row_is_reached() {
     let mut ui = Ui::new(ShownProjects::All, "");
     let asked = ui.first();
     let mut rows = many(1..=300);
-    // Two rows with the same time, at the end of the page.
+    // Two rows at the end of the page have the same time.
     rows[298].at = rows[299].at;
     let until_ms = rows[299].at.0.0 + 1;
     give_part(&mut ui, &asked, rows, Rest::More);
@@ -290,7 +290,7 @@ fn the_newest_observations_come_in_pages_before_the_last_row_is_reached() {
     give(&mut ui, &asked, many(601..=700));
     assert_eq!(page(&press(&mut ui, KeyCode::Char('G'))), None, "that was all");
     assert!(screen(&mut ui, 120, 20).contains(" 700/700 "));
-    // The current view is reloaded at once.
+    // A change reloads the current view at once.
     let asked = ui.on_told(WorkerAnswer::Changed { notice: String::new(), of: None });
     assert_eq!(page(&asked), Some(Page::First(700)));
     assert_eq!(page(&press(&mut ui, KeyCode::Char('a'))), Some(Page::First(ROWS)));
@@ -454,7 +454,7 @@ fn a_slash_begins_a_new_search_and_escape_clears_it() {
     assert_eq!(press(&mut ui, KeyCode::Esc), []);
     assert_eq!(ui.focus, Focus::List);
 
-    // Also from the list, but not while a dialog is open.
+    // Esc also clears the search from the list, but not while a dialog is open.
     let mut ui = found();
     let asked = press(&mut ui, KeyCode::Char('t'));
     give(&mut ui, &asked, rows());

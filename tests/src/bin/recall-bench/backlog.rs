@@ -1,4 +1,4 @@
-//! Measures how a large memory leaves a machine that shares its project for the first time: an archive is imported, and
+//! Measures how a machine with a large memory shares its project for the first time. An archive is imported, and then
 //! sent through a folder.
 
 use std::path::Path;
@@ -9,10 +9,11 @@ use recall_tests::archive::{self, NOTE};
 use recall_tests::faults::process::peak_memory;
 use recall_tests::repository::Repository;
 
-/// A flush, and a round with a remote, end after some minutes. A gibibyte takes several.
+/// How often a flush or a round with a remote is repeated. Each ends after some minutes, and a gibibyte takes
+/// several.
 const MOST_TRIES: usize = 50;
 
-/// Prints how long so many bytes of notes take, and how much memory.
+/// Prints how long this many bytes of notes take, and how much memory.
 pub(super) fn measure(bytes: usize) {
     let folder = tempfile::tempdir().unwrap();
     let stage = Stage::new();
@@ -40,7 +41,7 @@ pub(super) fn measure(bytes: usize) {
     let remote = folder.path().join("remote");
     std::fs::create_dir_all(&remote).unwrap();
     done(&stage, &["remote", "add", "team", remote.to_str().unwrap(), "--plaintext"]);
-    // The command waits for the first round, which may end before all is sent.
+    // The command waits for the first round. That round may end before everything is sent.
     stage.recall(["share", "--with", "team", "--yes"]);
     print("shared: the first round", begun);
     let state = (0..MOST_TRIES).map(|_| stage.json(["sync", "--now"])).find(|state| {
@@ -58,7 +59,7 @@ fn done(stage: &Stage, arguments: &[&str]) {
     assert_eq!(said.code(), 0, "{said:?}");
 }
 
-/// The number of files below a folder, the size of the largest, and the size of all, in bytes.
+/// Returns the number of files below a folder, the size of the largest, and the size of all, in bytes.
 fn sizes(folder: &Path) -> (usize, u64, u64) {
     let mut sum = (0, 0, 0);
     for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {

@@ -1,4 +1,4 @@
-//! Draws the 99th percentiles by size, both on logarithmic scales.
+//! Draws the 99th percentiles by size. Both scales are logarithmic.
 
 use std::fmt::Write;
 

@@ -1,7 +1,7 @@
-//! Made-up vectors for a made memory.
+//! Makes random vectors for a generated memory.
 //!
-//! A sentence model takes half an hour for a hundred thousand texts. A search compares all vectors, so it takes the same time
-//! whatever they say.
+//! A sentence model takes half an hour for a hundred thousand texts. A search compares all vectors, so its time does
+//! not depend on their values.
 
 use std::path::Path;
 
@@ -11,10 +11,10 @@ use recall_store::{Changes, Readers, StoreVectors, StoreWriter};
 
 use crate::Random;
 
-/// Documents of one transaction.
+/// The number of documents in one transaction.
 const AT_ONCE: u32 = 2_000;
 
-/// Gives each document without a vector one of this model's length.
+/// Gives each document without a vector one with the length of this model's vectors.
 pub(crate) fn make(paths: &Paths, connection: &StoreWriter, model: &Path) {
     let facts = Model::open(model).unwrap().facts();
     let readers = Readers::new(&paths.database());

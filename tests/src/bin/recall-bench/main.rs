@@ -1,13 +1,13 @@
-//! Measures in one run what recall costs: the shim's wall time compared with a program that does nothing, durable
-//! events a second, and search, context, memory, start and catch-up by size.
+//! Measures what recall costs, in one run: the shim's wall time compared with a program that does nothing, durable
+//! events per second, and search, context, memory, start and catch-up by size.
 //!
 //! `cargo run --release -p recall-tests --bin recall-bench [-- --shim PATH] [--runs N] [--sizes 1000,10000,100000]
 //! [--curves FILE.svg] [--readers 50] [--model FOLDER] [--shared 2000000]
 //! [--backlog 1073741824]`
 //!
-//! Compare times within one run; on a shared machine, times of two runs are not comparable.
+//! Compare only times of the same run. On a shared machine, times of two runs are not comparable.
 
-// A measurement that fails can only report it and end.
+// A measurement that fails can only report that and end.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
 
 use std::io::Write;
@@ -93,14 +93,14 @@ fn main() {
     }
 }
 
-/// The costs of a memory of one size. Times are milliseconds, the median and the 99th percentile.
+/// The costs of a memory of one size. Times are in milliseconds: the median and the 99th percentile.
 struct AtSize {
     documents: usize,
     search: [f64; 2],
     start: [f64; 2],
     prompt: [f64; 2],
     event: [f64; 2],
-    /// From the start of the process to its first answer to a search.
+    /// The time from the start of the process to its first answer to a search.
     cold_start: f64,
 }
 
@@ -110,34 +110,34 @@ struct Options {
     /// The hook client to measure, instead of the one beside this program
     #[arg(long)]
     shim: Option<PathBuf>,
-    /// How often each program is started; 0 leaves out the hook client and the throughput
+    /// How often each program is started (0 skips the hook client and the throughput)
     #[arg(long, default_value_t = 1_000)]
     runs: usize,
-    /// Measure hooks while so many readers follow the gateway's events, one of which reads nothing
+    /// Measure hooks while this many readers follow the gateway's events, one of which reads nothing
     #[arg(long, default_value_t = 0)]
     readers: usize,
-    /// Only play so many events to a daemon and stop it
+    /// Only send this many events to a daemon and stop it
     #[arg(long)]
     replay: Option<usize>,
-    /// How large a call of them is
+    /// The size of each call among these events
     #[arg(long, default_value_t = 1_000, requires = "replay")]
     bytes: usize,
     /// Run that daemon under this command, such as "valgrind --tool=callgrind"
     #[arg(long, requires = "replay")]
     under: Option<String>,
-    /// Only measure sharing through a PostgreSQL server with so many records of 200 machines
+    /// Only measure sharing through a PostgreSQL server with this many records of 200 machines
     #[arg(long)]
     shared: Option<usize>,
-    /// Only measure how so many bytes of notes are shared for the first time, through a folder
+    /// Only measure how this many bytes of notes are shared for the first time, through a folder
     #[arg(long)]
     backlog: Option<usize>,
     /// Draw the times by size into this SVG file
     #[arg(long)]
     curves: Option<PathBuf>,
-    /// How many observations the memory holds that is searched
+    /// How many observations the searched memory holds
     #[arg(long, value_delimiter = ',', default_values_t = [1_000, 10_000, 100_000])]
     sizes: Vec<usize>,
-    /// Keep the made memories in this folder, and use those that are there: large ones take long to make
+    /// Keep the generated memories in this folder and use those that exist, because large ones take long to make
     #[arg(long)]
     memories: Option<PathBuf>,
     /// Search by meaning as well, with the sentence model in this folder
@@ -145,7 +145,7 @@ struct Options {
     model: Option<PathBuf>,
 }
 
-/// `durability.sync`.
+/// The values of `durability.sync`.
 #[derive(Clone, Copy)]
 enum Sync {
     Full,
@@ -161,7 +161,7 @@ impl Sync {
     }
 }
 
-/// The time of one flush to disk, in milliseconds.
+/// Returns the time of one flush to disk, in milliseconds.
 fn flush_time() -> f64 {
     let folder = tempfile::Builder::new().prefix("rb-").tempdir().unwrap();
     let mut file = std::fs::File::create(folder.path().join("log")).unwrap();
@@ -195,7 +195,7 @@ impl Services {
         self.start_under(None);
     }
 
-    /// Starts the daemon by another program, given as a command line.
+    /// Starts the daemon with another program, which is given as a command line.
     fn start_under(&mut self, starter: Option<&str>) {
         let program = recall_tests::binaries().join("recall");
         let mut words = starter.unwrap_or_default().split_whitespace();
@@ -208,7 +208,7 @@ impl Services {
             None => Command::new(program),
         };
         command.arg("daemon").env("RECALL_HOME", self.folder.path());
-        // As the shim and the service start it.
+        // The shim and the service start it with these settings too.
         command.envs(DAEMON_SETTINGS);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let daemon = self.daemon.insert(command.spawn().unwrap());
@@ -255,10 +255,10 @@ impl Services {
     }
 }
 
-/// The memory of a process, in MiB. NaN if the system has no `/proc`.
+/// The memory of a process, in MiB. It is NaN if the system has no `/proc`.
 struct Memory {
     own: f64,
-    /// Pages of files, including the program's own: the system takes them back when it needs the memory.
+    /// Pages of files, including the program's own. The system takes them back when it needs the memory.
     mapped: f64,
 }
 
@@ -283,7 +283,7 @@ fn shim_times(shim: &Path, runs: usize, sync: Sync) {
     let (small, large) = (payload(850), payload(20_000));
     let mut columns: [Vec<f64>; 3] = Default::default();
     for _ in 0..runs {
-        // In turn, so that other load on the machine affects all of them.
+        // The programs run in turn, so that other load on the machine affects all of them.
         columns[0].push(run(Path::new("/bin/true"), &[], services.folder.path()));
         columns[1].push(run(shim, &small, services.folder.path()));
         columns[2].push(run(shim, &large, services.folder.path()));
@@ -299,7 +299,7 @@ fn shim_times(shim: &Path, runs: usize, sync: Sync) {
     println!("\nstored of {}: {stored}", 2 * runs);
 }
 
-/// Starts a program, sends its input and waits for its end: the time that an agent waits.
+/// Starts a program, sends its input and waits for its end. Returns the time that an agent waits.
 fn run(program: &Path, stdin: &[u8], home: &Path) -> f64 {
     let begun = Instant::now();
     let mut command = Command::new(program);
@@ -465,7 +465,7 @@ fn at_size(size: usize, options: &Options) -> AtSize {
     AtSize { documents, search, start, prompt, event, cold_start }
 }
 
-/// The median of several starts.
+/// Returns the median of several starts.
 fn cold_start(services: &mut Services) -> f64 {
     let mut random = Random(5);
     let mut took = times(5, || {
@@ -490,8 +490,8 @@ fn percentile(times: &mut [f64], percent: f64) -> f64 {
     times[((times.len() - 1) as f64 * percent / 100.0).round() as usize]
 }
 
-/// Fills a database through the store's own writes: sessions with prompts, answers and five observations per batch, and with vectors
-/// if there is a sentence model.
+/// Fills a database with the store's own writes: sessions with prompts, answers and five observations per batch. Adds
+/// vectors if there is a sentence model.
 fn populate(paths: &Paths, (size, model): (usize, Option<&Path>)) {
     let connection =
         StoreWriter::open(&paths.database(), &paths.backups_dir(), Durability::Normal, &Holding::default())
@@ -521,8 +521,8 @@ fn populate(paths: &Paths, (size, model): (usize, Option<&Path>)) {
                 traces: Traces::default(),
                 source_tokens: 4_000,
             });
-            // Marked as a model's, because the built-in compressor would select again among its own, from texts without
-            // content.
+            // The result is marked as a model's. The built-in compressor would select again among its own results,
+            // from texts without content.
             let finished =
                 FinishedJob { job: job.id, result, origin: "anthropic".into(), cuts: None, now: at };
             connection.execute(FinishJob(finished), &mut Changes::default()).unwrap();
@@ -534,7 +534,7 @@ fn populate(paths: &Paths, (size, model): (usize, Option<&Path>)) {
     }
 }
 
-/// One session with one closed batch.
+/// Returns one session with one closed batch.
 fn asked(number: usize, at: Timestamp, random: &mut Random) -> Transaction {
     let event = EventId((number as u128).to_be_bytes());
     let text = Some(format!("Please look at the {}", random.words(8)));
@@ -619,7 +619,7 @@ impl Random {
         self.0
     }
 
-    /// Words as frequent as in real text (Zipf's law) without stop words.
+    /// Returns words as frequent as in real text (Zipf's law), without stop words.
     fn words(&mut self, count: usize) -> String {
         let known: Vec<&str> = WORDS.split_whitespace().collect();
         let words: Vec<String> = (0..count)

@@ -1,4 +1,4 @@
-//! Measures hooks while others watch: readers of the gateway's events, one of which has stopped reading.
+//! Measures hooks while readers follow the gateway's events. One of the readers has stopped reading.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 
 use super::{Services, deliver, percentile};
 
-/// Hook events a second.
+/// Hook events per second.
 const RATE: u32 = 500;
 /// The events of one round.
 const EVENTS: usize = 2_500;
-/// Rounds without and with readers, in turn, so that other load on the machine affects both.
+/// Rounds without and with readers. They alternate, so that other load on the machine affects both.
 const ROUNDS: usize = 4;
 
 /// Prints the times of hooks without and with readers, and the daemon's memory.
@@ -26,7 +26,7 @@ pub(super) fn measure(readers: usize) {
     std::fs::create_dir_all(services.paths.config_file().parent().unwrap()).unwrap();
     std::fs::write(services.paths.config_file(), "[gateway]\nenabled = true\n").unwrap();
     services.start();
-    // The gateway is open once queries are answered.
+    // The gateway is open when the daemon answers queries.
     services.ask(Status);
     let note = std::fs::read(services.folder.path().join("run/gateway.json")).unwrap();
     let note: Value = serde_json::from_slice(&note).unwrap();
@@ -42,7 +42,7 @@ pub(super) fn measure(readers: usize) {
         let between = rss(&services);
         grown_alone += between - begun;
         let streams: Vec<TcpStream> = (0..readers).map(|_| follow(&note)).collect();
-        // The first lets its socket fill.
+        // The first reader does not read, so its socket fills.
         streams.iter().skip(1).for_each(|stream| count_events(stream, &read));
         watched.extend(round(&services, &mut number));
         for stream in streams {
@@ -64,7 +64,7 @@ pub(super) fn measure(readers: usize) {
     );
 }
 
-/// Prompts, calls and answers at a steady rate, with the milliseconds of each. Every session has one turn.
+/// Sends prompts, calls and answers at a steady rate. Returns the milliseconds of each. Every session has one turn.
 fn round(services: &Services, number: &mut usize) -> Vec<f64> {
     let mut connection = services.connect();
     let begun = Instant::now();
@@ -108,7 +108,7 @@ fn follow(note: &Value) -> TcpStream {
     stream
 }
 
-/// Reads on its own thread until the stream ends.
+/// Counts events on another thread until the stream ends.
 fn count_events(stream: &TcpStream, count: &Arc<AtomicU64>) {
     let (lines, count) = (BufReader::new(stream.try_clone().unwrap()), Arc::clone(count));
     std::thread::spawn(move || {

@@ -1,5 +1,6 @@
-//! Sends the same events in every run, to a daemon whose instructions are counted: sessions with prompts, calls of 1 KB
-//! or another size, and answers. The difference between runs of different length is the cost of the events between.
+//! Sends the same events in every run, to a daemon whose instructions are counted. The events are sessions with
+//! prompts, calls of 1 KB or another size, and answers. The difference between a longer and a shorter run is the cost
+//! of the additional events.
 
 use std::time::Duration;
 
@@ -10,11 +11,12 @@ use serde_json::{Value, json};
 
 use super::{Random, Services, deliver};
 
-/// Calls of a turn, and turns of a session.
+/// Calls per turn, and turns per session.
 const CALLS: usize = 8;
 const TURNS: usize = 5;
 
-/// Sends this many events of that many bytes, waits until they are compressed and searchable, and stops the daemon.
+/// Sends this many events with calls of this many bytes. Waits until they are compressed and searchable, and stops
+/// the daemon.
 pub(super) fn play(events: usize, bytes: usize, under: Option<&str>) {
     let mut services = Services::new();
     services.start_under(under);
@@ -52,7 +54,7 @@ fn event(number: usize, bytes: usize, random: &mut Random) -> Value {
     event
 }
 
-/// Lines as a program prints them.
+/// Returns lines as a program prints them.
 fn output(bytes: usize, random: &mut Random) -> String {
     let mut text = String::new();
     while text.len() < bytes {

@@ -131,7 +131,7 @@ fn files_and_evidence_come_from_the_batch() {
     let draft = good(&one(fields).to_string());
     assert_eq!(draft.files_modified, ["src/cart.rs"]);
     assert_eq!(draft.files_read, ["src/line.rs"]);
-    // Evidence: the prompt, the named step, and the change of the named file.
+    // The evidence is the prompt, the named step, and the change of the named file.
     assert_eq!(draft.evidence, [event(1), event(2), event(3), event(4)]);
 }
 
@@ -153,14 +153,15 @@ fn a_note_from_before_is_replaced_by_what_names_it_in_its_file() {
     let (new, file) = ("A cart may hold more: `max_items` went up to 200", "src/cart.rs");
     let value = Some(batch.earlier[1].subject.clone());
     assert_eq!(subject(json!("k2"), new, file), value);
-    // A note that the text does not name, handles that were not shown, and values that are not handles.
+    // These are refused: a note that the text does not name, handles that were not shown, and values that are not
+    // handles.
     for refused in [json!("k1"), json!("k3"), json!("k0"), json!("none"), json!("#2"), json!(""), Value::Null]
     {
         assert_eq!(subject(refused.clone(), new, file), None, "{refused}");
     }
     assert_eq!(subject(json!("k2"), new, "src/line.rs"), None);
     assert_eq!(subject(json!("k2"), "A cart may hold more now", file), None);
-    // A plain form needs no other evidence.
+    // A title in the plain form needs no other evidence.
     let plain = subject(json!("k1"), "`max_items` is 200", file);
     assert_eq!(plain, value);
 }
@@ -207,7 +208,7 @@ fn summaries_are_read_and_may_be_empty() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Any answer: no panic, and accepted values are within their bounds.
+    /// No answer leads to a panic, and accepted values are within their bounds.
     #[test]
     fn hostile_answers_yield_nothing_out_of_bounds(answer in "(\\PC|[{}\\[\\]\",:<>/]|observations|title|type|null|-1e999){0,60}") {
         let _ = summary(&answer);

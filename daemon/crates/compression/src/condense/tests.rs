@@ -92,7 +92,7 @@ fn a_turn_in_a_models_words() {
 #[test]
 fn what_is_cut_is_counted() {
     let condensed = batch(&a_turn(), 12_000);
-    // The second read, and the repeated output of the same command.
+    // Two parts repeat others: the second read, and the second output of the same command.
     assert_eq!((condensed.cuts.repeated, condensed.cuts.shortened, condensed.cuts.left_out), (2, 0, 0));
     assert_eq!(condensed.cuts.sent, condensed.text.len() as u64);
 }

@@ -1,4 +1,4 @@
-//! Tests of the whole compressor, with small batches in many styles.
+//! Tests the whole compressor with small batches in many styles.
 
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ use recall_domain::observation::ObservationType;
 
 const ROOT: &str = "/home/dev/shop";
 
-/// A batch builder; events are numbered in the order in which they are added.
+/// A batch builder. It numbers events in the order in which they are added.
 #[derive(Default)]
 struct Batch {
     material: BatchMaterial,
@@ -80,7 +80,7 @@ fn observed(batch: &BatchMaterial) -> Vec<ObservationDraft> {
     Extractive.draft(batch)
 }
 
-/// The text of all observations.
+/// Returns the text of all observations.
 fn told(batch: &BatchMaterial) -> String {
     observed(batch)
         .iter()
@@ -303,7 +303,7 @@ fn a_private_batch_makes_nothing_of_its_words() {
     assert_eq!(Extractive.sum_up(&SessionMaterial { batches: vec![batch] }), None);
 }
 
-/// A session in which the second batch contradicts the first.
+/// Returns a session in which the second batch contradicts the first.
 fn session() -> SessionMaterial {
     let first = Batch::asked("Please find out why the export times out for big tenants").read("app/export.py").answered(
         "**Root cause:** `export_rows` loads all rows before the first byte is written, so nginx gives up after 60 s.",
@@ -408,7 +408,7 @@ fn a_summary_tells_request_work_and_what_git_says() {
     assert_eq!(summary.next_steps, "Commit 1a2b3c4 is not pushed");
 }
 
-/// The summary of a session whose answer says what is done, and then `rest`.
+/// Returns the summary of a session. Its answer states what is done, followed by `rest`.
 fn summed(rest: &str) -> SummaryDraft {
     let answer = format!(
         "The importer reads the new format now, because the old one had no time zone: `parse_rows` took every stamp \
@@ -542,7 +542,7 @@ fn an_empty_session_has_no_summary() {
     );
 }
 
-/// Texts that resemble answers: words, code, headings, lists, leads, fences.
+/// Generates texts that resemble answers: words, code, headings, lists, leads, fences.
 fn text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         "\\PC{0,40}",
@@ -568,7 +568,7 @@ fn text() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    // Each case is a whole batch and a session of two.
+    // Each case is a whole batch and a session of two batches.
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]

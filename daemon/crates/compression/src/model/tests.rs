@@ -17,7 +17,7 @@ const GOOD: &str =
 struct Scripted {
     answers: Arc<Mutex<VecDeque<Result<ChatReply, ProviderError>>>>,
     asked: Arc<Mutex<Vec<ChatRequest>>>,
-    /// Fails on requests that contain this word.
+    /// Requests that contain this word fail.
     poison: Option<&'static str>,
 }
 
@@ -82,7 +82,7 @@ fn barred() -> ProviderError {
     ProviderError::Barred { why: "401".to_owned() }
 }
 
-/// A ledger in memory, with what was reserved and settled.
+/// A ledger in memory. It records what was reserved and settled.
 #[derive(Default)]
 struct Book {
     caps: Caps,
@@ -167,12 +167,12 @@ fn an_unusable_answer_is_mended_once_with_its_error() {
     assert_eq!(stubborn.calls(), 2);
 }
 
-/// Answers that cannot be parsed.
+/// Returns answers that cannot be parsed.
 fn unreadable(calls: usize) -> Vec<Result<ChatReply, ProviderError>> {
     (0..calls).map(|_| Ok(said("I cannot help with that."))).collect()
 }
 
-/// An HTML page, half an answer, and an error with a success status.
+/// The provider may send an HTML page, half an answer, or an error with a success status.
 #[test]
 fn an_answer_of_the_provider_that_cannot_be_read_counts_like_the_models_own() {
     let why = "the provider's answer is not JSON";
@@ -206,7 +206,7 @@ fn answers_that_cannot_be_read_cost_three_calls_at_most_whatever_the_batch_and_h
     let refused = compressor.observe(&whole, &book.job_context());
     assert!(matches!(&refused, Err(CompressionError::Refused(_))), "{refused:?}");
     assert_eq!(stubborn.calls(), 2, "a batch is not cut in halves for it");
-    // The job is retried like this if another backend of the chain fails.
+    // The job is retried in the same way if another backend of the chain fails.
     for _ in 0..5 {
         let refused = compressor.observe(&whole, &book.job_context());
         assert!(
@@ -222,7 +222,7 @@ fn answers_that_cannot_be_read_cost_three_calls_at_most_whatever_the_batch_and_h
     }
     assert_eq!(stubborn.calls(), 6, "another job has its own");
 
-    // A batch that has grown counts as new material, and a person may ask again.
+    // A batch that has grown is new material. A person may also ask again.
     assert!(compressor.observe(&batch(&["a", "b", "c", "d", "e"]), &book.job_context()).is_err());
     assert_eq!(stubborn.calls(), 8);
     compressor.reconsider();
@@ -243,7 +243,7 @@ fn unreadable_answers_between_troubles_and_for_halves_count_too() {
     assert!(tried[2..].iter().all(|error| matches!(error, CompressionError::Refused(_))), "{tried:?}");
     assert_eq!(provider.calls(), 5, "three unreadable answers, two troubles");
 
-    // The request for the whole is not accepted, and the answers for the halves cannot be read.
+    // The provider does not accept the request for the whole batch. Its answers for the halves cannot be read.
     let halves = std::iter::once(Err(unacceptable())).chain(unreadable(20));
     let provider = Scripted::answering(halves);
     assert!(provider.compressor().observe(&batch(&["a", "b", "c", "d"]), &book.job_context()).is_err());
@@ -280,7 +280,7 @@ fn what_poisons_a_batch_is_cut_out_and_the_rest_is_saved() {
         provider.compressor().observe(&batch(&["a", "b", "POISON", "d"]), &book.job_context()).unwrap();
     assert!(made.result.iter().any(|draft| draft.title == "Round once"), "{:?}", made.result);
     assert_eq!(made.origin.as_str(), "openai:m");
-    // The whole, two halves, the two quarters of the half that failed.
+    // The calls are for the whole batch, its two halves, and the two quarters of the failed half.
     assert_eq!(provider.calls(), 5);
 
     let hopeless = Scripted { poison: Some("Why is"), ..Scripted::default() };

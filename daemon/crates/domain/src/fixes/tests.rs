@@ -3,9 +3,9 @@ use crate::ids::ObservationId;
 use crate::lineage::{Audience, Author, Claim, Settlement};
 use crate::material::{Action, CallOutcome, EditHunk, Step};
 
-/// The history of one check, a batch per word: `session:steps` or `session:steps@opened-closed`. A step is `f` (it
-/// fails), `p` (it passes) or a capital letter (that file is changed). A batch lasts from ten times its number to five
-/// more.
+/// The history of one check. Each word is a batch: `session:steps` or `session:steps@opened-closed`. A step is `f`
+/// (the check fails), `p` (it passes) or a capital letter (that file changes). Batch n lasts from 10n to 10n + 5 if
+/// the word does not give its times.
 struct History {
     batches: Vec<(BatchSpan, BatchMaterial)>,
 }
@@ -32,7 +32,8 @@ impl History {
         Self { batches }
     }
 
-    /// The batch whose pass resolves the failure that the first batch observed, and its evidence as `batch.step`.
+    /// Returns the batch whose pass resolves the failure that the first batch observed. Also returns its evidence, as
+    /// `batch.step`.
     fn settled(&self, files: &str) -> Option<(i64, String)> {
         let (first, _) = self.batches.first().unwrap();
         let claim = Claim {
@@ -85,7 +86,7 @@ fn step(batch: u8, at: u8, kind: char) -> Step {
     Step { event: EventId(event), at: Timestamp(0), tool: "tool".to_owned(), outcome, subagent: None, action }
 }
 
-/// `files` are those of the observation.
+/// Checks which batch resolves the failure. `files` are the files of the observation.
 #[track_caller]
 fn check(history: &str, files: &str, expected: Option<(i64, &str)>) {
     let settled = History::of(history).settled(files);
@@ -95,10 +96,10 @@ fn check(history: &str, files: &str, expected: Option<(i64, &str)>) {
 #[test]
 fn a_failure_is_followed_to_its_pass_across_batches() {
     check("1:f 1:A 1:p", "", Some((3, "2.0 3.0")));
-    // Also in a later session, and with other work in between.
+    // The pass may be in a later session, with other work in between.
     check("1:f 2:A 2:B 3:p", "", Some((4, "2.0 3.0 4.0")));
     check("1:f 1:A 1:Ap", "", Some((3, "2.0 3.0 3.1")));
-    // Changed after the run, in the batch that failed.
+    // The change came after the run, in the batch that failed.
     check("1:fA 1:p", "", Some((2, "1.1 2.0")));
     check("1:f 1:ABCDEF 1:p", "", Some((3, "2.2 2.3 2.4 2.5 3.0")));
 }
@@ -112,7 +113,7 @@ fn a_pass_without_a_change_resolves_nothing() {
     check("1:f 1:A 1:f 1:p", "", None);
     check("1:f 1:Af 1:p", "", None);
     check("1:f 1:Afp 1:p", "", None);
-    // The next change explains the next pass.
+    // A later change explains the pass after it.
     check("1:f 1:A 1:f 1:p 1:A 1:p", "", Some((6, "2.0 5.0 6.0")));
 }
 
@@ -121,7 +122,7 @@ fn only_changes_of_the_observed_files_count() {
     check("1:f 1:A 1:p", "A", Some((3, "2.0 3.0")));
     check("1:f 1:A 1:p", "B", None);
     check("1:f 1:AB 1:p", "B", Some((3, "2.1 3.0")));
-    // It was changed, but another change made it pass in the end.
+    // The observed file was changed first, and another change then led to the pass.
     check("1:f 1:Af 1:B 1:p", "A", Some((4, "2.0 4.0")));
     check("1:f 1:Af 1:Bp", "A", Some((3, "2.0 3.0 3.1")));
 }
@@ -131,6 +132,6 @@ fn of_concurrent_batches_only_closed_ones_count() {
     check("1:f@10-20 2:A@30-40 1:p@40-50", "", Some((3, "2.0 3.0")));
     check("1:f@10-20 2:A@30-45 1:p@40-50", "", None);
     check("1:f@10-20 2:A@15-30 1:p@40-50", "", None);
-    // Batches of one session are ordered by index, regardless of the clock times of their ends.
+    // Batches of one session are ordered by index, not by the clock times of their ends.
     check("1:f@10-50 1:A@30-60 1:p@40-70", "", Some((3, "2.0 3.0")));
 }

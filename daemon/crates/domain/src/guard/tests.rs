@@ -328,7 +328,7 @@ fn a_tool_that_writes_to_the_system_is_guarded() {
     assert_eq!(rule(Access::Write, "/usr/local/bin/x", "/srv/app"), None);
     assert_eq!(rule(Access::Write, "/etcetera/x", "/srv/app"), None);
     assert_eq!(rule(Access::Write, "/home/dev/Library/x", "/srv/app"), None);
-    // Some containers keep a project there.
+    // Some containers keep a project in this folder.
     assert_eq!(rule(Access::Write, "/usr/src/app/a.js", "/usr/src/app"), None);
     assert_eq!(rule(Access::Write, "/usr/src/linux/a.c", "/srv/app"), ask);
     // The stricter of two verdicts counts.

@@ -25,7 +25,8 @@ fn found(row: i64, conversation: u64, strength: f32, found: u32) -> PassageMatch
     }
 }
 
-/// One passage has all the words, and others of its session some; a passage of another session has one.
+/// Returns three passages. One has all the words. Another passage of its session has some, and a passage of another
+/// session has one.
 pub(super) fn clear() -> PassageMatches {
     PassageMatches {
         terms: vec![term("bcrypt", 1.1, 2), term("login", 0.9, 6), term("slow", 0.8, 8)],
@@ -35,7 +36,7 @@ pub(super) fn clear() -> PassageMatches {
     }
 }
 
-/// The same, where a sentence model finds the answer close and the rest not.
+/// Returns the same passages, judged by a sentence model too. It finds the answer close and the others not close.
 fn with_vectors() -> PassageMatches {
     let mut matches = clear();
     for (one, cosine) in matches.matches.iter_mut().zip([0.7, 0.3, 0.1]) {
@@ -45,7 +46,7 @@ fn with_vectors() -> PassageMatches {
     matches
 }
 
-/// One passage is close and has no word of the prompt.
+/// Returns the same passages without a word of the prompt. One passage is close.
 pub(super) fn without_words() -> PassageMatches {
     let mut matches = with_vectors();
     for one in &mut matches.matches {
@@ -58,7 +59,7 @@ pub(super) fn first(prompt: &str) -> Situation<'_> {
     Situation { prompt, ..Situation::default() }
 }
 
-/// Whatever is found is told.
+/// With these floors everything that is found is injected.
 const EVER: Floors = Floors { question: 0.0, prompt: 0.0, need: 0.0, certain: 0.0 };
 const ALMOST_EVER: Floors = Floors { question: 0.01, prompt: 0.01, need: 0.01, certain: 0.01 };
 
@@ -79,7 +80,7 @@ fn meaning_makes_a_clear_answer_clearer_and_is_not_needed() {
         decide(&situation, matches, built_in(), FLOORS).best.map(|(_, answer)| answer.probability).unwrap()
     };
     assert!(judged(&with_vectors()) > judged(&without_words()));
-    // A passage without a vector beside others that have one is judged by its words.
+    // If other passages have vectors, a passage without one is judged by its words.
     let mut one_lacks = with_vectors();
     one_lacks.matches[0].cosine = None;
     let decision = decide(&situation, &one_lacks, built_in(), EVER);
@@ -130,12 +131,12 @@ fn pasted_text_is_left_alone_and_an_error_with_its_frames_is_not() {
     assert!(is_pasted(&first(&plan)) && pasted.told.is_empty(), "{pasted:?}");
     assert!(!may_speak(&first(&plan), built_in(), ALMOST_EVER));
     assert!(!is_pasted(&first(question)) && !is_pasted(&first(&error)));
-    // The task of a subagent is as long, and nobody has pasted it.
+    // The task of a subagent is as long, but nobody pasted it.
     let task = Situation { author: Author::Agent, ..first(&plan) };
     assert!(!is_pasted(&task) && !decide(&task, &clear(), built_in(), ALMOST_EVER).told.is_empty());
 }
 
-/// Form, place and names decide, so other languages are understood, too.
+/// Form, place and names decide, so prompts in other languages work too.
 #[test]
 fn a_first_question_in_another_language_may_be_answered() {
     for prompt in ["Warum ist das Anmelden mit `bcrypt` so langsam?", "为什么登录很慢？"] {
@@ -170,7 +171,7 @@ fn the_shipped_weights_name_the_features_of_today() {
     assert_eq!(sections, built_in().models.len());
 }
 
-/// A prompt in the middle of a session, which has read that much.
+/// Returns a prompt in the middle of a session. `spoken` is what the session has read.
 fn later<'a>(prompt: &'a str, spoken: &'a Spoken) -> Situation<'a> {
     Situation { prompt, prompts_before: 6, spoken: Some(spoken), ..Situation::default() }
 }
@@ -192,7 +193,7 @@ fn at_a_later_prompt_the_need_decides() {
     let need = decision.need.unwrap().probability;
     assert!(!told(need + 0.01, product + 0.01) && told(need, product + 0.01));
     assert!(told(need + 0.01, product), "or there is little doubt");
-    // A first prompt that asks nothing is no such question.
+    // A first prompt that is not a question is judged by its need too.
     assert!(decide(&first("the login with bcrypt is slow"), &clear(), built_in(), FLOORS).need.is_some());
 }
 

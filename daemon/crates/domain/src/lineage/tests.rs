@@ -21,7 +21,7 @@ fn files(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-/// Expects `older→newer` for each superseded claim.
+/// Expects `older→newer` for each superseded claim, and no other.
 #[track_caller]
 fn check(claims: &[Claim], undone: &[(i64, i64)], expected: &[&str]) {
     let actual: Vec<String> = claims
@@ -38,7 +38,7 @@ fn check(claims: &[Claim], undone: &[(i64, i64)], expected: &[&str]) {
 #[test]
 fn each_is_superseded_by_the_next() {
     check(&[claim(1), claim(2), claim(3)], &[], &["1→2", "2→3"]);
-    // In any order of arrival, and with any of them deleted.
+    // This holds for any order of arrival, and with any of the claims deleted.
     check(&[claim(3), claim(1)], &[], &["1→3"]);
     check(&[claim(1)], &[], &[]);
     check(&[claim(1), claim(2), claim(3)], &[(1, 2)], &["1→3", "2→3"]);
@@ -66,14 +66,14 @@ fn another_machines_claim_replaces_what_sessions_may_receive_only_if_they_may_re
     check(&[elsewhere(1), claim(2)], &[], &["1→2"]);
     check(&[claim(1), only_found(2)], &[], &[]);
     check(&[only_found(1), only_found(2)], &[], &["1→2"]);
-    // Of one batch, they have its time.
+    // Claims with the same time come from one batch, so neither replaces the other.
     check(&[elsewhere(1), Claim { at: Timestamp(10), ..elsewhere(2) }], &[], &[]);
-    // Nobody replaces what somebody else wrote by hand.
+    // Nobody replaces a claim that another person wrote by hand.
     let by_hand =
         |id, person: &str| Claim { author: Author::User, person: person.to_owned(), ..elsewhere(id) };
     check(&[by_hand(1, "mia"), by_hand(2, "ben")], &[], &[]);
     check(&[by_hand(1, "mia"), by_hand(2, "ben"), by_hand(3, "mia")], &[], &["1→3"]);
-    // The same time on two machines: the names decide, which are the same everywhere.
+    // If two machines wrote at the same time, the names decide. They are the same on every machine.
     let named =
         |id, name: &str| Claim { name: name.to_owned(), at: Timestamp(1), session: None, ..elsewhere(id) };
     check(&[named(1, "b"), named(2, "a")], &[], &["2→1"]);
@@ -136,7 +136,7 @@ fn a_check_that_passes_after_a_change_settles_its_failing() {
     let fails = ran(1, "cargo test", CallOutcome::Failed { error: "Exit code 101".to_owned() });
     batch_settles(vec![fails.clone(), edited(2, "a.rs"), passes()], &["check: cargo test a.rs"]);
     batch_settles(vec![edited(2, "a.rs"), fails.clone()], &[]);
-    // Changes of earlier batches are not known here, and later changes were not checked.
+    // Changes of earlier batches are unknown here, and changes after the run were not checked.
     batch_settles(vec![passes()], &["check: cargo test"]);
     batch_settles(vec![passes(), edited(4, "a.rs")], &["check: cargo test"]);
     batch_settles(vec![fails, passes()], &[]);

@@ -1,4 +1,5 @@
-//! Tests redaction as a whole: planted secrets are removed, code is kept, JSON keeps its shape, and time stays linear.
+//! Tests redaction as a whole. Planted secrets are removed, code is kept, JSON keeps its shape, and time stays
+//! linear.
 
 use proptest::prelude::*;
 
@@ -11,7 +12,7 @@ fn redactor() -> Redactor {
     Redactor::new(&RedactionPolicy::default()).unwrap()
 }
 
-/// Expands a template such as `ghp_{a36}` with pseudo-random characters, so that no token is in the source.
+/// Expands a template such as `ghp_{a36}` with pseudo-random characters. So the source contains no token.
 fn planted(template: &str, seed: u64) -> String {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut draw = |alphabet: &[u8]| {
@@ -226,7 +227,7 @@ const PLANTED: &[(&str, &str)] = &[
     ("private-key", "Private-Lines: 2\n{a64}\n{a64}"),
 ];
 
-/// Contexts in which agents report a secret.
+/// Contexts in which agents report a secret. `§` stands for the secret.
 const SURROUNDINGS: &[&str] = &[
     "§",
     "found §, and more",
@@ -272,11 +273,11 @@ fn planted_secrets_of_every_kind_go() {
             }
         }
     }
-    // Not every context is unambiguous: `é8Q~` might be the middle of a word.
+    // Some contexts are ambiguous: `é8Q~` might be the middle of a word.
     assert!(missed.len() * 50 <= tried, "{} of {tried} missed:\n{}", missed.len(), missed.join("\n"));
 }
 
-/// Formats whose literal is short, so that it may also be the end of a word.
+/// Formats with a short literal, which may also be the end of a word.
 const FIXED_TAILS: &[(&str, &str)] = &[
     ("npm-token", "npm_{a36}"),
     ("huggingface-token", "hf_{a34}"),
@@ -313,7 +314,7 @@ fn a_token_that_follows_a_letter_goes() {
     assert!(missed.is_empty(), "{} missed:\n{}", missed.len(), missed.join("\n"));
 }
 
-/// A secret's template, and texts in which only a name or a position reveals it: prose, an assignment, JSON, a
+/// Secrets that only a name or a position reveals. Each is a template with its texts: prose, an assignment, JSON, a
 /// command, a log line.
 const PLACED: &[(&str, &[&str])] = &[
     (
@@ -504,7 +505,7 @@ const PLACED: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Wordings and commands in which secrets got through, each with the secret between `§`.
+/// Sentences and commands in which secrets were once missed. Each secret stands between `§`.
 const TOLD: &[&str] = &[
     // A dot or a full stop in the value.
     "my password=§hunter2hunter2§.",
@@ -512,7 +513,7 @@ const TOLD: &[&str] = &[
     "password=§Tr0ub.4dor9§",
     "I used password=§Okapi55mouse§. Done.",
     "secret=§hunter2hunter2§; foo",
-    // Letters alone.
+    // Only letters.
     "password=§FBLbklMUuHnaqgmiXcvQWEpoRTzu§",
     "Authorization: Bearer §RuSPPwkVqLmBBnTxYzHHdfGkWQrs§",
     "api_key = \"§FBLbklMUuHnaqgmiXcvQWEpoRTzu§\"",
@@ -534,7 +535,7 @@ const TOLD: &[&str] = &[
     "the password is §Tr0ub4dor&3xyz§",
     "password: §correcthorse§\n",
     "my password=§correct-horse-battery-staple§",
-    // Words where structure leaves no other reading.
+    // Words that can only be the secret, because of the structure.
     "{\"password\":\"§swordfish§\"}",
     "{\\\"password\\\":\\\"§swordfish§\\\"}",
     "{'password': '§swordfish§'}",
@@ -609,7 +610,7 @@ fn what_a_wording_or_a_command_tells_goes() {
         let text = template.replace('§', "");
         let json = serde_json::json!({ "stdout": text }).to_string();
         for redacted in [redactor.redact_text(&text), redactor.redact_json(&json)] {
-            // Of a secret that is cut short, nothing stays either.
+            // No part of the secret stays, not even its end.
             if redacted.contains(&secret[secret.len() - 5..]) || !redacted.contains("[redacted:") {
                 missed.push(format!("{text:?}: {redacted:?}"));
             }
@@ -618,7 +619,7 @@ fn what_a_wording_or_a_command_tells_goes() {
     assert!(missed.is_empty(), "{} missed:\n{}", missed.len(), missed.join("\n"));
 }
 
-/// Secrets that have no format, each with the secret between `§`: words, hexadecimal, base64 and lists of words.
+/// Secrets without a format: words, hexadecimal, base64 and lists of words. Each secret stands between `§`.
 const FORMLESS: &[&str] = &[
     // A phrase of words.
     "passphrase: §correct horse battery staple§\n",
@@ -633,7 +634,7 @@ const FORMLESS: &[&str] = &[
     "password: §velvet-otter-marching-cinnamon§\n",
     "password = \"§velvet-otter-marching-cinnamon§\"",
     "the password is §velvet otter marching cinnamon§\n",
-    // A word behind an option, and in other languages.
+    // A word after an option, and in other languages.
     "docker login -u me --password §swordfish§ r.test",
     "tool --password §swordfish§",
     "tool --password §swordfish§ --verbose",
@@ -664,7 +665,7 @@ const FORMLESS: &[&str] = &[
     "-Djavax.net.ssl.keyStorePassword=§swordfish§",
     "javax.net.ssl.trustStorePassword=§swordfish§\n",
     "signing.keyPassword=§swordfish§\n",
-    // Hexadecimal beside a word.
+    // Hexadecimal next to a keyword.
     "ENCRYPTION_KEY=§9f86d081884c7d659a2feaa0c55ad0159f86d081884c7d659a2feaa0c55ad015§\n",
     "encryption key: §9f86d081884c7d659a2feaa0c55ad0159f86d081884c7d659a2feaa0c55ad015§",
     "the master key is §9f86d081884c7d659a2feaa0c55ad015§",
@@ -678,7 +679,7 @@ const FORMLESS: &[&str] = &[
     "SESSION_KEY = '§9f86d081884c7d659a2feaa0c55ad015§'",
     "the api key for staging is §9f86d081884c7d659a2feaa0c55ad015§",
     "webhook secret §9f86d081884c7d659a2feaa0c55ad015§",
-    // Base64 beside a word.
+    // Base64 next to a keyword.
     "ENCRYPTION_KEY=§q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA=§\n",
     "encryption key: §q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA=§",
     "the Fernet key is §q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA=§",
@@ -696,7 +697,7 @@ const FORMLESS: &[&str] = &[
     "1. §legal\n2. winner\n3. thank\n4. year\n5. wave\n6. sausage\n7. worth\n8. useful\n9. legal\n10. winner\n11. thank\n12. yellow§",
     "wallet: legal, §winner, thank, year, wave, sausage, worth, useful, legal, winner, thank, yellow§",
     "§letter advice cage absurd amount doctor acoustic avoid letter advice cage absurd amount doctor acoustic avoid letter advice cage absurd amount doctor acoustic bless§",
-    // In base64.
+    // Secrets in base64.
     "§Z2hwX2E4S2Q5M2pmTHMwMm1RcHo3MVhjVjV1VDl3QnE0Um42WWU4Rw==§",
     "echo §Z2hwX2E4S2Q5M2pmTHMwMm1RcHo3MVhjVjV1VDl3QnE0Um42WWU4Rw==§ | base64 -d",
     "data:\n  value: §Z2hwX2E4S2Q5M2pmTHMwMm1RcHo3MVhjVjV1VDl3QnE0Um42WWU4Rw==§\n",
@@ -722,7 +723,7 @@ fn secrets_without_a_format_go_where_a_word_tells_them() {
     assert!(missed.is_empty(), "{} missed:\n{}", missed.len(), missed.join("\n"));
 }
 
-/// Texts of the same words that tell nothing.
+/// Texts with the same words that contain no secret.
 const FORMLESS_TEXTS: &[&str] = &[
     "the passphrase is required for this key",
     "the passphrase is asked for once every session starts",
@@ -790,7 +791,7 @@ fn of_a_command_that_prints_secrets_only_the_command_stays() {
     assert!(format!("{kept:?}").contains("plainword"));
 }
 
-/// Texts that look like those and tell nothing.
+/// Texts that look like the ones above and contain no secret.
 const UNTOLD: &[&str] = &[
     "login(user=me, password=settings.password)",
     "login(password=self.password1)",
@@ -1250,7 +1251,7 @@ fn of_secret_files_only_the_name_is_kept() {
     }
 }
 
-/// Texts that a careless scanner would read again and again. Quadratic time would not finish here.
+/// A careless scanner would read these texts again and again. In quadratic time this test would not finish.
 #[test]
 fn hostile_texts_come_to_an_end() {
     const SIZE: usize = 128 << 10;
@@ -1309,7 +1310,7 @@ fn hostile_texts_come_to_an_end() {
     }
 }
 
-/// Fragments of secrets, near misses and marks.
+/// Generates fragments of secrets, near misses and marks.
 fn fragments() -> impl Strategy<Value = String> {
     let planted_ones = (0..PLANTED.len(), any::<u64>()).prop_map(|(at, seed)| planted(PLANTED[at].1, seed));
     let others = proptest::sample::select(vec![
@@ -1361,7 +1362,7 @@ fn json() -> impl Strategy<Value = serde_json::Value> {
     })
 }
 
-/// The value with every text replaced by the empty one.
+/// Returns the value with every text replaced by an empty one.
 fn shape(value: &serde_json::Value) -> serde_json::Value {
     use serde_json::Value;
     match value {
@@ -1411,7 +1412,7 @@ proptest! {
     }
 }
 
-/// Secrets without a format of their own: no provider's mark tells them.
+/// Secrets without a format: they contain no mark of a provider.
 const SHAPELESS: &[(&str, &str)] = &[
     ("16 hex", "{h16}"),
     ("32 hex", "{h32}"),
@@ -1433,7 +1434,7 @@ const SHAPELESS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Places with a word that tells a secret.
+/// Places with a word that announces a secret.
 const TOLD_PLACES: &[&str] = &[
     "the api key is §",
     "API key: §",
@@ -1461,11 +1462,12 @@ const TOLD_PLACES: &[&str] = &[
     "signing secret (§)",
 ];
 
-/// Places without one.
+/// Places without such a word.
 const BARE_PLACES: &[&str] =
     &["§", "found §, and more", "please use § for the calls", "{\"a\": \"§\"}", "X='§'\n"];
 
-/// How many of each kind stay in each place. `cargo test -p recall-memory -- --ignored placements --nocapture`
+/// Returns how many secrets were tried, and the kind and place of each one that stays.
+/// `cargo test -p recall-memory -- --ignored placements --nocapture`
 fn placements(places: &[&str]) -> (usize, Vec<String>) {
     let redactor = redactor();
     let mut leaks = Vec::new();

@@ -1,5 +1,5 @@
-//! Tests with real sockets, and with a paused clock where time matters: a minute of waiting passes at once. The clock
-//! is paused only when nothing more has to come through a socket.
+//! Tests with real sockets. Where time matters, the clock is paused, so a minute of waiting passes at once. The clock
+//! is paused only when nothing more has to arrive through a socket.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,7 +34,8 @@ async fn call(address: std::net::SocketAddr) -> Called {
     Called { result: called.map_err(|error| error.error), took: begun.elapsed() }
 }
 
-/// A server that reads a request and then does this with the connection. Returns how many bytes it sent.
+/// Starts a server that reads a request and then runs `answer` with the connection. Returns its address and the
+/// number of bytes that it sent.
 async fn server<F>(
     answer: impl Fn(TcpStream, Arc<AtomicU64>) -> F + Send + 'static,
 ) -> (std::net::SocketAddr, Arc<AtomicU64>)
@@ -58,7 +59,7 @@ fn head(status: u16, length: u64, headers: &str) -> String {
     format!("HTTP/1.1 {status} Test\r\n{headers}content-length: {length}\r\n\r\n")
 }
 
-/// A complete answer.
+/// Calls a server that sends a complete answer.
 async fn answered(status: u16, headers: &str, body: String) -> Called {
     let answer = head(status, body.len() as u64, headers) + &body;
     let (address, _) = server(move |mut stream, _| {
@@ -72,7 +73,7 @@ async fn answered(status: u16, headers: &str, body: String) -> Called {
     call(address).await
 }
 
-/// Checks the time of a call. It may take slightly longer, because the clock runs by itself until it is paused.
+/// Checks the duration of a call. It may be slightly longer, because the clock runs until it is paused.
 #[track_caller]
 fn took(called: &Called, seconds: u64) {
     let expected = Duration::from_secs(seconds);
@@ -82,7 +83,7 @@ fn took(called: &Called, seconds: u64) {
 #[cfg(target_os = "linux")] // Elsewhere a backlog is longer than it says.
 #[tokio::test]
 async fn who_does_not_take_the_connection_is_given_up_after_five_seconds() {
-    // Nobody accepts, and both places of the backlog are taken, so the system stops answering.
+    // Nobody accepts connections. Both places of the backlog are taken, so the system stops answering.
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let listener = socket.listen(1).unwrap();
@@ -128,7 +129,7 @@ async fn a_byte_a_second_ends_after_a_minute() {
 
 #[tokio::test]
 async fn of_ten_gigabytes_one_mebibyte_is_taken() {
-    /// Bytes that the system buffers for a reader that does not read.
+    /// The number of bytes that the system buffers for a reader that does not read.
     const IN_FLIGHT: u64 = 32 << 20;
     let (address, sent) = server(|mut stream, sent| async move {
         stream.write_all(head(200, 10 << 30, "").as_bytes()).await?;
@@ -184,7 +185,7 @@ async fn a_good_status_without_an_answer_is_unreadable() {
     }
 }
 
-/// Checks the wait that headers ask for. Each of `headers` ends with `;`.
+/// Checks how long the headers ask to wait. Each of `headers` ends with `;`.
 #[track_caller]
 fn waits(status: u16, headers: &str, called: Called, expected: Option<u64>) {
     let (_, wait_ms, paid) = called.trouble();
@@ -209,7 +210,7 @@ async fn a_wish_to_wait_is_understood_in_whatever_form() {
         (429, "retry-after: Thursday, 01-Jan-70 00:00:30 GMT;", Some(30_000)),
         (429, "retry-after: Thu Jan  1 00:00:30 1970;", Some(30_000)),
         (429, "retry-after: Fri, 02 Jan 1970 00:00:00 GMT;", Some(HOUR)),
-        // The header in milliseconds is more exact, if it is valid.
+        // A valid header in milliseconds takes precedence, because it is more exact.
         (429, "retry-after: 7;retry-after-ms: 1500;", Some(1_500)),
         (429, "retry-after: 7;retry-after-ms: later;", Some(7_000)),
         (429, "retry-after-ms: 1e99;", Some(HOUR)),

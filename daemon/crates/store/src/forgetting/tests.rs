@@ -15,7 +15,8 @@ use recall_domain::order::Order;
 
 const NOW: Order = Order { boot: [1; 16], boot_ns: 1000, wall: Timestamp(1000) };
 
-/// Two sessions of one project, each with a prompt at its own time. The second session's observation rests on both.
+/// Returns a database with two sessions of one project, each with a prompt at its own time. Each observation rests on
+/// its session's prompt and call. The second session received the observation of the first.
 fn memory() -> (tempfile::TempDir, Connection) {
     let home = tempfile::tempdir().unwrap();
     let db = empty_database(home.path());
@@ -81,7 +82,7 @@ fn check(selection: &Selection, expected: &str) {
     assert_eq!(found.join(" "), expected, "{selection:?}");
     let forgotten = forget(&db, selection, NOW).unwrap();
     assert_eq!(forgotten.counts, to_forget.counts());
-    // Forgetting again finds nothing.
+    // A second search for the same rows finds nothing.
     let again = Reader(&db).find_rows_to_forget(selection).unwrap();
     let left: Vec<DocumentKey> = again
         .documents()
@@ -162,7 +163,7 @@ fn the_words_of_helpers_and_of_shortened_conversations_go_along() {
               + 10 * (SELECT count(*) FROM compactions WHERE summary IS NOT NULL)";
     for (selection, left) in [
         (document("p1"), 11),
-        // A part of the compaction's summary.
+        // This is also a part of the compaction's summary.
         (document("a1"), 12),
         (words("heron"), 11),
         (words("nobody"), 22),
@@ -226,7 +227,7 @@ fn work_in_hand_is_begun_anew() {
     assert_eq!(jobs, ["2 batch 2 running no stork", "3 batch 1 pending"]);
 }
 
-/// A summary that is being made has no text yet by which it could be found.
+/// While a summary is being made, it has no text by which it could be found.
 #[test]
 fn a_summary_in_hand_is_begun_anew() {
     let (_home, db) = memory();
@@ -301,7 +302,8 @@ fn status(db: &Connection, id: i64) -> String {
     db.query_row("SELECT status FROM observations WHERE id = ?1", [id], |row| row.get(0)).unwrap()
 }
 
-/// Both observations have the same subject; the second is newer.
+/// Returns a database with lineage. If `what` is "newer", both observations have the same subject and the second is
+/// newer. Otherwise the second batch settles the first observation.
 fn with_lineage(what: &str) -> (tempfile::TempDir, Connection) {
     let (home, db) = memory();
     let subject = SubjectHash([9; 16]);
@@ -389,7 +391,7 @@ fn retention_ends_a_life_that_is_open_before_it_goes() {
     let expected = serde_json::json!({"message_count": 2, "duration_ms": 10, "life_ms": 6,
         "reason": "retention", "prompt_count": 0, "tool_call_count": 1, "observation_count": 1});
     assert_eq!((ended.what.name(), ended.what.detail()), ("session_end", expected));
-    // Forgetting by hand reports no session end.
+    // Forgetting by hand does not report the end of a session.
     let (_home, db) = memory();
     let what = Selection::Session(SessionRow(1));
     execute(&db, Forget { what, unreadable: Unreadable::Stays, at: NOW }, &mut changes).unwrap();

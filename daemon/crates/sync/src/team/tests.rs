@@ -2,7 +2,7 @@ use super::*;
 
 const REMOTE: &str = "remote";
 
-/// A machine of a test, and a place where all of them say what they know.
+/// A machine of a test. The statements of all machines are in one [`Place`].
 struct Machine {
     device: Device,
     team: Team,
@@ -39,7 +39,7 @@ fn begin(home: &tempfile::TempDir, place: &mut Place) -> Machine {
     machine
 }
 
-/// Lets a machine in by a code, as two persons do.
+/// Lets a machine in with a code, as two people do.
 fn enter(home: &tempfile::TempDir, name: &str, place: &mut Place, by: &mut Machine) -> Machine {
     let device = device(home, name);
     let code = InvitationCode::random().unwrap();
@@ -59,7 +59,7 @@ fn enter(home: &tempfile::TempDir, name: &str, place: &mut Place, by: &mut Machi
     machine
 }
 
-/// The first names the other an owner, and it hears of it.
+/// Makes `by` name the other machine an owner. Both machines then read it.
 fn own(place: &mut Place, by: &mut Machine, named: &mut Machine) {
     by.team.name_owner(&by.device, &place.all(), &named.device.id).unwrap();
     place.round(by).unwrap();
@@ -91,7 +91,7 @@ fn a_code_lets_one_machine_in_and_the_words_of_a_team_any() {
     for wrong in ["", "abandon", &words.replacen(' ', " zoo ", 1)] {
         assert_eq!(EntryWords::read(wrong), Err(TeamError::Words), "{wrong}");
     }
-    // A machine with the key of another team writes nothing.
+    // A machine with the key of another team cannot write.
     let x = device(&home, "x");
     let mut stranger = Machine { team: Team::begin(REMOTE, &x.id, &[]).unwrap(), device: x };
     assert_eq!(place.round(&mut stranger).unwrap_err(), TeamError::OtherKey);
@@ -120,7 +120,7 @@ fn whoever_is_removed_gets_no_new_key_and_cannot_give_one() {
     let upto = Upto::from([("space".to_owned(), 3)]);
     first.team.remove(&first.device, &place.all(), &third.device.id, upto).unwrap();
     place.put(first.team.statement(&first.device, "a", "d").unwrap(), &first.device);
-    // The removed one makes a key of its own, and offers it to all.
+    // The removed machine makes its own key and offers it to all.
     let own = third.team.clone();
     third.team.hold(9, &SealingKey::random().unwrap());
     for other in [&first, &second] {
@@ -142,7 +142,7 @@ fn whoever_is_removed_gets_no_new_key_and_cannot_give_one() {
     let mut third = Machine { team: own, ..third };
     assert_eq!(place.round(&mut third).unwrap_err(), TeamError::Removed);
     assert_eq!(third.team.current().unwrap(), old);
-    // A newcomer reads what was written before, and what the second removes stays removed for all.
+    // A new machine reads what was written before. Both removals, the first machine's and the second's, hold for it.
     let fourth = enter(&home, "fourth", &mut place, &mut second);
     assert_eq!(fourth.team.keys.len(), 2);
     second.team.remove(&second.device, &place.all(), &first.device.id, Upto::new()).unwrap();
@@ -167,7 +167,7 @@ fn only_owners_remove_let_in_and_name_owners_whatever_others_say() {
     assert_eq!(second.team.remove(by, &all, &third.device.id, Upto::new()), Err(TeamError::NotOwner));
     assert_eq!(second.team.let_in(by, &asking, &code), Err(TeamError::NotOwner));
     assert_eq!(second.team.name_owner(by, &all, &second.device.id), Err(TeamError::NotOwner));
-    // A program of its own says it all the same, and offers a key that only the third gets.
+    // A modified program makes these statements anyway. It offers a key that only the third machine gets.
     let honest = second.team.clone();
     second.team.owners.insert(second.device.id.clone());
     let old = first.team.current().unwrap();
@@ -186,19 +186,19 @@ fn only_owners_remove_let_in_and_name_owners_whatever_others_say() {
         let members = of.team.members(&of.device, &place.all()).unwrap();
         members.into_iter().find(|member| member.device == other.device.id).map(|member| member.role)
     };
-    // Under the old key it claims the same, and is an owner for itself alone.
+    // Under the old key it makes the same claim. It is then an owner only in its own view.
     place.put(second.team.statement(&second.device, "a", "d").unwrap(), &second.device);
     place.round(&mut third).unwrap();
     assert_eq!(role(&third, &place, &second), Some(TeamRole::Writer));
     assert_eq!(role(&third, &place, &first), Some(TeamRole::Owner));
-    // Nor does it become one for whoever enters with the words of the team.
+    // Machines that enter with the team's words do not count it as an owner either.
     let (_, key) = first.team.current().unwrap();
     let recovered = Team::recovered(REMOTE, &key, &place.all()).unwrap();
     assert_eq!(recovered.owners, BTreeSet::from([first.device.id.clone()]));
     let alone: Vec<TeamStatement> =
         vec![place.0[&first.device.id].clone(), place.0[&second.device.id].clone()];
     assert!(!Team::recovered(REMOTE, &key, &alone).unwrap().owners.contains(&second.device.id));
-    // Whom the first names may, and an owner that was removed may not any more.
+    // A machine that the first one names an owner may do this. An owner that was removed may not any more.
     second.team = honest;
     place.round(&mut second).unwrap();
     own(&mut place, &mut first, &mut second);
@@ -222,7 +222,7 @@ fn an_old_key_under_a_new_name_lets_nobody_back_in() {
     place.round(&mut first).unwrap();
     first.team.remove(&first.device, &place.all(), &third.device.id, Upto::new()).unwrap();
     place.round(&mut first).unwrap();
-    // It has the key that it had, and takes another name.
+    // The removed machine keeps its old key and takes another name.
     let again = device(&home, "again");
     let mut again = Machine { team: third.team.clone(), device: again };
     place.put(again.team.statement(&again.device, "a", "d").unwrap(), &again.device);
@@ -232,10 +232,10 @@ fn an_old_key_under_a_new_name_lets_nobody_back_in() {
         let _ = place.round(&mut again);
         assert_ne!(again.team.current().unwrap(), first.team.current().unwrap());
     }
-    // Nor do the old words.
+    // The old words do not let it in either.
     let (_, old) = third.team.current().unwrap();
     assert_eq!(Team::recovered(REMOTE, &old, &place.all()), Err(TeamError::OtherWords));
-    // Who was away meanwhile gets the new one.
+    // A machine that was away gets the new key.
     let standings = place.round(&mut away).unwrap();
     assert_eq!(away.team.current().unwrap(), first.team.current().unwrap());
     assert_eq!(standings.reads(&again.device.id, "space"), Reads::Nothing);

@@ -1,5 +1,6 @@
-//! Makes what many machines have logged over a year: whole logs as recall writes them, sealed, chained and signed. They go into the
-//! server's tables at once, past its functions. The texts, the sizes and the order are the same in every run; the team's key is not.
+//! Makes what many machines have logged over a year. The logs are whole, as recall writes them: sealed, chained and
+//! signed. They are written directly into the server's tables, without its functions. The texts, the sizes and the
+//! order are the same in every run. The team's key is not.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -23,13 +24,13 @@ use super::super::{Random, now};
 
 pub(super) const SPACES: usize = 20;
 pub(super) const WRITERS: usize = 10;
-/// Notes of the project that a newcomer gets.
+/// The number of notes in the project that a new machine gets.
 pub(super) const NEWCOMER_ITEMS: usize = 20_000;
 /// The identity of that project.
 pub(super) const PROJECT: &str = "git:example.com/acme/shop";
 const YEAR_MS: i64 = 365 * 86_400_000;
 
-/// A project's space, and who writes there.
+/// A project's space, and the machines that write there.
 pub(super) struct Space {
     pub id: String,
     pub keys: SpaceKeys,
@@ -43,12 +44,12 @@ pub(super) struct Writer {
     space: String,
     seq: u64,
     end: String,
-    /// The notes that it has made.
+    /// The notes that the machine has made.
     items: Vec<String>,
     random: Random,
 }
 
-/// The machines, in the order of their spaces. The first space is the newcomer's.
+/// Returns the spaces with their machines. The first space is that of the new machine.
 pub(super) fn spaces(team: &Team, keys: &Path) -> Vec<Space> {
     let space = |number: usize| {
         let identity =
@@ -63,7 +64,7 @@ pub(super) fn spaces(team: &Team, keys: &Path) -> Vec<Space> {
 impl Writer {
     fn new(number: usize, space: &str, keys: &Path) -> Self {
         let mut random = Random(number as u64 + 1);
-        // The first numbers of such a generator are alike.
+        // The first numbers of such a generator are similar.
         for _ in 0..20 {
             random.next();
         }
@@ -79,7 +80,8 @@ impl Writer {
         SegmentHeader::of(&self.device, &self.space, &self.author, &format!("{}s-laptop", self.author))
     }
 
-    /// The next entries of its log, which are not sealed yet. Of ten, nine are new notes, and one changes a note.
+    /// Returns the next entries of the machine's log, which are not sealed yet. Of ten entries, nine are new notes
+    /// and one changes a note.
     pub(super) fn entries(&mut self, count: usize, at: i64) -> NewEntries {
         let before = self.end.clone();
         let device = self.device.id.clone();
@@ -110,7 +112,7 @@ impl Writer {
         let item =
             format!("{}-{}-4{}-8{}-{}", part(0, 8), part(8, 12), part(13, 16), part(17, 20), part(20, 32));
         let (kind, _) = ObservationType::ALL[self.items.len() % ObservationType::ALL.len()];
-        // What people prefer stays at home.
+        // Preferences and corrections stay on the machine.
         let kind =
             if ["preference", "correction"].contains(&kind.as_str()) { "decision" } else { kind.as_str() };
         let random = &mut self.random;
@@ -135,22 +137,22 @@ impl Writer {
         (item, fields.map(|(name, value)| (name.to_owned(), value)).into())
     }
 
-    /// As many entries as a round of a minute's work sends.
+    /// Returns how many entries a round sends after a minute of work.
     pub(super) fn few(&mut self) -> usize {
         1 + self.random.next() as usize % 5
     }
 }
 
-/// Entries as they leave.
+/// Returns the entries sealed, as a machine sends them.
 pub(super) fn sealed(keys: &SpaceKeys, entries: NewEntries) -> NewEntries {
     let NewEntries { header, records, before, end } = entries;
     let (header, records) = keys.seal(header, records).unwrap();
     NewEntries { header, records, before, end }
 }
 
-/// Fills the server's tables with a year of all machines, and says the team's statements. Returns how many parts there are.
+/// Fills the server's tables with a year of all machines and with the team's statements. Returns the number of parts.
 pub(super) fn fill(cluster: &Cluster, team: &Team, spaces: &mut [Space], records: usize) -> usize {
-    // A tenth of the entries only changes notes.
+    // A tenth of the entries only change notes.
     let newcomers = (NEWCOMER_ITEMS * 10 / 9).min(records / 3);
     let others = (records - newcomers) / (SPACES - 1);
     let mut entries = cluster.loading("recall.record (space, device, seq, kind, item, at, body, body_hash)");
@@ -163,7 +165,7 @@ pub(super) fn fill(cluster: &Cluster, team: &Team, spaces: &mut [Space], records
         for writer in &mut space.writers {
             let mut made = 0;
             while made < each {
-                // The first part is what was there before the project was shared.
+                // The first part contains what was there before the project was shared.
                 let next = if made == 0 { MOST_RECORDS } else { writer.few() }.min(each - made);
                 let at = begun + YEAR_MS * made as i64 / each as i64;
                 let part = sealed(&space.keys, writer.entries(next, at));
@@ -209,7 +211,7 @@ fn write_part(entries: &mut impl Write, parts: &mut impl Write, part: NewEntries
     }
 }
 
-/// A line as `COPY` reads it.
+/// Writes a line in the format of `COPY`.
 fn row(to: &mut impl Write, columns: &[&str]) {
     let escaped: Vec<String> = columns
         .iter()

@@ -1,5 +1,5 @@
-//! Measures sharing through a PostgreSQL database at the size of a company's department: 200 machines of 20 projects. The
-//! server is a throw-away one on this machine, so it and all machines share its processors.
+//! Measures sharing through a PostgreSQL database at the size of a company's department: 200 machines of 20 projects.
+//! The server is temporary and runs on this machine, so it shares the processors with all the machines.
 
 mod made;
 
@@ -25,14 +25,14 @@ use tokio::sync::Semaphore;
 use super::percentile;
 use made::{SPACES, Space, WRITERS, sealed};
 
-/// Rounds of each machine that send something, and how many at a time.
+/// How many rounds of each machine send something, and how many run at a time.
 const ROUNDS: usize = 20;
 const AT_ONCE: usize = 8;
-/// Rounds in which nothing is new.
+/// The number of rounds in which nothing is new.
 const IDLE_ROUNDS: u32 = 200;
-/// What each colleague logs while somebody is away for a week.
+/// The number of entries that each colleague logs while somebody is away for a week.
 const OF_A_WEEK: usize = 200;
-/// As a server for many has it.
+/// The settings of a server for many machines.
 const SETTINGS: &str = "fsync = on\nlog_statement = none\nshared_buffers = 512MB\nmax_connections = 100\nmax_wal_size = 4GB\nssl = on";
 
 /// A server with the logs of all machines.
@@ -44,7 +44,7 @@ struct Place {
     keys: tempfile::TempDir,
 }
 
-/// Prints what so many records cost.
+/// Prints the costs of this many records.
 pub(super) fn measure(records: usize) {
     let Some(mut place) = Place::new() else { return };
     let begun = Instant::now();
@@ -57,7 +57,7 @@ pub(super) fn measure(records: usize) {
     );
     place.print_sizes();
     let runtime = Runtime::new().unwrap();
-    // The first readers of a table load it.
+    // The first read of a table loads it.
     let _ = runtime.block_on(place.poll());
     place.print_polls(&runtime, "a connection for each round, with TLS");
     place.print_appends(&runtime);
@@ -99,12 +99,13 @@ impl Place {
         Some(Self { cluster: self.cluster.pooled()?, ..self })
     }
 
-    /// The remote, as a machine comes to it: without a connection.
+    /// Returns the remote as a machine first has it: without a connection.
     fn remote(&self) -> Remote {
         remote(&self.address("mia"), self.keys.path())
     }
 
-    /// A connection is encrypted, as one through a network is. The pooler stands beside the server and has no certificate.
+    /// Returns the address for a role. A connection is encrypted, as through a network. The pooler runs beside the
+    /// server and has no certificate.
     fn address(&self, role: &str) -> String {
         let mode = if self.cluster.port() == self.cluster.server_port() { "require" } else { "disable" };
         format!("postgres://{role}@127.0.0.1:{}/memory?sslmode={mode}", self.cluster.port())
@@ -134,7 +135,7 @@ impl Place {
         println!();
     }
 
-    /// What a round asks if nothing is new.
+    /// Runs the queries of a round in which nothing is new. Returns the time.
     async fn poll(&self) -> Duration {
         let begun = Instant::now();
         let remote = self.remote();
@@ -146,7 +147,7 @@ impl Place {
         begun.elapsed()
     }
 
-    /// Rounds of a machine that was just started and finds nothing new.
+    /// Prints the costs of rounds. In each, a machine was just started and finds nothing new.
     fn print_polls(&self, runtime: &Runtime, how: &str) {
         let cpu_of = |question: &dyn Fn()| {
             let before = self.cluster.cpu_seconds();
@@ -165,7 +166,8 @@ impl Place {
         );
     }
 
-    /// Each machine of the other projects sends a few entries in some rounds, several machines at a time.
+    /// Prints the costs when each machine of the other projects sends a few entries in some rounds. Several machines
+    /// send at a time.
     fn print_appends(&mut self, runtime: &Runtime) {
         let (address, keys, id) = (self.address("mia"), self.keys.path().to_owned(), self.id.clone());
         let before = self.cluster.cpu_seconds();
@@ -215,7 +217,7 @@ impl Place {
         );
     }
 
-    /// A colleague joins, with a daemon as it is installed.
+    /// Prints the costs when a colleague joins, with a daemon as it is installed.
     fn print_first_pull(&self) -> Stage {
         let stage = Stage::new().config("[sync]\nauthor = \"zoe\"\ndevice = \"new\"\n");
         Repository::init(&stage.project()).git(&["remote", "add", "origin", "git@example.com:acme/shop.git"]);
@@ -261,7 +263,7 @@ impl Place {
         stage
     }
 
-    /// Somebody comes back after a week in which all colleagues worked.
+    /// Prints the costs when somebody returns after a week in which all colleagues worked.
     fn print_absence(&mut self, runtime: &Runtime, mut stage: Stage) {
         assert!(stage.stop_daemon().success());
         let (address, keys) = (self.address("mia"), self.keys.path().to_owned());
@@ -294,7 +296,7 @@ impl Place {
     }
 }
 
-/// A round that sends something: the times of the whole and of the append, in milliseconds.
+/// Runs a round that sends something. Returns the times of the whole round and of the append, in milliseconds.
 async fn send(
     remote: &Remote,
     id: &str,
@@ -313,7 +315,7 @@ async fn send(
     (whole.as_secs_f64() * 1000.0, (whole - asked).as_secs_f64() * 1000.0)
 }
 
-/// How many entries of others a machine knows of and has not read.
+/// Returns how many entries of other machines a machine knows of but has not read.
 fn waiting(state: &Value) -> u64 {
     let share = &state["shares"][0];
     assert_eq!(share["error"], Value::Null, "{state}");
@@ -344,7 +346,7 @@ fn said(stage: &Stage, arguments: &[&str], input: &str) {
     assert_eq!(said.code(), 0, "{arguments:?}: {said:?}");
 }
 
-/// The processor time of a process, in seconds.
+/// Returns the processor time of a process, in seconds.
 fn cpu_of(pid: u32) -> f64 {
     recall_tests::postgres::cpu_seconds_of(pid)
 }

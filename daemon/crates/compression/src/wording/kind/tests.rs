@@ -1,4 +1,4 @@
-//! Types of sentences by source and heading.
+//! Tests the types of sentences by source and heading.
 
 use super::super::open::{is_left, names_what_is_left};
 use super::*;
@@ -64,7 +64,7 @@ fn a_commit_is_what_its_author_calls_it() {
     ] {
         assert_eq!(kind(&[piece], None, Typed::No, Some(subject)), expected, "{subject}");
     }
-    // What is left to do stays a next step.
+    // Unfinished work stays a next step.
     let left = Piece { progress: Progress::Left, ..piece };
     assert_eq!(kind(&[left], None, Typed::No, Some("fix: sum the lines")), T::NextStep);
 }

@@ -1,4 +1,4 @@
-//! Titles of sentences in many styles.
+//! Tests titles of sentences in many styles.
 
 use super::super::Progress;
 use super::*;
@@ -226,7 +226,7 @@ proptest::proptest! {
 fn the_line_above_a_list_says_what_an_entry_is_about() {
     let entry = |text, lead| Piece { lead: Some(lead), ..piece(text, None, 1.0) };
     check(&[entry("rounds once", "Carts of the shop")], "Carts of the shop: rounds once");
-    // A sentence is not put before another.
+    // A lead that is a sentence is not put before another sentence.
     check(&[entry("vouchers are lines of the cart", "It has three rules")], "Vouchers are lines of the cart");
 }
 

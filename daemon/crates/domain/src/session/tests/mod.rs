@@ -1,4 +1,5 @@
-//! The session's rules as scripts: one event per line, and the resulting batches.
+//! Tests the session's rules with scripts. A script has one event per line, and a test compares the resulting
+//! batches.
 
 mod table;
 
@@ -25,11 +26,11 @@ fn policy() -> CapturePolicy {
     }
 }
 
-/// Reads one line of a script: `start`, `prompt p1 text`, `dropped p1 text` (and so was the start's context), `queued p1
-/// text`, `private p1`, `private-dropped p1`, `machine p1`, `call p1 Bash c1`, `tool p1 Bash c1`, `settled p1 c1 c2`,
-/// `plan p1 FILE text`, `give p1 c1 explore text`, `helper p1`, `helped p1 text`, `failed p1`, `internal p1`, `compact
-/// p1`, `compacted p1`, `stop p1 text`, `note p1`, `leave restart`, `return`, `end other`, `wait 300`. A dash stands for
-/// no prompt id.
+/// Reads one line of a script: `start`, `prompt p1 text`, `dropped p1 text` (the agent dropped the start's context
+/// too), `queued p1 text`, `private p1`, `private-dropped p1`, `machine p1`, `call p1 Bash c1`, `tool p1 Bash c1`,
+/// `settled p1 c1 c2`, `plan p1 FILE text`, `give p1 c1 explore text`, `helper p1`, `helped p1 text`, `failed p1`,
+/// `internal p1`, `compact p1`, `compacted p1`, `stop p1 text`, `note p1`, `leave restart`, `return`, `end other`,
+/// `wait 300`. A dash means that there is no prompt id.
 fn event(line: &str) -> Option<HookEvent> {
     let mut words = line.split_whitespace();
     let mut kind = words.next().unwrap();
@@ -222,7 +223,7 @@ fn play(story: &str) -> (Session, Vec<Effect>) {
             }
             None => {
                 at.0 += line.strip_prefix("wait ").unwrap().parse::<i64>().unwrap() * 1000;
-                // A suspended session is watched again from the end of the wait on.
+                // A suspended session is watched again from the end of the wait.
                 let since = if session.suspended.is_some() { at } else { Timestamp(0) };
                 session.on_idle(Watch { now: at, since }, IDLE)
             }
@@ -234,7 +235,7 @@ fn play(story: &str) -> (Session, Vec<Effect>) {
     (session, effects)
 }
 
-/// The batches after the effects: `1 closed(stop) user [Read] 'answer'`.
+/// Returns the batches after the effects, for example `1 closed(stop) user [Read] 'answer'`.
 fn batches(effects: &[Effect]) -> String {
     let mut rows = Rows::default();
     effects.iter().for_each(|effect| rows.apply(effect));
@@ -248,7 +249,7 @@ fn batches(effects: &[Effect]) -> String {
     lines.collect::<Vec<_>>().join("; ")
 }
 
-/// The rows that a store would hold.
+/// The rows that a store would contain.
 #[derive(Default)]
 struct Rows {
     rows: Vec<Row>,
@@ -335,7 +336,7 @@ impl Rows {
         }
     }
 
-    /// Unless the new answer ends the same turn.
+    /// Removes the batch's answer. It becomes a call, unless the new answer ends the same turn.
     fn set_aside(&mut self, seq: Seq, by: Option<&PromptId>) {
         let row = self.row(seq);
         let Some(event) = row.answer.take() else { return };
@@ -395,7 +396,7 @@ fn a_prompt_typed_meanwhile_waits_for_the_answer() {
         "start; prompt p1 a; prompt p1 b; tool p1 Read; stop p1 both",
         "1 closed(stop) user [Read] 'both'; 2 closed(stop) queued [] 'both'",
     );
-    // Interrupted: the queued prompt becomes the next turn.
+    // The turn was interrupted, so the queued prompt becomes the next turn.
     check(
         "start; prompt p1 a; prompt p1 b; tool p2 Read; stop p2 second",
         "1 closed(next_prompt) user []; 2 closed(stop) queued [Read] 'second'",
@@ -447,7 +448,7 @@ fn a_call_that_a_guard_refused_is_told_once_and_holds_no_turn_open() {
     assert_eq!(told("start; prompt p1 a; refused p1 Bash; stop p1 x"), refused("Bash"));
     assert_eq!(told("start; prompt p1 a; refused p1 Bash c1; stop p1 x"), refused("Bash"));
     assert_eq!(told("start; prompt p1 a; refused p1 Bash c1; settled p1 c1; stop p1 x"), []);
-    // The answer came too late for the agent, so the call ran.
+    // The answer arrived too late for the agent, so the call ran.
     assert_eq!(told("start; prompt p1 a; refused p1 Bash c1; tool p1 Bash c1; stop p1 x"), []);
     assert_eq!(told("start; private p1; refused p1 Bash; stop p1 x"), []);
     check("start; prompt p1 a; refused p1 Bash c1; wait 301", "1 closed(idle) user []");
@@ -468,7 +469,7 @@ fn idle_time_closes_the_batch_and_then_the_life() {
     assert!(session.is_at_rest());
     let ends = effects.iter().filter(|effect| matches!(effect, Effect::Complete { .. })).count();
     assert_eq!(ends, 1);
-    // Closing by time is provisional.
+    // If a session ended because of silence, its next call makes it active again.
     let (session, _) = play("start; prompt p1 a; wait 7200; tool p1 Read");
     assert_eq!((session.status, session.life), (SessionStatus::Active, 2));
 }
@@ -502,7 +503,8 @@ fn only_a_start_a_users_prompt_a_file_and_a_subagents_task_are_answered() {
     };
     assert_eq!(ask("start; start clear"), Some(ContextAsk::Start(StartSource::Clear, Audience::Person)));
     assert_eq!(ask("start; prompt p1 why"), Some(ContextAsk::Prompt("why".to_owned())));
-    // A start that the agent dropped is repeated with the first prompt. A private prompt gets nothing else.
+    // If the agent dropped the context of the start, it is injected again with the first prompt. A private prompt
+    // gets only that.
     let first = |text: &str| Some(ContextAsk::First(Some(text.to_owned())));
     for story in [
         "dropped p1 why",
@@ -569,7 +571,7 @@ fn a_late_event_is_inserted_in_order() {
         "start; prompt - a; prompt - b; @2 tool - Read",
         "1 closed(next_prompt) user [Read]; 2 open user []",
     );
-    // A prompt between another and its next call takes over the later calls.
+    // A late prompt between another prompt and its later calls takes over those calls.
     let story = "start; prompt - a; tool - Read; tool - Bash; prompt - d; @3 prompt - late";
     let (session, effects) = play(story);
     assert_eq!(
@@ -578,10 +580,10 @@ fn a_late_event_is_inserted_in_order() {
     );
     assert_eq!(numbers(&session), [(1, 1), (3, 2), (2, 3)]);
     assert_eq!(session.prompts, 3);
-    // The next prompt is the fourth and comes last.
+    // The next prompt is the fourth and is placed last.
     let (session, _) = play(&format!("{story}; prompt - e"));
     assert_eq!(numbers(&session), [(1, 1), (3, 2), (2, 3), (4, 4)]);
-    // Before all others. A private one hides what it takes over.
+    // This prompt comes before all others. It is private, so it hides what it takes over.
     let (session, effects) = play("start; prompt - a; tool - Read; @1 private -");
     assert_eq!(numbers(&session), [(2, 1), (1, 2)]);
     assert!(batches(&effects).ends_with("2 closed(next_prompt) private []"));
@@ -592,7 +594,7 @@ fn a_late_prompt_gets_the_answer_that_was_given_to_it() {
     let (session, _) = play("start; prompt p1 a; stop p2 second; @2 prompt p2 b; prompt p3 c");
     let known = |batch: &Batch| matches!(batch.response, Response::Known { .. });
     assert_eq!(session.batches.iter().map(known).collect::<Vec<_>>(), [false, true, false]);
-    // An answer to an unknown turn does not replace that of another turn.
+    // An answer to an unknown turn does not replace the answer of another turn.
     check("start; prompt p1 a; stop p1 first; stop p2 second", "1 closed(stop) user [(Stop)] 'first'");
 }
 
@@ -602,7 +604,7 @@ fn a_late_prompt_adopts_what_was_done_before_any_was_known() {
     let shown: Vec<_> = session.batches.iter().map(|batch| (batch.source, batch.number)).collect();
     assert_eq!(shown, [(BatchSource::User, 1), (BatchSource::User, 2)]);
     assert!(matches!(session.batches[0].response, Response::Known { .. }));
-    // The next one takes its own calls out of it.
+    // The next late prompt takes its calls out of that batch.
     let story = "start; tool - Read; tool - Bash; @1 prompt - a; @2 prompt - b";
     assert_eq!(numbers(&play(story).0), [(1, 1), (2, 2)]);
     check(story, "1 closed(next_prompt) user [Read]; 2 open user [Bash]");
@@ -617,21 +619,21 @@ fn the_first_prompt_adopts_what_was_done_before_it() {
     let (session, effects) = play("start; tool - Read; wait 301; prompt - a; prompt - b");
     assert_eq!(numbers(&session), [(1, 1), (2, 2)]);
     assert_eq!(batches(&effects), "1 closed(next_prompt) user [Read]; 2 open user []");
-    // Arrives late.
+    // The call arrives late.
     check("start; prompt - a; @1 tool - Read", "1 open user [Read]");
     check("start; prompt p2 a; @1 tool p1 Read", "1 open user [Read]");
     check("start; tool - Read; tool - Bash; @2 prompt - a", "1 open user [Read Bash]");
-    // An answered turn stays separate, and its calls are not hidden for a later prompt.
+    // An answered turn stays separate. A later private prompt does not hide its calls.
     let story = "start; tool - Read; stop - x; prompt - a";
     check(story, "1 closed(stop) recovery [Read] 'x'; 2 open user []");
     let private = "1 closed(next_prompt) recovery [Read]; 2 open private []";
     check("start; tool - Read; private -", private);
-    // A machine tells of other work.
+    // A machine's notification is about other work.
     let notified = "1 closed(next_prompt) recovery [Read]; 2 open agent_notification [Bash]";
     check("start; tool p1 Read; machine p2; tool p2 Bash", notified);
     let moved = "1 open agent_notification [Bash]; 2 closed(next_prompt) recovery [Read]";
     check("start; machine p2; tool p2 Bash; @1 tool p1 Read", moved);
-    // Calls of the machine's turn may be known first: the batch is of the turn of its first call.
+    // Calls of the machine's turn may arrive before it. The batch then belongs to the turn of its first call.
     let waited = "start; wait 1; wait 1; wait 1; tool p2 Bash";
     let story = format!("{waited}; @1 tool p1 Read; @2 stop p1 x; @3 machine p2");
     check(&story, "1 closed(stop) recovery [Read] 'x'; 2 open agent_notification [Bash]");
@@ -639,13 +641,13 @@ fn the_first_prompt_adopts_what_was_done_before_it() {
     check(&answered, "1 closed(stop) recovery [Read Bash (Stop)]");
     let separate = "1 closed(stop) recovery [Read] 'x'; 2 closed(stop) agent_notification [Bash] 'y'";
     check(&format!("{answered}; @2 stop p1 x; @3 machine p2"), separate);
-    // The first prompt of a person takes them over, also past the machine's.
+    // A person's first prompt takes these calls over, even past the machine's turn.
     let adopted = "1 open user [Read]; 2 closed(next_prompt) agent_notification [Bash]";
     let story = "start; tool p1 Read; machine p2; tool p2 Bash; prompt p3 a";
     check(story, adopted);
     assert_eq!(numbers(&play(story).0), [(2, 1), (1, 2)]);
     check("start; tool p1 Read; prompt p3 a; @2 machine p2", &adopted.replace("[Bash]", "[]"));
-    // Without names of turns nobody can tell what an answer is to.
+    // Without the ids of turns it is unknown which turn an answer belongs to.
     let separate =
         "1 closed(next_prompt) recovery [Read]; 2 closed(next_prompt) agent_notification []; 3 open user []";
     check("start; tool - Read; machine -; prompt - a", separate);
@@ -655,7 +657,7 @@ fn the_first_prompt_adopts_what_was_done_before_it() {
         "start; tool p1 Read; machine p2; private p3",
         "1 closed(next_prompt) recovery [Read]; 2 closed(next_prompt) agent_notification []; 3 open private []",
     );
-    // The same if the answer arrives late.
+    // The same holds if the answer arrives late.
     let story = "start; tool - Read; prompt - a; @2 stop - x";
     check(story, "1 open user []; 2 closed(stop) recovery [Read] 'x'");
     assert_eq!(numbers(&play(story).0), [(2, 0), (1, 1)]);
@@ -669,7 +671,7 @@ fn the_first_prompt_adopts_what_was_done_before_it() {
     assert_eq!(play(story).0.batches.iter().map(|batch| batch.number).collect::<Vec<_>>(), [1, 2]);
 }
 
-/// A crash at any of these moments finds a summary or a job for one.
+/// After a crash at any of these moments there is a summary, or a job for one.
 #[test]
 fn every_end_of_a_turn_requests_a_summary() {
     let asks = |story: &str, last: &str| {
@@ -784,7 +786,7 @@ proptest! {
                 | Effect::AddActivity { seq: Some(seq), .. } => prop_assert!(seq.0 >= 1 && seq.0 <= opened),
                 Effect::MergeRecovery { from, to } => {
                     prop_assert!(from != to && from.0 <= opened && to.0 <= opened);
-                    // The number of a batch that is no more is free again if it was the last.
+                    // If a batch that was merged away was the last, its number is free again.
                     opened -= u32::from(from.0 == opened);
                 }
                 Effect::BeginLife { .. } => lives += 1,

@@ -1,10 +1,11 @@
-//! Every state with every event, and the resulting state.
+//! Tests every event in every state, and the resulting state.
 
 use std::fmt::Write as _;
 
 use super::*;
 
-/// The states, each with the script that leads there. Suspension comes from outside of any script.
+/// The states, each with the script that leads to it. The line `suspend` is not an event. It suspends the session
+/// directly.
 const STATES: [(&str, &str); 6] = [
     ("unknown", ""),
     ("initialized", "start"),
@@ -58,7 +59,7 @@ fn every_event_in_every_state() {
     insta::assert_snapshot!("table", table);
 }
 
-/// An effect's name with its distinguishing data.
+/// Returns an effect's name with the data that distinguishes it.
 fn in_short(effect: &Effect) -> String {
     let batch = |name: &str, seq: &Seq| format!("{name} {}", seq.0);
     match effect {
@@ -99,7 +100,7 @@ fn a_suspended_life_is_resumed_with_its_pause() {
         })
         .collect();
     assert_eq!(resumed, [7200]);
-    // Events could not arrive before the daemon was back, so the hour counts from then.
+    // No event could arrive before the daemon was back, so the hour starts then.
     let (mut session, _) = play("start; prompt p1 a; suspend");
     let back = Timestamp(100_000_000);
     let watch = |seconds: i64| Watch { now: Timestamp(back.0 + seconds * 1000), since: back };
@@ -149,13 +150,13 @@ fn a_running_call_keeps_its_batch_open() {
     check("start; prompt p1 a; call p1 Bash c1; wait 900", "1 open user []");
     check("start; prompt p1 a; call p1 Bash c1; tool p1 Bash c1; wait 301", "1 closed(idle) user [Bash]");
     check("start; prompt p1 a; call p1 Bash c1; settled p1 c1; wait 301", "1 closed(idle) user []");
-    // A closed turn runs nothing, and nothing runs for longer than a session may be silent.
+    // A closed turn runs nothing, and no call runs for longer than a session may be silent.
     check(
         "start; prompt p1 a; call p1 Bash c1; prompt p2 b; wait 301",
         "1 closed(next_prompt) user []; 2 closed(idle) user []",
     );
     check("start; prompt p1 a; call p1 Bash c1; wait 3601", "1 closed(idle) user []");
-    // A call whose end arrived first does not run.
+    // A call does not run if its end arrived first.
     let (session, _) = play("start; prompt p1 a; tool p1 Bash c1; @2 call p1 Bash c1");
     assert_eq!(session.calls, []);
 }

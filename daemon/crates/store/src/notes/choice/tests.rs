@@ -11,7 +11,7 @@ use recall_domain::observation::{Importance, ObservationType};
 
 const SESSION: SessionRow = SessionRow(1);
 
-/// The id of the session's job; batch jobs have the number of their batch.
+/// The id of the session's job. The id of a batch's job is the number of its batch.
 const JOB: i64 = 100;
 
 const TITLES: [&str; 5] = [
@@ -22,7 +22,7 @@ const TITLES: [&str; 5] = [
     "Images are scaled on upload",
 ];
 
-/// A session with this many closed batches, a job for each, and a session job.
+/// Returns a database with a session. It has this many closed batches, a job for each, and a job for the session.
 fn database(home: &std::path::Path, batches: i64) -> Connection {
     let db = empty_database(home);
     db.execute_batch(
@@ -78,7 +78,7 @@ fn due(db: &Connection) -> DueChoice {
     Reader(db).due_choice(SESSION, Lives::NoLonger).unwrap().expect("a choice is due")
 }
 
-/// Finishes the session's job with these titles for its batches.
+/// Finishes the session's job. Its result has these titles for the batches.
 fn choose(db: &Connection, due: DueChoice, titles: &[&[&str]]) -> Vec<LifecycleKind> {
     let chosen = due.batches.into_iter().map(|of| {
         let event = u8::try_from(of.batch.0).unwrap();
@@ -100,7 +100,7 @@ fn choose(db: &Connection, due: DueChoice, titles: &[&[&str]]) -> Vec<LifecycleK
     )
 }
 
-/// Each observation's id, batch and title, and the end of its batch.
+/// Returns each observation's id, batch and title, and the end of its batch.
 fn stored(db: &Connection) -> Vec<(i64, i64, String, i64)> {
     let mut rows = db.prepare("SELECT id, batch, title, created_at FROM observations ORDER BY id").unwrap();
     let rows = rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))).unwrap();
@@ -172,7 +172,7 @@ fn what_was_chosen_keeps_its_number_when_its_batch_is_made_anew() {
     make(&db, 1, NoteOrigin::BUILT_IN, &[], 50);
     choose(&db, due(&db), &[&[SHORT]]);
     let chosen = stored(&db);
-    // A late event, and the batch alone would not tell it.
+    // A late event arrives. The batch's own result does not contain the observation, but the choice keeps it.
     make(&db, 1, NoteOrigin::BUILT_IN, &[], 52);
     assert_eq!(stored(&db), chosen);
     choose(&db, due(&db), &[&[SHORT]]);
@@ -255,7 +255,7 @@ fn a_batch_made_anew_meanwhile_waits_for_the_next_choice() {
     choose(&db, due(&db), &[&TITLES[3..4], &[]]);
     assert_eq!(stored(&db).len(), 1);
     assert_eq!(job_status(&db), "done");
-    // Work that arrives late is selected again too.
+    // Late work leads to a new choice.
     make(&db, 2, NoteOrigin::BUILT_IN, &TITLES[2..3], 53);
     let asked: i64 = db
         .query_row("SELECT count(*) FROM jobs WHERE kind = 'summary' AND status = 'pending'", [], |row| {
@@ -282,7 +282,7 @@ fn a_session_that_goes_on_is_chosen_anew_when_it_has_grown_by_a_quarter() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// The result does not depend on earlier results of the batches, on the order, or on repeated selections.
+    /// The result does not depend on earlier results of the batches, on their order, or on repeated choices.
     #[test]
     fn a_choice_depends_on_nothing_that_was_there_before(
         before in prop::collection::vec((1i64..=3, prop::collection::btree_set(0usize..5, 0..4), any::<bool>()), 0..8),

@@ -31,7 +31,7 @@ fn undo(db: &Connection) -> String {
     undone.change().map(|change| change.what).unwrap_or_default()
 }
 
-/// The titles that wait for a review, newest first.
+/// Returns the titles that wait for a review, newest first.
 fn waiting(db: &Connection) -> Vec<String> {
     let all = Unreviewed { projects: None, from: Timestamp(i64::MIN), until: Timestamp(i64::MAX) };
     let here = Unreviewed { projects: Some(vec![ProjectRow(1)]), ..all.clone() };
@@ -69,7 +69,7 @@ fn what_a_machine_made_waits_until_a_person_has_looked_at_it() {
         (Status::Resolved, true, true)
     );
     assert_eq!(Reader(&db).lineage(rejected.id).unwrap()[0].relation, Relation::Rejected);
-    // Said twice it is one change.
+    // Rejecting it a second time is not another change.
     judge(&db, PER_CUSTOMER, ReviewVerdict::Rejected);
     assert_eq!((undo(&db), undo(&db), undo(&db)), ("reject".to_owned(), "keep".to_owned(), String::new()));
     assert_eq!(waiting(&db), [PER_CUSTOMER, EXPORTS]);
@@ -128,7 +128,7 @@ fn what_was_rejected_holds_again_when_it_is_kept_or_reopened() {
 fn what_was_rejected_replaces_nothing() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path());
-    // A thread, and a subject.
+    // The first pair forms a thread, and the second has a common subject.
     let (old, new) = ("The timeout is 30 seconds", "The timeout takes a minute");
     say(&db, 1, &[PER_CUSTOMER, old]);
     say(&db, 2, &[PER_SHOP, new]);
@@ -136,7 +136,7 @@ fn what_was_rejected_replaces_nothing() {
     judge(&db, PER_SHOP, ReviewVerdict::Rejected);
     judge(&db, new, ReviewVerdict::Rejected);
     assert_eq!((status(&db, PER_CUSTOMER), status(&db, old)), (Status::Active, Status::Active));
-    // Also when everything is looked at anew.
+    // This still holds after a new compression.
     say(&db, 1, &[PER_CUSTOMER, old]);
     assert_eq!((status(&db, PER_CUSTOMER), status(&db, old)), (Status::Active, Status::Active));
     judge(&db, PER_SHOP, ReviewVerdict::Kept);
@@ -154,7 +154,7 @@ fn a_later_compression_neither_changes_what_was_kept_nor_brings_back_what_was_re
     let reworded = "The nightly export of orders skips an empty basket, instead of failing.";
     say(&db, 1, &[reworded, PER_CUSTOMER]);
     assert_eq!((status(&db, EXPORTS), status(&db, PER_CUSTOMER)), (Status::Active, Status::Resolved));
-    // Another session says it again, and the first says nothing any more.
+    // Another session makes the same observation, and the first session no longer makes it.
     say(&db, 2, &[PER_CUSTOMER]);
     say(&db, 1, &[]);
     let all: i64 = db.query_row("SELECT count(*) FROM observations", [], |row| row.get(0)).unwrap();

@@ -12,7 +12,7 @@ fn say(db: &Connection, batch: i64, titles: &[&str]) {
     finish(db, batch, titles.iter().map(|title| discovery(batch, title)).collect());
 }
 
-/// Each title with its session and the observation that covers it.
+/// Returns each title with its session and the observation that covers it.
 fn told(db: &Connection) -> Vec<(String, i64, Option<String>)> {
     let mut rows = db
         .prepare(
@@ -55,7 +55,7 @@ fn the_newest_statement_of_a_thread_is_told_and_shows_its_history() {
         (Relation::SupersededBy, Some(newer))
     );
     assert_eq!(Reader(&db).lineage(newer).unwrap()[0].relation, Relation::Supersedes);
-    // It is shown again after the newer one is removed.
+    // The older one is shown again after the newer one is removed.
     say(&db, 2, &[]);
     assert_eq!(told(&db), [row(PER_CUSTOMER, 1, None), row(EXPORTS, 1, None)]);
 }
@@ -95,7 +95,7 @@ proptest! {
         before in prop::collection::vec((0usize..3, prop::collection::btree_set(0usize..4, 0..3)), 0..5),
         order in Just(vec![0usize, 1, 2]).prop_shuffle(),
     ) {
-        // The words differ by session, because equal words would be one observation.
+        // The words differ between sessions, because equal words would be one observation.
         let titles = |session: usize, which: &std::collections::BTreeSet<usize>| -> Vec<String> {
             let all = [PER_CUSTOMER, PER_SHOP, BY_MONTH, NAMES_MORE];
             which.iter().map(|at| format!("{} (session {session})", all[*at])).collect()

@@ -41,7 +41,8 @@ fn mark(db: &Connection, id: i64, validity: Validity) {
     execute(db, write, &mut Changes::default()).unwrap();
 }
 
-/// Lists `batch: status`, or `batch: superseded by that batch's`, in the order of the batches.
+/// Expects a line for each observation, in the order of the batches: `1: active`, or `1: superseded by 2` with the
+/// batch of the newer observation.
 #[track_caller]
 fn check(db: &Connection, expected: &[&str]) {
     let mut rows = db
@@ -76,7 +77,7 @@ fn a_newer_value_takes_the_place_of_the_older_and_says_so() {
         LineageRow { relation: Relation::Supersedes, other: other(1, "`max_retries` is 3"), ..expected };
     assert_eq!(told(2), [newer]);
     assert_eq!(told(3), []);
-    // The index is notified of the change.
+    // The log of the index contains the change.
     let told: i64 = db
         .query_row("SELECT count(*) FROM index_log WHERE kind = 'observation' AND row = 1", [], |row| {
             row.get(0)
@@ -99,7 +100,7 @@ fn the_order_of_arrival_decides_nothing_and_chains_close_behind_what_goes() {
     check(&db, &["1: active"]);
 }
 
-/// Every row that lineage uses.
+/// Returns every row that lineage uses.
 fn rows(db: &Connection) -> Vec<String> {
     let sql = "SELECT concat_ws('|', id, title, status, superseded_by, hex(subject)) FROM observations
                UNION ALL SELECT concat_ws('|', older, newer, batch, reason, evidence, undone) FROM lineage
@@ -178,7 +179,7 @@ fn a_check_that_passes_resolves_its_failing_whichever_is_stored_first() {
         // The check fails again, which is a new observation.
         fails(&db, 3);
         check(&db, &["1: superseded by 3", "3: active"]);
-        // The work that settled it turns out not to count.
+        // The work that settled the observation no longer counts.
         finish(&db, 3, Vec::new(), Vec::new());
         finish(&db, 2, Vec::new(), Vec::new());
         check(&db, &["1: active"]);
@@ -253,10 +254,10 @@ fn a_model_is_shown_only_values_of_its_files_that_it_may_replace() {
     };
     assert_eq!(shown(2), [value]);
     assert_eq!(shown(1), Vec::<String>::new(), "what it made itself is no news to it");
-    // Batch 2 still sees the observation that it replaced; batch 3 sees the new one.
+    // Batch 2 still receives the observation that it replaced. Batch 3 receives the new one.
     finish(&db, 2, vec![about("`max_retries` is 5", file)], Vec::new());
     assert_eq!((shown(2), shown(3)), (vec![value.to_owned()], vec!["`max_retries` is 5".to_owned()]));
-    // An observation with other words about the same subject can be replaced in turn.
+    // An observation about the same subject in other words can be replaced too.
     let reworded = ObservationDraft {
         subject: subject::of_title(ObservationType::Discovery, value),
         ..about("Requests are tried up to 5 times, see `max_retries`", file)
@@ -269,7 +270,7 @@ fn a_model_is_shown_only_values_of_its_files_that_it_may_replace() {
     assert_eq!(shown(3), Vec::<String>::new(), "another project");
 }
 
-/// The role of each batch in a chain: it fails, changes something, passes, or none of these.
+/// What a batch of a chain does: it fails, changes something, passes, or none of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
     Fails,
@@ -298,7 +299,7 @@ impl Work {
         };
         match self {
             Self::Fails => {
-                // The words differ, so that it is not taken for the same observation.
+                // The words differ, so this is not taken for the same observation.
                 let title = format!("Run {batch} of the checks fails at `case_{batch}`");
                 made.drafts
                     .push(ObservationDraft { subject: Some(check.clone()), ..draft(&title, batch as u8) });
@@ -316,7 +317,7 @@ impl Work {
     }
 }
 
-/// A session with this many closed batches and a job for each.
+/// Returns a database with a session. It has this many closed batches and a job for each.
 fn one_session(home: &std::path::Path, batches: usize) -> Connection {
     let db = empty_database(home);
     db.execute_batch(
@@ -337,7 +338,7 @@ fn one_session(home: &std::path::Path, batches: usize) -> Connection {
     db
 }
 
-/// The status of each batch's observations, with the events that prove it.
+/// Returns the status of each batch's observations, with the events that prove it.
 fn fates(db: &Connection) -> Vec<String> {
     let sql =
         "SELECT concat_ws(' ', o.batch, o.status, n.batch, l.batch, l.reason, l.evidence) FROM observations o
@@ -358,13 +359,13 @@ fn a_failing_that_is_mended_in_one_batch_and_passes_in_the_next_is_resolved() {
     let told = Reader(&db).lineage(ObservationId(1)).unwrap();
     let [change, pass] = [2, 4].map(|batch| EventId([batch; 16]).to_string());
     assert_eq!((told[0].relation, &told[0].evidence), (Relation::Settled, &vec![change, pass]));
-    // The change turns out not to count.
+    // The change no longer counts.
     commit(&db, 2, Work::Nothing.result(2));
     check(&db, &["1: active"]);
-    // The change was made in another place.
+    // Another batch made the change.
     commit(&db, 3, Work::Changes.result(3));
     check(&db, &["1: resolved"]);
-    // The user rejects it, and recomputing does not bring it back.
+    // The user rejects the settlement, and recomputing does not bring it back.
     mark(&db, 1, Validity::Holds);
     commit(&db, 4, Work::Passes.result(4));
     check(&db, &["1: active"]);
@@ -373,7 +374,7 @@ fn a_failing_that_is_mended_in_one_batch_and_passes_in_the_next_is_resolved() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Results may be committed in any order, and again after others.
+    /// Results may be committed in any order, and more than once.
     #[test]
     fn the_order_of_results_decides_nothing_of_a_chain(
         story in "[fp-]?f[c-]{1,2}p[fcp-]{1,2}",
@@ -415,7 +416,7 @@ fn a_mark_that_is_taken_back_leaves_what_was_there_before() {
     mark(&db, 2, Validity::Resolved);
     assert_eq!(undo(), "resolve");
     check(&db, &superseded);
-    // Work that says the same again ends the observation as if nobody had marked it.
+    // Newer work about the same subject supersedes the observation, as if nobody had marked it.
     says(&db, 3, "`max_retries` is 5");
     check(&db, &["1: superseded by 2", "2: superseded by 3", "3: active"]);
 }

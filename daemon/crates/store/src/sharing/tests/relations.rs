@@ -1,4 +1,4 @@
-//! Which notes replace each other, on all machines alike.
+//! Tests that notes replace each other in the same way on all machines.
 
 use super::*;
 use crate::notes::results::{ObservationScope, insert};
@@ -8,7 +8,7 @@ use crate::sessions::lineage::settle;
 use recall_domain::ids::ProjectRow;
 use recall_domain::subject::of_title;
 
-/// A note that a compressor makes in a session.
+/// Stores a note, as a compressor does in a session.
 struct Find {
     session: SessionRow,
     at: i64,
@@ -55,13 +55,13 @@ fn find(machine: &Machine, session: &str, at: i64, title: &str) -> ObservationId
 const PER_CUSTOMER: &str = "Invoices are numbered per customer, starting anew each January";
 const PER_SHOP: &str = "Invoices are numbered per shop now, not per customer, starting anew each January";
 
-/// Notes that may replace each other, of few sessions and at few times.
+/// Stores one of a few notes that may replace each other. They come from few sessions and few times.
 pub(super) fn find_any(machine: &Machine, what: usize, at: i64) {
     let title = [PER_CUSTOMER, PER_SHOP, "Image uploads are limited to 20 megabytes each"][what % 3];
     find(machine, &format!("s{}", what / 3), at, title);
 }
 
-/// What holds, under the names that all machines know, and what replaced the rest.
+/// Returns the status of each note under the uuid that all machines know, and the time of the note that replaced it.
 pub(super) fn statuses(machine: &Machine) -> Vec<String> {
     machine
         .db
@@ -96,7 +96,7 @@ fn a_newer_note_replaces_an_older_one_on_each_machine_whatever_the_order_of_deli
     );
     assert_eq!((a.log().len(), b.log().len()), logged, "no machine tells another");
     assert!(c.log().is_empty() && d.log().is_empty());
-    // Without the newer one, the older one holds again.
+    // Without the newer note, the older one holds again.
     b.forget(b.only_titled(PER_SHOP));
     c.pull(&b);
     a.pull(&b);
@@ -112,7 +112,7 @@ fn notes_of_one_session_stand_side_by_side_elsewhere_too() {
     find(&a, "s1", 20, PER_SHOP);
     b.pull(&a);
     assert!(b.notes().iter().all(|note| note.ends_with("active")), "{:?}", b.notes());
-    // The session is known here as well.
+    // This machine has the session too.
     b.session("s1", 20);
     find(&b, "s1", 30, PER_SHOP);
     a.pull(&b);
@@ -155,7 +155,7 @@ fn what_a_person_wrote_by_hand_is_replaced_nowhere() {
         notes.sort();
         assert_eq!(notes, active);
     }
-    // The edit is undone, so it is a compressor's again.
+    // The edit is undone, so the note is a compressor's again.
     a.write(UndoChange::NewestOwn);
     find(&a, "s1", 6, PER_CUSTOMER);
     a.exchange(&b);
@@ -184,7 +184,7 @@ fn of_two_notes_with_one_subject_the_newer_one_holds_everywhere() {
         notes.sort();
         assert_eq!(notes, [format!("{old} superseded"), format!("{new} active")]);
     }
-    // Somebody lets both stand: a person's word, which reaches everybody.
+    // A person lets both notes hold. That decision reaches every machine.
     let both = a.only_titled(old);
     a.mark(both, Validity::Holds);
     a.exchange(&b);
@@ -248,7 +248,7 @@ fn what_arrived_before_a_daemon_was_killed_is_compared_later() {
     let waiting = || a.db.one::<u32>("SELECT count(*) FROM sync_uncompared", []).unwrap();
     assert_eq!(waiting(), 1);
     assert!(a.notes().iter().all(|note| note.ends_with("active")), "{:?}", a.notes());
-    // The next round has nothing new.
+    // The next round brings nothing new.
     assert_eq!(a.pull(&b), Applied::All { new: 0, touched: Vec::new() });
     assert_eq!(waiting(), 0);
     b.pull(&a);

@@ -1,4 +1,4 @@
-//! Prompts and final answers, in shares that include them.
+//! Tests prompts and final answers in shares that include them.
 
 use super::*;
 
@@ -41,7 +41,7 @@ fn what_is_said_leaves_only_by_the_words_that_say_so() {
         b.pull(&machine);
         assert_eq!(b.said().into_iter().filter(|said| said.ends_with(name)).collect::<Vec<_>>(), expected);
     }
-    // It is not a prompt of this machine, and is not logged again.
+    // They are not texts of this machine, and it does not log them again.
     assert_eq!((b.own_texts(), b.log().len()), (0, 0));
     let found = b.db.all::<String>("SELECT kind FROM index_log WHERE kind <> 'observation'", []).unwrap();
     assert_eq!(found, ["said", "said"]);
@@ -81,7 +81,7 @@ fn a_deletion_of_what_was_said_goes_everywhere_and_takes_nothing_beside_it() {
     b.pull(&a);
     assert_eq!(b.said(), [format!("prompt {ASKED}, by author a")]);
     assert!(!a.contains(ANSWERED) && !b.contains(ANSWERED));
-    // Another person may forget it, too. The session's work stays where it was done.
+    // Another person may delete it too. The session's work stays on the machine where it was done.
     a.say("s1", "Go on", "Done.");
     b.pull(&a);
     let said: i64 =
@@ -91,7 +91,7 @@ fn a_deletion_of_what_was_said_goes_everywhere_and_takes_nothing_beside_it() {
     assert_eq!(a.own_texts(), 2);
     assert_eq!(a.db.one::<u64>("SELECT count(*) FROM prompt_batches", []).unwrap(), 2);
     assert!(!a.contains(ASKED) && !b.contains(ASKED));
-    // A machine that keeps less removes nothing from others.
+    // If a machine keeps texts for a shorter time, it removes nothing from other machines.
     a.write(Forget {
         what: Selection::SilentSince(Timestamp(1_000_000)),
         unreadable: Unreadable::Stays,
@@ -109,7 +109,7 @@ fn the_same_text_of_the_same_session_is_one() {
     assert_eq!(a.log().len(), 2);
     b.pull(&a);
     assert_eq!(b.said().len(), 2);
-    // It is imported here, too.
+    // This machine imports the session too.
     b.say("s1", ASKED, ANSWERED);
     assert_eq!((b.said().len(), b.own_texts(), b.log().len()), (0, 2, 0));
     a.pull(&b);

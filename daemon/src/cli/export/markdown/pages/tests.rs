@@ -1,6 +1,6 @@
 use super::*;
 
-/// 2026-11-23 09:12 UTC, and a day later.
+/// 2026-11-23 09:12 UTC, and one day later.
 const DAY: i64 = 1_795_425_120_000;
 const NEXT: i64 = DAY + 86_400_000;
 
@@ -48,7 +48,7 @@ fn every_page_is_what_the_memory_says() {
 fn the_order_of_rows_changes_no_byte() {
     let mut lines = shop();
     let first = pages(&memory(&lines), &TimeZone::UTC);
-    // Sessions and projects stand before what names them.
+    // Sessions and projects stay before the rows that name them.
     lines[4..].reverse();
     assert_eq!(pages(&memory(&lines), &TimeZone::UTC), first);
     assert!(pages(&Memory::default(), &TimeZone::UTC).is_empty());

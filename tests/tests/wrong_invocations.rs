@@ -139,6 +139,9 @@ fn a_search_says_which_name_may_be_meant() {
     // As a command, `note` suggests `remember`. As an argument it suggests nothing.
     let said = stage.recall(["serach", "note"]);
     assert!(said.stderr.contains("search") && !said.stderr.contains("remember"), "{}", said.stderr);
+    // A synonym of `forget` does not suggest `remember`, which is only spelled like it.
+    let said = stage.recall(["remove", "1"]);
+    assert!(said.stderr.contains("`recall forget`") && !said.stderr.contains("remember"), "{}", said.stderr);
 }
 
 #[test]

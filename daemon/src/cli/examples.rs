@@ -303,46 +303,6 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     ("completions", &[("recall completions bash > ~/.local/share/bash-completion/completions/recall", "")]),
 ];
 
-/// Names that other programs use for a command.
-const SYNONYMS: &[(&str, &str)] = &[
-    ("find", "search"),
-    ("grep", "search"),
-    ("query", "search"),
-    ("list", "sessions"),
-    ("ls", "sessions"),
-    ("history", "sessions"),
-    ("log", "timeline"),
-    ("logs", "events"),
-    ("watch", "events"),
-    ("add", "remember"),
-    ("note", "remember"),
-    ("save", "remember"),
-    ("delete", "forget"),
-    ("remove", "forget"),
-    ("rm", "forget"),
-    ("get", "show"),
-    ("cat", "show"),
-    ("close", "resolve"),
-    ("start", "daemon"),
-    ("stop", "ctl stop"),
-    ("restart", "ctl stop"),
-    ("jobs", "ctl jobs"),
-    ("session", "ctl session"),
-    ("settings", "config list"),
-    ("set", "config set"),
-    ("setup", "install"),
-    ("init", "install"),
-    ("check", "doctor"),
-    ("disable", "pause"),
-    ("enable", "resume"),
-    ("version", "--version"),
-];
-
-/// Returns the command that this synonym means.
-pub(super) fn meant_by(name: &str) -> Option<&'static str> {
-    SYNONYMS.iter().find(|(synonym, _)| *synonym == name).map(|(_, command)| *command)
-}
-
 /// Returns an example of the command with which these arguments begin.
 pub(super) fn example_for(arguments: &[String]) -> Option<&'static str> {
     let words: Vec<&str> =
@@ -419,11 +379,6 @@ mod tests {
                 assert!(parsed.is_ok(), "{line}: {parsed:?}");
                 assert!(line.starts_with(&format!("recall {path}")), "{line} is no example of {path}");
             }
-        }
-        for (synonym, command) in SYNONYMS {
-            assert!(!found.iter().any(|of| of == synonym), "{synonym} is a command");
-            let is_known = command.starts_with('-') || found.iter().any(|of| of == command);
-            assert!(is_known, "{command} is none");
         }
     }
 }

@@ -3,6 +3,7 @@
 //! **Invariant:** commands talk to the daemon over its socket and never open the database while a daemon runs.
 
 mod examples;
+mod parser_message;
 mod overview;
 pub mod failure;
 pub mod client;
@@ -68,7 +69,6 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, Value
 use client::Start;
 use failure::{ExitKind, Failure};
 
-use recall_search::edit_distance::nearest_name;
 use recall_system::faults::VERSION;
 
 /// A memory for coding agents that outlives the session.
@@ -350,8 +350,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) => {
             // Help and version are not errors; clap picks the right stream for each.
             let code = if error.use_stderr() { ExitKind::Usage.code() } else { 0 };
-            let _ = error.print();
-            hint_at(&error, &words);
+            parser_message::print(error, &words);
             return ExitCode::from(code);
         }
     };
@@ -390,37 +389,6 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => report(&error),
     }
-}
-
-/// Prints a hint about a mistyped command on stderr.
-fn hint_at(error: &clap::Error, words: &[String]) {
-    use clap::error::ErrorKind as Kind;
-    let hint = match error.kind() {
-        Kind::InvalidSubcommand => match error.get(clap::error::ContextKind::InvalidSubcommand) {
-            Some(clap::error::ContextValue::String(typed)) => {
-                let is_suggested = error.get(clap::error::ContextKind::SuggestedSubcommand).is_some();
-                let nearest = || nearest_command(typed).filter(|_| !is_suggested);
-                let meant = examples::meant_by(typed).map(str::to_owned).or_else(nearest);
-                meant.map(|command| format!("Did you mean `recall {command}`?"))
-            }
-            _ => None,
-        },
-        Kind::MissingRequiredArgument | Kind::InvalidValue => {
-            examples::example_for(words).map(|line| format!("For example: {line}"))
-        }
-        _ => None,
-    };
-    if let Some(hint) = hint {
-        let _ = writeln!(anstream::AutoStream::auto(std::io::stderr().lock()), "  hint: {hint}");
-    }
-}
-
-/// Returns the command with the closest name, where clap does not search for one.
-fn nearest_command(typed: &str) -> Option<String> {
-    let line = command_line();
-    let names: Vec<&str> =
-        line.get_subcommands().filter(|inner| !inner.is_hide_set()).map(|inner| inner.get_name()).collect();
-    nearest_name(typed, names).map(str::to_owned)
 }
 
 /// Whether the command has `--json`.

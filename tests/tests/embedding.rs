@@ -327,8 +327,12 @@ fn remote(provider: &Provider, more: &str) -> String {
 #[test]
 fn another_server_makes_vectors_and_is_paid_for_them() {
     let provider = Provider::start(vectors);
-    let stage = Stage::new().config(&remote(&provider, "")).daemon();
+    // All texts wait when the server is configured. On a slow machine each would be sent as soon as it is stored.
+    let mut stage = Stage::new().daemon();
     talk(&stage);
+    stage.stop_daemon();
+    let stage = stage.config(&remote(&provider, "")).daemon();
+    stage.flush();
     finds_the_login(&stage);
     let asked = provider.asked();
     assert!(asked.iter().all(|asked| asked.path == "/v1/embeddings" && asked.body["model"] == "m"));

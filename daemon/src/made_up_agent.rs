@@ -181,7 +181,7 @@ async fn hook(tree: &Tree, event: &str, payload: Value) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_made_up_agent_is_read_stored_and_answered_in_its_own_words() {
+async fn events_of_a_made_up_agent_are_stored_and_answered_in_its_format() {
     let mut config = Config::default();
     config.compression.concurrency = 1;
     let mut tree = Tree::of(KNOWN, config, Arc::new(Extractive)).await;

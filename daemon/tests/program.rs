@@ -4,7 +4,7 @@
 use std::process::Command;
 
 #[test]
-fn the_program_says_its_version_and_refuses_nonsense() {
+fn the_program_prints_its_version_and_rejects_an_unknown_command() {
     let version = Command::new(env!("CARGO_BIN_EXE_recall")).arg("--version").output().unwrap();
     // The workspace's tests build the program with faults. Its version then says so.
     assert_eq!(

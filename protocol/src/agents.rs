@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_silence_is_one_json_object_or_nothing() {
+    fn every_empty_answer_is_one_json_object_or_no_text() {
         for row in &ROWS {
             for event in ["", "SessionStart", "beforeSubmitPrompt"] {
                 let text = row.silence(event);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_refuses_no_call_under_an_unknown_name() {
+    fn the_empty_answer_to_an_unknown_agent_refuses_no_call() {
         let silence = |event: &str, payload: &str| AgentRow::silence_to_unknown(event, payload.as_bytes());
         let before = r#"{"conversationId":"c","stepIdx":1,"toolCall":{"name":"view_file","args":{}}}"#;
         let after = r#"{"conversationId":"c","stepIdx":1,"toolCall":null,"error":""}"#;
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_waits_as_its_name_says_in_any_spelling() {
+    fn an_events_name_in_any_spelling_determines_its_wait_time() {
         #[track_caller]
         fn check(events: &[&str], wait: Wait) {
             for event in events {
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listed_event_waits_as_its_row_says() {
+    fn an_agents_row_determines_the_wait_time_of_a_listed_event() {
         let row = AgentRow { waits: &[("after_turn", Wait::Report)], ..row("x", NOTHING, &[]) };
         assert_eq!((row.wait("after_turn"), row.wait("before_turn")), (Wait::Report, Wait::Answer));
     }

@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn linux_names_its_boots() {
+    fn linux_provides_the_boot_id() {
         let stamp = BootStamp::now();
         assert_ne!(stamp.boot_id, UNKNOWN_BOOT);
         assert!(stamp.boot_ns < wall_ns());

@@ -161,7 +161,7 @@ mod tests {
     const SOON: Duration = Duration::from_secs(20);
 
     #[test]
-    fn an_answer_comes_back() {
+    fn a_connection_returns_the_daemons_reply() {
         let dir = tempfile::tempdir().expect("temp dir");
         let socket = dir.path().join("s");
         let listener = UnixListener::bind(&socket).expect("bind");
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_there_is_said_at_once() {
+    fn connecting_without_a_listener_reports_that_nothing_listens() {
         let dir = tempfile::tempdir().expect("temp dir");
         let check = |socket: &Path| {
             let result = Connection::open_socket(socket, Deadline::after(SOON));
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn a_full_backlog_is_waited_for_and_no_longer_than_the_deadline() {
+    fn connecting_waits_for_a_full_backlog_until_the_deadline() {
         let dir = tempfile::tempdir().expect("temp dir");
         let socket = dir.path().join("s");
         let listener = UnixListener::bind(&socket).expect("bind");
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     #[cfg(not(target_os = "macos"))]
-    fn the_lock_file_leads_to_a_socket_elsewhere() {
+    fn the_client_finds_a_moved_socket_through_the_lock_file() {
         use crate::paths::LockNote;
 
         let dir = tempfile::tempdir().expect("temp dir");

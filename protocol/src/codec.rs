@@ -192,13 +192,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn requests_come_back_as_they_went(request in any_request()) {
+        fn requests_survive_encoding_and_decoding(request in any_request()) {
             let bytes = encode(&request).expect("fits");
             prop_assert_eq!(decode::<Request>(&bytes).expect("decodes"), request);
         }
 
         #[test]
-        fn replies_come_back_as_they_went(reply in any_reply()) {
+        fn replies_survive_encoding_and_decoding(reply in any_reply()) {
             let bytes = encode(&reply).expect("fits");
             prop_assert_eq!(decode::<Reply>(&bytes).expect("decodes"), reply);
         }
@@ -215,7 +215,7 @@ mod tests {
         }
 
         #[test]
-        fn a_cut_message_is_an_error(request in any_request(), cut in any::<prop::sample::Index>()) {
+        fn a_truncated_message_is_an_error(request in any_request(), cut in any::<prop::sample::Index>()) {
             let bytes = encode(&request).expect("fits");
             let cut = cut.index(bytes.len());
             prop_assert!(decode::<Request>(&bytes[..cut]).is_err());
@@ -223,21 +223,21 @@ mod tests {
     }
 
     #[test]
-    fn bytes_left_over_are_an_error() {
+    fn trailing_bytes_are_an_error() {
         let mut bytes = encode(&Request::Query(Query::Ping(Ping))).expect("fits");
         bytes.push(0);
         assert!(matches!(decode::<Request>(&bytes), Err(DecodeError::TrailingBytes { read: 8, len: 9 })));
     }
 
     #[test]
-    fn a_hostile_length_is_refused_before_allocation() {
+    fn a_hostile_length_is_rejected() {
         let mut bytes = encode(&Reply::Json(vec![1, 2, 3])).expect("fits");
         bytes[4..12].copy_from_slice(&(1_u64 << 40).to_le_bytes());
         assert!(matches!(decode::<Reply>(&bytes), Err(DecodeError::Codec(_))));
     }
 
     #[test]
-    fn more_than_the_limit_is_not_encoded() {
+    fn a_message_over_the_size_limit_is_not_encoded() {
         let mut out = vec![7];
         let reply = Reply::Json(vec![0; MAX_BODY]);
         assert!(matches!(encode_into(&reply, &mut out), Err(EncodeError::TooBig { .. })));

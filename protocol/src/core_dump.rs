@@ -16,7 +16,7 @@ mod tests {
     use rustix::process::{Resource, getrlimit};
 
     #[test]
-    fn nothing_of_this_process_is_dumped() {
+    fn core_dumps_of_this_process_are_disabled() {
         super::disable();
         let limit = getrlimit(Resource::Core);
         assert_eq!((limit.current, limit.maximum), (Some(0), Some(0)));

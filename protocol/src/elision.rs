@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_string_keeps_both_ends_and_its_length() {
+    fn a_long_string_keeps_both_ends_and_states_its_original_length() {
         let inside: Vec<u8> = (0..100_000_u32).flat_map(|n| format!("{n:06}").into_bytes()).collect();
         let (out, shortened) = shorten(&inside, 4096, 1000);
         let text = String::from_utf8(out).expect("ascii");
@@ -207,7 +207,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_valid_string_stays_valid_and_small(inside in json_string(), piece in 1_usize..50) {
+        fn a_shortened_string_stays_valid_and_within_the_limit(inside in json_string(), piece in 1_usize..50) {
             let (out, _) = shorten(inside.as_bytes(), 4 * MARK_ROOM, piece);
             prop_assert!(out.len() <= 4 * MARK_ROOM, "{}", out.len());
             let quoted = format!("\"{}\"", String::from_utf8(out).expect("utf-8"));

@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_stay_behind() {
+    fn secret_variables_are_not_passed_on() {
         for name in ["HOME", "PATH", "XDG_RUNTIME_DIR", "RECALL_HOME", "LANG"] {
             assert!(stays(name), "{name}");
         }

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_folder_is_closed() {
+    fn an_open_folder_is_made_private() {
         let dir = tempfile::tempdir().expect("temp dir");
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("chmod");
         assert_eq!(look(dir.path()), FolderState::Open);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_said_before_it_is_tried() {
+    fn an_unwritable_folder_is_reported_without_creating_anything() {
         let dir = tempfile::tempdir().expect("temp dir");
         check_writable(&dir.path().join("a/b")).expect("can be made");
         assert!(!dir.path().join("a").exists(), "nothing was made");

@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_checked_before_they_are_believed() {
+    fn headers_with_a_wrong_length_or_version_are_rejected() {
         assert_eq!(parse_header([5, 0, 0, 0, 2]), Ok(Header { len: 5, version: 2 }));
         assert_eq!(parse_header([0, 0, 0, 1, 2]), Ok(Header { len: MAX_BODY, version: 2 }));
         assert_eq!(parse_header([1, 0, 0, 1, 2]), Err(HeaderError::TooBig { len: MAX_BODY as u64 + 1 }));
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_answer_passes_a_socket_in_pieces() {
+    fn a_large_answer_is_read_in_pieces_from_a_socket() {
         let (mut ours, mut theirs) = pair();
         let reply = Reply::Json((0..3_000_000_u32).map(|n| n as u8).collect());
         let frame = encode_frame(&reply).expect("fits");
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_request_passes_a_socket_in_pieces() {
+    fn a_large_request_is_written_in_pieces_to_a_socket() {
         let (mut ours, mut theirs) = pair();
         let frame = vec![9; 3_000_000];
         let reader = thread::spawn(move || {
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_in_a_row_are_told_apart() {
+    fn consecutive_answers_are_read_separately() {
         let (mut ours, mut theirs) = pair();
         let replies = [Reply::Json(vec![7; 5000]), Reply::Busy, Reply::Json(vec![8])];
         let bytes: Vec<u8> = replies.iter().flat_map(|reply| encode_frame(reply).expect("fits")).collect();
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_ends_with_the_deadline() {
+    fn reading_and_writing_stop_at_the_deadline() {
         let (mut ours, _theirs) = pair();
         let deadline = Deadline::after(Duration::from_millis(5));
         assert!(matches!(read_frame::<Reply, _>(&mut ours, deadline), Err(FrameError::Deadline)));
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_between_frames_differs_from_an_end_inside_one() {
+    fn a_stream_end_between_frames_differs_from_one_inside_a_frame() {
         let (mut ours, theirs) = pair();
         drop(theirs);
         assert!(matches!(read_frame::<Reply, _>(&mut ours, Deadline::after(SOON)), Err(FrameError::Closed)));
@@ -417,7 +417,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn headers_come_back(len in 0..=MAX_BODY) {
+        fn headers_survive_encoding_and_parsing(len in 0..=MAX_BODY) {
             let bytes = header(len, PROTOCOL_VERSION).expect("fits");
             prop_assert_eq!(parse_header(bytes), Ok(Header { len, version: PROTOCOL_VERSION }));
         }

@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_escape_says_and_how_long_it_is() {
+    fn an_escape_is_read_with_its_character_and_length() {
         for (escape, expected) in [
             (r"\n", ('\n', 2)),
             (r#"\""#, ('"', 2)),

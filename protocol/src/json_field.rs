@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_top_level_counts() {
+    fn only_top_level_fields_are_read() {
         check(r#"{"name":"a"}"#, Some("a"));
         check(r#" { "x" : {"name":"b"} , "name" : "a" }"#, Some("a"));
         check(r#"{"x":[{"name":"b"}],"y":"name","name":"a"}"#, Some("a"));
@@ -132,14 +132,14 @@ mod tests {
     }
 
     #[test]
-    fn escapes_are_read() {
+    fn escapes_in_a_field_are_decoded() {
         check(r#"{"name":"a\"\\\/\n\tä\u00e4\ud83d\ude00"}"#, Some("a\"\\/\n\tää😀"));
         check(r#"{"name":"\ud83dx\u00"}"#, Some("\u{fffd}x\u{fffd}00"));
         check(r#"{"x\"":"b","name":"a"}"#, Some("a"));
     }
 
     #[test]
-    fn what_is_cut_off_gives_what_was_complete() {
+    fn truncated_json_yields_only_complete_fields() {
         check(r#"{"name":"a","x":"#, Some("a"));
         check(r#"{"name":"a","x":"y"#, Some("a"));
         check(r#"{"name":"a"#, None);
@@ -150,14 +150,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn agrees_with_a_parser(text in ".{0,20}", other in ".{0,20}") {
+        fn a_serialised_field_is_read_back(text in ".{0,20}", other in ".{0,20}") {
             let value = serde_json::json!({"x": {"name": other}, "name": text, "y": [other]});
             let json = value.to_string();
             prop_assert_eq!(field(json.as_bytes(), "name"), Some(Cow::Owned(text)));
         }
 
         #[test]
-        fn any_bytes_are_survived(bytes in proptest::collection::vec(
+        fn no_bytes_make_the_field_reader_panic(bytes in proptest::collection::vec(
             prop_oneof![any::<u8>(), prop::sample::select(&b"{}[]\":,\\unameadd0"[..])], 0..200))
         {
             if let Some(text) = field(&bytes, "name") {

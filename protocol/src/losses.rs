@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_is_news_until_somebody_was_told() {
+    fn a_loss_is_news_until_it_is_reported() {
         let dir = tempfile::tempdir().expect("temp dir");
         let losses = Losses::new(&places(dir.path()));
         assert_eq!(losses.lost(), Lost::default());
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reserved_is_no_loss_and_takes_every_count() {
+    fn reserved_space_is_not_counted_but_every_concurrent_loss_is() {
         let dir = tempfile::tempdir().expect("temp dir");
         let paths = places(dir.path());
         paths.create_state_folder().expect("made");
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_and_the_last_time_are_told() {
+    fn the_first_and_last_times_of_losses_are_reported() {
         let dir = tempfile::tempdir().expect("temp dir");
         let paths = places(dir.path());
         let file = dir.path().join("recall/state/spool/dropped");
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_home_cannot_be_made_it_is_counted_in_another_folder_of_ours() {
+    fn losses_are_counted_elsewhere_if_the_home_cannot_be_created() {
         let dir = tempfile::tempdir().expect("temp dir");
         let paths = places(dir.path());
         fs::write(dir.path().join("recall"), "in the way").expect("write");
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn another_users_folder_is_no_place_to_count_in() {
+    fn losses_are_not_counted_through_a_symlink_to_an_open_folder() {
         let dir = tempfile::tempdir().expect("temp dir");
         let paths = places(dir.path());
         paths.create_state_folder().expect("made");

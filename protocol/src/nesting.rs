@@ -66,7 +66,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn behaves_like_a_list(steps in proptest::collection::vec(0..5_u8, 0..500)) {
+        fn nesting_behaves_like_a_list_of_containers(steps in proptest::collection::vec(0..5_u8, 0..500)) {
             let (mut nesting, mut list) = (Nesting::default(), Vec::new());
             for step in steps {
                 let container = if step == 0 { Container::Array } else { Container::Object };

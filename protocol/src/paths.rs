@@ -405,7 +405,7 @@ mod tests {
 
     #[test]
     #[cfg(not(target_os = "macos"))]
-    fn without_a_home_there_is_no_place() {
+    fn a_missing_or_relative_home_is_an_error() {
         assert_eq!(paths(&[]), Err(PathsError::NoHome));
         assert_eq!(paths(&[("RECALL_HOME", ""), ("HOME", "")]), Err(PathsError::NoHome));
         assert!(matches!(paths(&[("RECALL_HOME", "here")]), Err(PathsError::NotAbsolute { .. })));
@@ -414,7 +414,7 @@ mod tests {
 
     #[test]
     #[cfg(not(target_os = "macos"))]
-    fn the_runtime_folder_must_be_ours_alone() {
+    fn the_runtime_folder_is_used_only_if_it_is_private() {
         let runtime = private_tempdir();
         let at = |runtime: &Path| {
             let runtime = runtime.to_str().expect("utf-8");
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_path_that_fits_is_taken_as_it_is() {
+    fn the_longest_allowed_socket_path_is_used_unchanged() {
         let home = format!("/{}", "x".repeat(MAX_SOCKET_PATH - "/".len() - "/run/recall.sock".len()));
         let socket = paths(&[("RECALL_HOME", &home)]).expect("paths").socket().expect("fits").to_path_buf();
         assert_eq!(socket, Path::new(&home).join("run/recall.sock"));
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_note_is_whole_or_nothing() {
+    fn only_a_complete_lock_note_is_parsed() {
         let note = LockNote { pid: 7, socket: PathBuf::from("/s") };
         assert_eq!(note.to_bytes(), b"7\n/s\n");
         assert_eq!(LockNote::parse(b"7\n/s\nlater: more\n"), Some(note));

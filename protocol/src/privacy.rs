@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn private_text_and_own_blocks_go() {
+    fn private_text_and_injected_blocks_are_removed() {
         check("a <private>b</private> c", "a  c");
         check("a<PRIVATE class=\"x\">b</Private >c", "ac");
         check("<recall-context v=\"1\">old</recall-context>new", "new");
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_tag_hides_to_the_end() {
+    fn an_open_tag_hides_the_rest_of_the_text() {
         check("a <private>b", "a ");
         check("a <private", "a <private");
         check("a <private b", "a ");
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_does_not_close_up_into_a_tag() {
+    fn removing_a_tag_does_not_form_a_new_tag() {
         check("<pri<private>x</private>vate>y", "<pri vate>y");
         check("<</private>private>y", "< private>y");
         check(r"\</private>u003cprivate>y", r"\ u003cprivate>y");
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn other_text_is_left_alone_and_not_copied() {
+    fn text_without_tags_is_neither_changed_nor_copied() {
         for text in [
             "",
             "plain",
@@ -474,7 +474,7 @@ mod tests {
         }
 
         #[test]
-        fn pieces_of_any_size_give_the_same(text in tagged_text(), size in 1_usize..9) {
+        fn pieces_of_any_size_give_the_same_result(text in tagged_text(), size in 1_usize..9) {
             let mut stripper = Stripper::default();
             let mut visible = Vec::new();
             for piece in text.as_bytes().chunks(size) {
@@ -485,18 +485,18 @@ mod tests {
         }
 
         #[test]
-        fn no_secret_between_tags_gets_out(before in tagged_text(), after in tagged_text()) {
+        fn a_secret_between_tags_is_always_removed(before in tagged_text(), after in tagged_text()) {
             let text = format!("{before}<private>SECRET</private>{after}");
             prop_assert!(!strip_text(&text).text.contains("SECRET"));
         }
 
         #[test]
-        fn a_tag_is_seen_wherever_one_is_removed(text in tagged_text()) {
+        fn tags_are_detected_exactly_if_stripping_removes_any(text in tagged_text()) {
             prop_assert_eq!(has_tags(text.as_bytes()), strip_text(&text).removed == Removed::Tags);
         }
 
         #[test]
-        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        fn bytes_change_only_if_tags_are_removed(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             let (visible, removed) = strip_bytes(&bytes);
             prop_assert!(removed == Removed::Tags || visible == bytes);
         }

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_ours_or_roots_stays() {
+    fn open_relative_and_missing_folders_are_removed_from_the_path() {
         let place = Place::new();
         let (good, open) = (place.folder("good", 0o755), place.folder("open", 0o777));
         let within = place.folder("open/within", 0o755);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_a_project_stays() {
+    fn project_folders_are_removed_from_the_path() {
         let place = Place::new();
         let tools = place.folder("home/.local/bin", 0o755);
         place.folder("home/.git", 0o755);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_another_user_stays() {
+    fn folders_of_another_user_are_removed_from_the_path() {
         if !rustix::process::geteuid().is_root() {
             println!("skipped: only the superuser can give folders away");
             return;

@@ -508,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_back_and_removed() {
+    fn a_written_event_is_read_back_and_removed() {
         let Home { spool, dir: _dir } = home();
         let event = event(1, b"{}");
         let name = write(&spool, &event);
@@ -522,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn names_sort_by_time_and_carry_the_id() {
+    fn file_names_sort_by_time_and_contain_the_event_id() {
         let early = SpoolName::new(999, EventId([255; 16]));
         let late = SpoolName::new(1_700_000_000_000, EventId([0; 16]));
         assert!(SpoolName::new(-5, EventId([9; 16])) < early && early < late);
@@ -534,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listing_is_the_oldest_first() {
+    fn events_are_listed_oldest_first() {
         let Home { spool, dir: _dir } = home();
         let names: Vec<_> = [30, 10, 20]
             .into_iter()
@@ -552,7 +552,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_in_place_is_not_damaged_before_it_is_done() {
+    fn a_file_still_being_written_is_unfinished_not_damaged() {
         let Home { spool, dir: _dir } = home();
         let event = event(1, b"{}");
         let name = write(&spool, &event);
@@ -568,7 +568,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_files_go_to_bad() {
+    fn damaged_files_are_recognised_and_moved_to_bad() {
         let Home { spool, dir } = home();
         let name = write(&spool, &event(1, b"{}"));
         let whole = fs::read(spool.file(&name)).expect("reads");
@@ -585,7 +585,7 @@ mod tests {
     }
 
     #[test]
-    fn of_damaged_files_the_last_are_kept() {
+    fn only_the_newest_damaged_files_are_kept() {
         let Home { spool, dir } = home();
         for time in 0..MAX_BAD as i64 + 3 {
             let name = SpoolName::new(time, EventId([1; 16]));
@@ -599,7 +599,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_version_stays_for_whoever_understands_it() {
+    fn a_newer_file_version_is_reported_as_unknown() {
         let Home { spool, dir: _dir } = home();
         let name = write(&spool, &event(1, b"{}"));
         let mut frame = fs::read(spool.file(&name)).expect("reads");
@@ -611,7 +611,7 @@ mod tests {
     }
 
     #[test]
-    fn symlinks_and_pipes_are_not_followed() {
+    fn symlinks_and_folders_are_not_read_as_events() {
         let Home { spool, dir: _dir } = home();
         let name = write(&spool, &event(1, b"{}"));
         let real = spool.dir.join("real");
@@ -624,7 +624,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_spool_refuses_and_counts() {
+    fn a_full_spool_rejects_events_until_it_is_settled() {
         let Home { spool, dir: _dir } = home();
         append(&spool.level_file()).expect("level").set_len(MAX_UNITS - 1).expect("set");
         let last = write(&spool, &event(1, b"{}"));
@@ -639,7 +639,7 @@ mod tests {
     }
 
     #[test]
-    fn large_files_take_more_of_the_level() {
+    fn large_files_take_more_units_of_the_spool() {
         assert_eq!([0, 1, UNIT, UNIT + 1, 4 << 20].map(units_of), [1, 1, 1, 2, 391]);
         let Home { spool, dir: _dir } = home();
         write(&spool, &event(1, &vec![b'x'; 1 << 20]));
@@ -650,7 +650,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_written_into_what_another_may_have_prepared() {
+    fn nothing_is_written_into_symlinked_or_foreign_folders() {
         let Home { spool, dir } = home();
         let (elsewhere, tmp) = (dir.path().join("elsewhere"), spool.dir.join("tmp"));
         fs::create_dir(&elsewhere).expect("mkdir");
@@ -679,7 +679,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_folders_are_not_found() {
+    fn a_missing_spool_folder_fails_writes_and_lists_nothing() {
         let Home { spool, dir } = home();
         fs::remove_dir_all(dir.path().join("state")).expect("remove");
         let result = spool.write(&SpoolName::new(0, EventId([0; 16])), b"");
@@ -691,7 +691,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_looks_through_is_told_what_each_file_is() {
+    fn the_state_of_every_spool_file_is_reported() {
         let Home { spool, dir } = home();
         let folder = |name: &str| dir.path().join("state/spool").join(name);
         let waiting = write(&spool, &event(1, b"waiting"));
@@ -721,7 +721,7 @@ mod tests {
     }
 
     #[test]
-    fn leftovers_of_killed_shims_are_swept() {
+    fn old_leftovers_of_killed_shims_are_removed() {
         let Home { spool, dir: _dir } = home();
         let left = spool.dir.join("tmp/left");
         fs::write(&left, "half").expect("write");

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_like_a_tag_is_passed_over() {
+    fn text_that_only_looks_like_a_tag_is_not_matched() {
         check("<privateer>", Match::No(1));
         check("<private-part>", Match::No(1));
         check("< private>", Match::No(1));
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_beginning_waits_for_more() {
+    fn the_beginning_of_a_tag_is_undecided() {
         let spelled = r"<\u0063laude-\u0072ecall-context>";
         for tag in ["</claude-recall-context>", r"\\u003c\/private>", "&lt;recall-context&gt;", spelled] {
             let Match::Yes(found) = match_tag(tag.as_bytes()) else { panic!("{tag} is a tag") };
@@ -313,14 +313,14 @@ mod tests {
     }
 
     #[test]
-    fn endless_runs_of_backslashes_are_let_go() {
+    fn overlong_runs_of_backslashes_are_not_matched() {
         check(&"\\".repeat(MAX_RUN + 1), Match::No(MAX_RUN));
         check(&"\\".repeat(MAX_RUN), Match::Undecided);
         check(&format!("<{}", "\\".repeat(MAX_RUN + 1)), Match::No(1));
     }
 
     #[test]
-    fn closing_brackets_have_three_spellings_too() {
+    fn all_three_spellings_of_a_closing_bracket_are_matched() {
         assert_eq!(match_closing_bracket(b">x"), Match::Yes(1));
         assert_eq!(match_closing_bracket(br"\\u003ex"), Match::Yes(7));
         assert_eq!(match_closing_bracket(b"&gt;"), Match::Yes(4));

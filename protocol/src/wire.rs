@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn event_ids_are_new_and_come_back_from_text() {
+    fn event_ids_are_unique_and_parsed_from_their_text() {
         let (first, second) = (EventId::new(1_700_000_000_000), EventId::new(1_700_000_000_000));
         assert_ne!(first, second);
         assert_eq!(first.to_string().parse(), Ok(first));

@@ -22,26 +22,26 @@ fn holds(target: &str, check: fn(&[u8])) {
 }
 
 #[test]
-fn frames() {
+fn fuzzed_frames_break_no_invariant() {
     holds("frame_decode", invariants::frame_decode);
 }
 
 #[test]
-fn spool_files() {
+fn fuzzed_spool_files_break_no_invariant() {
     holds("spool_decode", invariants::spool_decode);
 }
 
 #[test]
-fn stdin() {
+fn fuzzed_stdin_breaks_no_invariant() {
     holds("stdin_scan", invariants::stdin_scan);
 }
 
 #[test]
-fn far_too_much_stdin() {
+fn fuzzed_floods_of_stdin_break_no_invariant() {
     holds("stdin_flood", invariants::stdin_flood);
 }
 
 #[test]
-fn tags() {
+fn fuzzed_tags_break_no_invariant() {
     holds("tag_strip", invariants::tag_strip);
 }

@@ -69,7 +69,7 @@ fn remark() -> Remember {
 }
 
 #[test]
-fn requests_of_version_2() {
+fn requests_of_protocol_version_2_keep_their_bytes() {
     let deliver = Deliver {
         event_id: EventId([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]),
         agent: "claude-code".to_owned(),
@@ -243,7 +243,7 @@ fn requests_of_version_2() {
 }
 
 #[test]
-fn replies_of_version_2() {
+fn replies_of_protocol_version_2_keep_their_bytes() {
     let replies = [
         ("ack", Reply::Ack { stdout: b"{}".to_vec() }),
         ("duplicate", Reply::Duplicate { stdout: Vec::new() }),

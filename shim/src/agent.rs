@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_that_runs_anothers_hooks_is_told_by_its_variable() {
+    fn an_agent_that_runs_anothers_hooks_is_identified_by_its_variable() {
         let named = |name: &str, set: &'static str| {
             Agent::marked(Some(name.to_owned()), |variable| variable == set).name().to_owned()
         };

@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_names_the_event_before_the_payload() {
+    fn the_event_name_of_the_command_line_overrides_the_payload() {
         let agent = Agent::named(None);
         let payload = br#"{"tool_input":{"hook_event_name":"no"},"hook_event_name":"Stop"}"#;
         assert_eq!(Event::new(&agent, String::new(), clean(payload)).name(), "Stop");
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_of_private_text_alone_is_flagged() {
+    fn a_prompt_of_only_private_text_is_wholly_private() {
         let check = |payload: &str, expected: bool| {
             let cleaned = clean(payload.as_bytes());
             assert_eq!(is_wholly_private(&cleaned, "prompt"), expected, "{payload}");

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_complete_value_is_enough_though_the_pipe_stays_open() {
+    fn reading_ends_at_a_complete_value_while_the_pipe_stays_open() {
         let (reader, mut writer) = std::io::pipe().expect("pipe");
         writer.write_all(b"{\"a\":1}\n").expect("writes");
         let input = read(reader.as_fd());
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_file_is_enough_though_the_value_is_not_complete() {
+    fn an_incomplete_value_is_kept_at_the_end_of_the_file() {
         let (reader, mut writer) = std::io::pipe().expect("pipe");
         writer.write_all(b"{\"a\":").expect("writes");
         drop(writer);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_behind_the_value_is_read_to_its_end() {
+    fn input_after_the_value_is_drained() {
         for behind in [vec![b' '; 200_000], b"{\"b\":2}".repeat(30_000), b"\n{\"b\":2}".to_vec()] {
             let (reader, mut writer) = std::io::pipe().expect("pipe");
             let written = std::thread::spawn(move || {

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_start_in_ten_seconds() {
+    fn the_daemon_is_started_at_most_once_in_ten_seconds() {
         let dir = tempfile::tempdir().expect("temp dir");
         let stamp = dir.path().join("stamp");
         let now = SystemTime::now();
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_from_the_future_does_not_count() {
+    fn a_start_stamp_from_the_future_is_ignored() {
         let dir = tempfile::tempdir().expect("temp dir");
         let stamp = dir.path().join("stamp");
         assert_eq!(tried_lately(&stamp, SystemTime::now()), None);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_holds_the_lock_starts() {
+    fn a_locked_start_stamp_prevents_a_second_start() {
         let dir = tempfile::tempdir().expect("temp dir");
         let stamp = dir.path().join("stamp");
         let holder = File::create(&stamp).expect("creates");
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_place_nothing_is_started() {
+    fn no_daemon_is_started_if_the_start_stamp_cannot_be_opened() {
         let dir = tempfile::tempdir().expect("temp dir");
         assert_eq!(tried_lately(&dir.path().join("no/stamp"), SystemTime::now()), Some(Launch::NotOurs));
         std::os::unix::fs::symlink("elsewhere", dir.path().join("link")).expect("symlink");

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_begun_on_a_stdout_that_takes_nothing() {
+    fn printing_to_a_full_stdout_times_out() {
         let (_reader, writer) = io::pipe().expect("pipe");
         rustix::io::ioctl_fionbio(&writer, true).expect("nonblocking");
         while rustix::io::write(&writer, &[0; 4096]).is_ok() {}
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_has_gone_is_an_error_and_no_signal() {
+    fn printing_to_a_closed_pipe_causes_an_error_and_no_signal() {
         let (reader, writer) = io::pipe().expect("pipe");
         drop(reader);
         let error = print_to(writer.as_fd(), b"{}").expect_err("gone");

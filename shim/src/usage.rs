@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn help_and_the_version_are_answered_wherever_they_stand() {
+    fn help_and_version_options_are_answered_at_any_position() {
         for option in ["-h", "--help"] {
             for arguments in
                 [&[option][..], &["claude-code", option], &["claude-code", "Stop", option], &["--x", option]]
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_option_is_answered_only_without_an_agents_name() {
+    fn an_unknown_option_is_reported_only_without_an_agents_name() {
         let Invocation::UnknownOption(said) = of(&["--agent"]) else { panic!("an unknown option") };
         assert!(said.starts_with("recall-shim: unknown option: \"--agent\"\n"), "{said}");
         assert_eq!(of(&["claude-code", "--foo"]), event("claude-code", ""));
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_bare_dashes_are_no_options() {
+    fn names_and_bare_dashes_are_not_options() {
         assert_eq!(of(&[]), event("", ""));
         assert_eq!(of(&["from-the-future"]), event("from-the-future", ""));
         assert_eq!(of(&["claude-code", "SessionStart"]), event("claude-code", "SessionStart"));

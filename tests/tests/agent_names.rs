@@ -118,14 +118,14 @@ fn violations(root: &Path) -> Vec<String> {
 }
 
 #[test]
-fn no_agent_is_spelled_outside_its_folder() {
+fn agent_names_and_spellings_occur_only_in_the_agents_own_folder() {
     let found = violations(recall_tests::workspace());
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
 /// Otherwise the test above would pass whatever it reads.
 #[test]
-fn what_agents_write_is_recognized() {
+fn agent_names_and_spellings_are_recognized() {
     let (names, spellings) = (names(), Regex::new(SPELLINGS).unwrap());
     for line in
         [r#"if tool == "Bash""#, r#".starts_with("<system-reminder>")"#, r#"field(json, "hook_event_name")"#]
@@ -144,7 +144,7 @@ fn what_agents_write_is_recognized() {
 /// The README has a mark for each moment at which the agent can be given context. Agents with the same marks share a
 /// row. Some are listed with the version that was tried.
 #[test]
-fn the_readme_marks_what_every_agent_is_given() {
+fn the_readme_marks_when_every_agent_takes_context() {
     use recall_domain::event::EventName;
     let readme = std::fs::read_to_string(recall_tests::workspace().join("README.md")).unwrap();
     let moments =
@@ -160,7 +160,7 @@ fn the_readme_marks_what_every_agent_is_given() {
 }
 
 #[test]
-fn the_page_about_agents_says_what_each_is_given() {
+fn the_page_about_agents_lists_when_each_agent_takes_context() {
     let page = std::fs::read_to_string(recall_tests::workspace().join("docs/agents.md")).unwrap();
     for spec in AGENTS.iter() {
         let row = format!("| {} | {} |", spec.title, spec.given());
@@ -169,7 +169,7 @@ fn the_page_about_agents_says_what_each_is_given() {
 }
 
 #[test]
-fn the_plugin_folder_brings_what_install_writes() {
+fn the_plugin_folder_has_the_hooks_that_install_writes() {
     let folder = recall_tests::workspace().join("plugins/claude-code");
     let read = |file: &str| std::fs::read_to_string(folder.join(file)).unwrap();
     let hooks: serde_json::Value = serde_json::from_str(&read("hooks/hooks.json")).unwrap();

@@ -38,34 +38,34 @@ fn is_kept(bytes: impl FnOnce(&Stage) -> Vec<u8>, unparsed: u32) -> Stage {
 }
 
 #[test]
-fn an_empty_stdin_is_kept() {
+fn an_empty_hook_payload_is_stored_unparsed() {
     is_kept(|_| Vec::new(), 1);
 }
 
 #[test]
-fn half_an_object_is_kept() {
+fn half_a_hook_payload_is_stored_unparsed() {
     is_kept(|stage| stage.event("one", "Stop", json!({})).to_string().as_bytes()[..60].to_vec(), 1);
 }
 
 #[test]
-fn what_is_no_json_is_kept() {
+fn a_hook_payload_that_is_not_json_is_stored_unparsed() {
     is_kept(|_| b"Segmentation fault (core dumped)\n".to_vec(), 1);
 }
 
 #[test]
-fn an_array_is_kept() {
+fn a_hook_payload_that_is_an_array_is_stored_unparsed() {
     is_kept(|_| b"[{\"session_id\": \"one\", \"hook_event_name\": \"Stop\"}]".to_vec(), 1);
 }
 
 #[test]
-fn an_object_without_a_session_is_kept() {
+fn a_hook_payload_without_a_session_or_event_name_is_stored_unparsed() {
     is_kept(|_| b"{\"hook_event_name\": \"Stop\"}".to_vec(), 1);
     is_kept(|_| b"{\"session_id\": \"one\"}".to_vec(), 1);
     is_kept(|_| b"{\"session_id\": 7, \"hook_event_name\": {}}".to_vec(), 1);
 }
 
 #[test]
-fn what_is_nearly_json_is_understood() {
+fn nearly_valid_json_is_parsed() {
     let prompt_of = |bytes: &dyn Fn(&Stage) -> Vec<u8>| {
         let stage = is_kept(|stage| bytes(stage), 0);
         stage.json(["ctl", "session", "one"])["batches"][0]["prompt"].as_str().unwrap().to_owned()
@@ -87,7 +87,7 @@ fn what_is_nearly_json_is_understood() {
 }
 
 #[test]
-fn an_answer_that_was_cut_off_ends_its_turn() {
+fn a_truncated_stop_event_still_ends_its_turn() {
     let stage = Stage::new().daemon();
     stage.hook(&stage.event("one", "UserPromptSubmit", json!({"prompt": "please fix"})));
     let whole = stage.event("one", "Stop", json!({"last_assistant_message": "Fixed: the comma is kept"}));
@@ -104,7 +104,7 @@ fn an_answer_that_was_cut_off_ends_its_turn() {
 }
 
 #[test]
-fn the_doctor_names_what_could_not_be_read() {
+fn the_doctor_reports_events_that_could_not_be_parsed() {
     let stage = is_kept(|_| b"Segmentation fault (core dumped)\n".to_vec(), 1);
     let said = stage.recall(["doctor"]);
     assert!(
@@ -114,7 +114,7 @@ fn the_doctor_names_what_could_not_be_read() {
 }
 
 #[test]
-fn half_a_character_in_a_call_breaks_no_view_of_it() {
+fn calls_with_a_lone_surrogate_are_shown_and_their_plan_is_stored() {
     let stage = Stage::new().daemon();
     let call = |number: u32, tool: &str, input: &str| {
         let event = stage.event(
@@ -141,7 +141,7 @@ fn half_a_character_in_a_call_breaks_no_view_of_it() {
 
 /// A hook reads all of its input.
 #[test]
-fn nobody_who_writes_to_a_hook_is_left_with_a_broken_pipe() {
+fn writing_to_a_hook_never_ends_in_a_broken_pipe() {
     use std::io::Write;
     use std::process::Stdio;
 
@@ -178,7 +178,7 @@ fn nobody_who_writes_to_a_hook_is_left_with_a_broken_pipe() {
 }
 
 #[test]
-fn nesting_without_end_is_kept() {
+fn deeply_nested_json_is_stored_and_shown() {
     is_kept(|_| vec![b'['; 100_000], 1);
     let deep = |stage: &Stage| {
         let event = stage.event("one", "PostToolUse", json!({"tool_name": "Read", "tool_response": "@"}));
@@ -203,7 +203,7 @@ fn nul_bytes_are_kept() {
 }
 
 #[test]
-fn a_lone_surrogate_costs_one_character_at_most() {
+fn a_prompt_with_a_lone_surrogate_keeps_the_text_around_it() {
     let stage = Stage::new().daemon();
     let said = stage.hook_bytes(&["claude-code"], &prompt_with(&stage, "one", b"before \\ud83d after"));
     ends_well(&said, "");
@@ -217,7 +217,7 @@ fn a_lone_surrogate_costs_one_character_at_most() {
 }
 
 #[test]
-fn five_megabytes_are_stored_short_with_both_ends() {
+fn five_megabytes_of_output_are_truncated_but_keep_both_ends() {
     let text = format!("BEGIN {} END", "x".repeat(5 * 1024 * 1024));
     let length = text.len();
     let stage = is_kept(
@@ -238,7 +238,7 @@ fn five_megabytes_are_stored_short_with_both_ends() {
 }
 
 #[test]
-fn a_wrong_agents_name_is_no_reason_to_lose_an_event() {
+fn an_event_with_an_unknown_or_missing_agent_name_is_stored() {
     let stage = Stage::new().daemon();
     let event = stage.event("one", "UserPromptSubmit", json!({"prompt": "hello"})).to_string();
     for arguments in [&["from-the-future"][..], &[], &["claude-code", "UserPromptSubmit"]] {
@@ -261,7 +261,7 @@ macro_rules! tells {
 }
 
 #[test]
-fn questions_without_an_answer() {
+fn commands_report_unknown_ids_sessions_projects_and_times() {
     let stage = Stage::new().daemon();
     stage.discount_session("first");
     stage.flush();
@@ -277,7 +277,7 @@ fn questions_without_an_answer() {
 }
 
 #[test]
-fn an_ambiguous_session() {
+fn an_ambiguous_session_id_is_rejected() {
     let stage = Stage::new().daemon();
     for session in ["twin-1", "twin-2"] {
         stage.hook(&stage.event(session, "SessionStart", json!({"source": "startup"})));
@@ -287,7 +287,7 @@ fn an_ambiguous_session() {
 }
 
 #[test]
-fn a_query_is_never_a_syntax_error() {
+fn a_search_query_is_never_a_syntax_error() {
     let stage = Stage::new().daemon();
     stage.discount_session("first");
     stage.flush();
@@ -302,7 +302,7 @@ fn a_query_is_never_a_syntax_error() {
 }
 
 #[test]
-fn a_wrong_command_line() {
+fn a_wrong_command_line_is_rejected_with_an_explanation() {
     let stage = Stage::new();
     tells!(stage, "unknown_command", "remind");
     tells!(stage, "unknown_option", "ctl", "status", "--jason");
@@ -310,7 +310,7 @@ fn a_wrong_command_line() {
 }
 
 #[test]
-fn nobody_is_there() {
+fn ctl_reports_a_missing_daemon_and_starts_none() {
     let stage = Stage::new();
     tells!(stage, "no_daemon", "ctl", "status");
     tells!(stage, "no_daemon_to_stop", "ctl", "stop");
@@ -319,7 +319,7 @@ fn nobody_is_there() {
 
 /// Everyday commands work without a running daemon.
 #[test]
-fn a_pause_starts_the_daemon_and_holds() {
+fn a_pause_starts_the_daemon_and_survives_its_restart() {
     let stage = Stage::new();
     let said = stage.recall(["pause"]);
     assert_eq!((said.code(), said.stderr.as_str()), (0, ""), "{said:?}");
@@ -345,7 +345,7 @@ fn a_search_starts_the_daemon_and_answers() {
 }
 
 #[test]
-fn a_daemon_that_never_answers() {
+fn a_daemon_that_never_answers_is_reported_and_the_event_is_spooled() {
     let stage = Stage::new().variable("RECALL_ANSWER_MS", "50");
     std::fs::create_dir_all(stage.home().join("run")).unwrap();
     let _silent = UnixListener::bind(stage.socket()).unwrap();
@@ -362,7 +362,7 @@ fn a_daemon_that_never_answers() {
 }
 
 #[test]
-fn a_daemon_that_takes_nobody() {
+fn ctl_reports_a_daemon_that_accepts_no_connection() {
     let stage = Stage::new();
     std::fs::create_dir_all(stage.home().join("run")).unwrap();
     let full = UnixListener::bind(stage.socket()).unwrap();
@@ -372,7 +372,7 @@ fn a_daemon_that_takes_nobody() {
 }
 
 #[test]
-fn a_daemon_that_hangs_up() {
+fn ctl_reports_a_daemon_that_closes_the_connection() {
     let stage = Stage::new();
     std::fs::create_dir_all(stage.home().join("run")).unwrap();
     let listener = UnixListener::bind(stage.socket()).unwrap();
@@ -384,7 +384,7 @@ fn a_daemon_that_hangs_up() {
 }
 
 #[test]
-fn a_broken_config_is_named_and_stops_nobody() {
+fn a_broken_config_is_reported_and_does_not_stop_the_daemon() {
     let stage = Stage::new().config("[timers]\nbatch_idle_s = 5\nbatch_idle = 3\n").daemon();
     let doctor = stage.recall(["doctor", "--json"]);
     assert_eq!(doctor.code(), 1, "{doctor:?}");
@@ -401,7 +401,7 @@ fn a_broken_config_is_named_and_stops_nobody() {
 }
 
 #[test]
-fn a_home_that_is_a_file() {
+fn a_home_that_is_a_file_is_reported_and_not_changed() {
     let stage = Stage::new();
     std::fs::write(stage.home(), "not a folder").unwrap();
     tells!(stage, "home_is_a_file", "daemon");
@@ -413,7 +413,7 @@ fn a_home_that_is_a_file() {
 }
 
 #[test]
-fn a_database_of_a_newer_program_is_refused_and_not_touched() {
+fn a_database_of_a_newer_program_is_rejected_and_not_changed() {
     let mut stage = Stage::new().daemon();
     stage.discount_session("first");
     stage.flush();
@@ -431,7 +431,7 @@ fn a_database_of_a_newer_program_is_refused_and_not_touched() {
 
 /// Agents' sandboxes do this: every `connect` fails with EPERM.
 #[test]
-fn a_sandbox_is_named() {
+fn commands_report_a_sandbox_that_forbids_the_connection() {
     use recall_tests::faults::syscalls::strace_works;
 
     if !strace_works() {

@@ -74,7 +74,7 @@ fn root(scratch: &Path) -> Option<PathBuf> {
 
 #[test]
 #[ignore = "makes and boots a machine: mmdebstrap, systemd-nspawn, root"]
-fn a_user_of_a_booted_machine_installs_works_and_removes() {
+fn recall_installs_works_and_uninstalls_on_a_booted_machine() {
     let has =
         |program: &str| Command::new(program).arg("--version").output().is_ok_and(|out| out.status.success());
     if !rustix::process::geteuid().is_root() || !has("mmdebstrap") || !has("systemd-nspawn") {

@@ -38,7 +38,7 @@ fn of_tomorrow(delivery: &Deliver) -> Vec<u8> {
 }
 
 #[test]
-fn a_frame_of_another_version_is_told_what_is_understood() {
+fn a_frame_of_another_version_is_rejected_with_the_supported_versions() {
     let stage = Stage::new().daemon();
     for version in [0, MAX_VERSION + 1, u8::MAX] {
         let mut frame = of_tomorrow(&prompt(&stage, "p1"));
@@ -56,7 +56,7 @@ fn a_frame_of_another_version_is_told_what_is_understood() {
 }
 
 #[test]
-fn a_spool_file_of_another_version_waits_for_who_understands_it() {
+fn a_spool_file_of_another_version_waits_for_a_daemon_that_can_read_it() {
     let mut stage = Stage::new().daemon();
     let (early, tomorrow, late) = (prompt(&stage, "p1"), prompt(&stage, "p2"), prompt(&stage, "p3"));
     stage.spool(&early);
@@ -86,7 +86,7 @@ fn a_spool_file_of_another_version_waits_for_who_understands_it() {
 
 /// A slow copy or a repair by hand writes the file in place. A shim writes elsewhere and renames.
 #[test]
-fn a_spool_file_that_is_written_in_place_is_taken_when_it_is_whole() {
+fn a_spool_file_that_is_written_in_place_is_stored_when_it_is_complete() {
     const ROUNDS: usize = 30_000;
     let stage = Stage::new().daemon();
     let delivery = prompt(&stage, "p1");
@@ -111,7 +111,7 @@ fn a_spool_file_that_is_written_in_place_is_taken_when_it_is_whole() {
 }
 
 #[test]
-fn a_full_spool_refuses_counts_and_recovers() {
+fn a_full_spool_rejects_and_counts_events_until_it_has_room_again() {
     let mut stage = Stage::new();
     let handover = Handover::new(&stage, Duration::ZERO);
     handover.keep(&prompt(&stage, "p1")).unwrap();
@@ -142,7 +142,7 @@ fn a_full_spool_refuses_counts_and_recovers() {
 }
 
 #[test]
-fn a_full_disk_below_the_database_sends_events_to_the_spool() {
+fn events_are_spooled_while_the_databases_disk_is_full() {
     let mut stage = Stage::new();
     paths(&stage).create_folders().unwrap();
     let Some(disk) = SmallDisk::mount(&stage.home().join("data"), 12 << 10) else {
@@ -178,7 +178,7 @@ fn a_full_disk_below_the_database_sends_events_to_the_spool() {
 }
 
 #[test]
-fn a_disk_that_is_full_for_all_gets_no_false_acknowledgement() {
+fn no_event_is_falsely_acknowledged_on_a_full_disk() {
     let stage = Stage::new();
     let Some(disk) = SmallDisk::mount(&stage.home(), 16 << 10) else {
         println!("skipped: nothing can be mounted here");
@@ -237,7 +237,7 @@ fn a_disk_that_is_full_for_all_gets_no_false_acknowledgement() {
 
 /// A disk accepts as many bytes of a write as it has room for, and refuses only the next write.
 #[test]
-fn a_write_that_comes_up_short_leaves_no_half_event() {
+fn a_short_write_leaves_no_half_event_in_the_spool() {
     let mut stage = Stage::new();
     let state = stage.home().join("state");
     let Some(disk) = SmallDisk::mount(&state, 1 << 10) else {
@@ -306,14 +306,14 @@ fn one_serves_of(daemons: usize) {
 }
 
 #[test]
-fn of_twelve_daemons_one_serves_and_its_socket_stays() {
+fn only_one_of_twelve_daemons_serves_and_its_socket_stays() {
     one_serves_of(12);
 }
 
-/// `cargo test -p recall-tests --release -- --ignored a_daemon_beside_another --nocapture`
+/// `cargo test -p recall-tests --release -- --ignored a_daemon_beside_another_exits_successfully --nocapture`
 #[test]
 #[ignore = "its figure is what it is for"]
-fn a_daemon_beside_another_leaves_at_once() {
+fn a_daemon_beside_another_exits_successfully() {
     let stage = Stage::new().daemon();
     let leave = || {
         let started = Instant::now();
@@ -328,10 +328,10 @@ fn a_daemon_beside_another_leaves_at_once() {
     );
 }
 
-/// `cargo test -p recall-tests --release -- --ignored of_a_hundred_daemons --nocapture`
+/// `cargo test -p recall-tests --release -- --ignored only_one_of_a_hundred_daemons --nocapture`
 #[test]
 #[ignore = "two hundred processes"]
-fn of_a_hundred_daemons_one_serves_and_its_socket_stays() {
+fn only_one_of_a_hundred_daemons_serves_and_its_socket_stays() {
     one_serves_of(100);
 }
 
@@ -379,7 +379,7 @@ fn with_long_paths(stage: &Stage, nth: usize) -> [Deliver; 5] {
 
 /// Counts how often the daemon accesses the disk for such events. A busy machine does not change the count.
 #[test]
-fn of_long_paths_few_components_are_looked_at() {
+fn long_paths_cause_few_disk_accesses() {
     if !strace_attaches() {
         println!("skipped: strace is missing or may not trace the daemon");
         return;
@@ -421,7 +421,7 @@ fn of_long_paths_few_components_are_looked_at() {
 }
 
 #[test]
-fn long_paths_cost_no_processor() {
+fn long_paths_cost_little_processor_time() {
     const EVENTS: usize = 20;
     for excludes in ["", EXCLUDE] {
         let stage = Stage::new().config(excludes).daemon();

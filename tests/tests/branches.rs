@@ -53,7 +53,7 @@ fn mark(stage: &Stage) -> Value {
 }
 
 #[test]
-fn branch_and_commit_are_kept_of_each_batch_as_it_ends() {
+fn each_batch_stores_the_branch_and_commit_at_its_end() {
     let (stage, repository) = stage();
     let first = repository.git(&["rev-parse", "HEAD"]);
     let ask = |id: &str| {
@@ -85,7 +85,7 @@ fn branch_and_commit_are_kept_of_each_batch_as_it_ends() {
 }
 
 #[test]
-fn an_unmerged_branch_is_marked_wherever_its_memory_is_given_until_it_is_merged() {
+fn notes_from_an_unmerged_branch_are_marked_until_it_is_merged() {
     let (stage, repository) = stage();
     let project = stage.project();
     repository.git(&["checkout", "-q", "-b", "feature-x"]);
@@ -119,7 +119,7 @@ fn an_unmerged_branch_is_marked_wherever_its_memory_is_given_until_it_is_merged(
 }
 
 #[test]
-fn the_mark_is_on_what_a_file_is_known_for() {
+fn notes_injected_for_a_file_are_marked_with_their_unmerged_branch() {
     let stage = Stage::new();
     let repository = Repository::init(&stage.project());
     let stage = stage.config("[context]\nstart_tokens = 0\nprompt_tokens = 0\n").daemon();
@@ -137,7 +137,7 @@ fn the_mark_is_on_what_a_file_is_known_for() {
 }
 
 #[test]
-fn a_squash_leaves_the_mark_until_the_branch_is_gone() {
+fn notes_from_a_squashed_branch_are_marked_until_it_is_deleted() {
     let (stage, repository) = stage();
     repository.git(&["checkout", "-q", "-b", "feature-x"]);
     work_in(&stage, &stage.project(), "one");
@@ -151,7 +151,7 @@ fn a_squash_leaves_the_mark_until_the_branch_is_gone() {
 }
 
 #[test]
-fn a_detached_head_and_a_worktree_are_places_like_others() {
+fn notes_from_a_worktree_or_a_detached_head_are_marked_until_merged() {
     let (stage, repository) = stage();
     let tree = stage.user_home().join("tree");
     repository.git(&["worktree", "add", "-q", tree.to_str().unwrap(), "-b", "feature-x"]);
@@ -176,7 +176,7 @@ fn a_detached_head_and_a_worktree_are_places_like_others() {
 }
 
 #[test]
-fn without_git_a_branch_is_marked_by_its_name_and_without_a_repository_nothing_is() {
+fn notes_are_marked_with_only_their_branch_name_if_git_is_missing() {
     let stage = Stage::new();
     let nothing = stage.user_home().join("no-programs");
     std::fs::create_dir(&nothing).unwrap();
@@ -199,7 +199,7 @@ fn without_git_a_branch_is_marked_by_its_name_and_without_a_repository_nothing_i
 }
 
 #[test]
-fn what_was_found_out_again_where_it_is_merged_is_not_marked() {
+fn a_note_learned_again_on_the_current_branch_is_no_longer_marked() {
     let (stage, repository) = stage();
     repository.git(&["checkout", "-q", "-b", "feature-x"]);
     work_in(&stage, &stage.project(), "one");
@@ -212,7 +212,7 @@ fn what_was_found_out_again_where_it_is_merged_is_not_marked() {
 
 /// recall runs git in its own repository, so git starts nothing that the settings of the project's repository name.
 #[test]
-fn nothing_that_a_repository_says_is_run() {
+fn no_program_or_hook_of_a_repository_is_run() {
     let (stage, repository) = stage();
     let touched = stage.home().join("touched");
     let evil = stage.user_home().join("evil");
@@ -236,7 +236,7 @@ fn nothing_that_a_repository_says_is_run() {
 }
 
 #[test]
-fn prompts_plans_and_the_timeline_are_marked_like_what_was_observed() {
+fn prompts_plans_and_the_timeline_are_marked_like_observations() {
     let (stage, repository) = stage();
     repository.git(&["checkout", "-q", "-b", "feature-x"]);
     let plan = stage.user_home().join(".claude/plans/discount.md");
@@ -278,7 +278,7 @@ fn prompts_plans_and_the_timeline_are_marked_like_what_was_observed() {
 }
 
 #[test]
-fn a_start_on_a_branch_is_warned_of_the_files_that_the_branch_changes() {
+fn the_reason_of_an_injected_note_names_the_file_that_the_branch_changes() {
     let (stage, repository) = stage();
     for (text, file) in
         [("The cart cannot be emptied twice.", "src/cart.rs"), ("The door jams.", "src/door.rs")]

@@ -109,7 +109,7 @@ fn endures(times: impl Iterator<Item = When> + Clone, seed: u64) -> (usize, Dura
 }
 
 #[test]
-fn a_disk_that_fails_for_a_while_costs_no_event() {
+fn no_event_is_lost_while_the_disk_fails() {
     if !strace_attaches() {
         println!("skipped: strace is missing or may not be attached");
         return;
@@ -118,7 +118,7 @@ fn a_disk_that_fails_for_a_while_costs_no_event() {
 }
 
 #[test]
-fn a_single_call_that_fails_costs_no_event() {
+fn no_event_is_lost_if_a_single_system_call_fails() {
     if !strace_attaches() {
         println!("skipped: strace is missing or may not be attached");
         return;
@@ -126,10 +126,10 @@ fn a_single_call_that_fails_costs_no_event() {
     endures([When::Once(2)].into_iter(), 2);
 }
 
-/// `cargo test -p recall-tests --release -- --ignored every_call_of_the_daemon_may_fail --nocapture`
+/// `cargo test -p recall-tests --release -- --ignored no_event_is_lost_whichever_system_call_of_the_daemon_fails --nocapture`
 #[test]
 #[ignore = "some hundred times strace is attached to a daemon"]
-fn every_call_of_the_daemon_may_fail() {
+fn no_event_is_lost_whichever_system_call_of_the_daemon_fails() {
     if !strace_attaches() {
         println!("skipped: strace is missing or may not be attached");
         return;

@@ -55,7 +55,7 @@ fn chosen_among(stage: &Stage, session: &str) -> Vec<Option<i64>> {
 }
 
 #[test]
-fn a_sessions_observations_are_chosen_over_the_whole_session_and_keep_their_numbers() {
+fn observations_are_chosen_over_the_whole_session_and_keep_their_ids() {
     let mut stage = Stage::new().daemon();
     let calls = stage.discount_calls();
     for nth in 0..3 {
@@ -97,7 +97,7 @@ fn a_sessions_observations_are_chosen_over_the_whole_session_and_keep_their_numb
 }
 
 #[test]
-fn an_answer_that_says_nothing_is_not_told() {
+fn an_answer_without_content_is_left_out_of_summary_and_observations() {
     let stage = Stage::new().daemon();
     let event = |name: &str, mut fields: Value| {
         fields["prompt_id"] = json!("quiet-p0");

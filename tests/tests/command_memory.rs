@@ -34,7 +34,7 @@ fn failed(stage: &Stage, session: &str, command: &str, output: &str) -> Said {
 }
 
 #[test]
-fn a_rule_by_hand_is_told_when_the_command_is_about_to_run() {
+fn a_users_rule_is_injected_when_its_command_is_about_to_run() {
     let stage = Stage::new().daemon();
     remember(&stage, RULE, "preference");
     remember(&stage, "The logo is drawn by Anna", "contact");
@@ -63,7 +63,7 @@ fn a_rule_by_hand_is_told_when_the_command_is_about_to_run() {
 }
 
 #[test]
-fn a_script_is_known_by_its_path() {
+fn a_note_about_a_script_is_injected_when_its_path_is_run() {
     let stage = stage("");
     remember(&stage, SYNC, "gotcha");
     stage.flush();
@@ -77,7 +77,7 @@ fn a_script_is_known_by_its_path() {
 }
 
 #[test]
-fn what_an_agent_noted_of_a_command_is_told_if_its_title_names_it() {
+fn an_agents_important_gotcha_is_injected_before_its_command_runs() {
     let stage = stage("");
     let note = |text: &str, kind: &str, importance: u8| {
         let (text, kind) = (text.to_owned(), Some(kind.to_owned()));
@@ -96,7 +96,7 @@ fn what_an_agent_noted_of_a_command_is_told_if_its_title_names_it() {
 }
 
 #[test]
-fn an_error_that_was_met_before_brings_what_cured_it() {
+fn a_known_fix_is_injected_when_its_error_occurs_again() {
     let stage = stage("");
     let cure = "connect ECONNREFUSED 127.0.0.1:5432 in the tests: the test database has to be started with `make db` first";
     remember(&stage, cure, "bugfix");
@@ -114,7 +114,7 @@ fn an_error_that_was_met_before_brings_what_cured_it() {
 }
 
 #[test]
-fn no_budget_no_words() {
+fn a_zero_token_budget_injects_nothing_for_a_command() {
     let stage = stage("command_tokens = 0\n");
     remember(&stage, SYNC, "gotcha");
     stage.flush();
@@ -122,7 +122,7 @@ fn no_budget_no_words() {
 }
 
 #[test]
-fn what_was_wrong_at_a_command_is_not_told_there_again() {
+fn a_note_marked_wrong_at_a_command_is_not_injected_there_again() {
     let stage = stage("");
     remember(&stage, SYNC, "gotcha");
     stage.flush();
@@ -134,7 +134,7 @@ fn what_was_wrong_at_a_command_is_not_told_there_again() {
 }
 
 #[test]
-fn other_agents_are_told_in_their_own_form() {
+fn another_agent_gets_command_context_in_its_own_format() {
     let stage = stage("");
     remember(&stage, SYNC, "gotcha");
     stage.flush();

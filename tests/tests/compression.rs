@@ -178,7 +178,7 @@ impl<F: Fn(&str) + Send + Sync + 'static> Compressor for Troubled<F> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_panic_costs_one_attempt_and_nothing_else() {
+async fn a_compressor_panic_costs_only_one_attempt() {
     let calls = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&calls);
     let compressor = troubled(move |prompt| {
@@ -204,7 +204,7 @@ async fn a_panic_costs_one_attempt_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_batch_that_always_crashes_is_given_up() {
+async fn a_batch_that_always_crashes_the_compressor_is_given_up() {
     let compressor = troubled(|prompt| assert!(prompt != "poison", "it breaks every time"));
     let tree = Tree::grow(compressor, |config| config.compression.max_attempts = 2).await;
     tree.turn("one", "poison").await;
@@ -256,7 +256,7 @@ impl Shut {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_that_hangs_past_the_deadline_is_tried_again() {
+async fn a_compression_job_that_hangs_past_the_deadline_is_retried() {
     let (shut, calls) = (Arc::new(Shut::default()), Arc::new(AtomicU32::new(0)));
     let (held, counted) = (Arc::clone(&shut), Arc::clone(&calls));
     let compressor = troubled(move |prompt| {
@@ -291,7 +291,7 @@ async fn one_that_hangs_past_the_deadline_is_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_batch_that_always_hangs_is_given_up() {
+async fn a_batch_that_always_hangs_the_compressor_is_given_up() {
     let (shut, calls) = (Arc::new(Shut::default()), Arc::new(AtomicU32::new(0)));
     let (held, counted) = (Arc::clone(&shut), Arc::clone(&calls));
     let compressor = troubled(move |prompt| {
@@ -321,7 +321,7 @@ async fn a_batch_that_always_hangs_is_given_up() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn too_many_crashes_open_the_circuit_and_capturing_goes_on() {
+async fn too_many_compressor_crashes_open_the_circuit_and_capture_continues() {
     let compressor = troubled(|_| panic!("it breaks every time"));
     let tree = Tree::grow(compressor, |config| config.compression.concurrency = 4).await;
     let mut bus_events = tree.services.bus.listen();

@@ -20,7 +20,7 @@ fn edit(script: &str) -> (Stage, Said) {
 }
 
 #[test]
-fn a_key_is_set_shown_and_taken_back() {
+fn a_setting_is_set_shown_and_unset() {
     let stage = Stage::new().config(TEXT);
     let said = stage.recall(["config", "set", "context.start_tokens", "100"]);
     assert_eq!(
@@ -47,7 +47,7 @@ fn a_key_is_set_shown_and_taken_back() {
 }
 
 #[test]
-fn a_bad_value_changes_nothing_and_is_told_what_is_allowed() {
+fn a_bad_setting_is_rejected_with_a_hint_and_changes_nothing() {
     let stage = Stage::new().config(TEXT);
     for (arguments, expected) in [
         (["timers.batch_idle_s", "soon"], "it must be a whole number from 1 to 86400"),
@@ -63,7 +63,7 @@ fn a_bad_value_changes_nothing_and_is_told_what_is_allowed() {
 }
 
 #[test]
-fn where_text_is_sent_to_is_said_before_it_counts() {
+fn config_set_warns_before_text_is_sent_to_another_machine() {
     let stage = Stage::new();
     let set = |key: &str, value: &str| stage.recall(["config", "set", key, value]).stdout;
     let warned = "will leave this machine: it is sent to models.example,";
@@ -84,7 +84,7 @@ fn where_text_is_sent_to_is_said_before_it_counts() {
 }
 
 #[test]
-fn a_cap_in_dollars_needs_prices() {
+fn a_cap_in_dollars_needs_the_models_prices() {
     let remote = "[compression]\nbackend = 'openai'\nmodel = 'm'\nbase_url = 'https://models.example'\n";
     let stage = Stage::new().config(remote);
     let set = |key: &str, value: &str| stage.recall(["config", "set", key, value]);
@@ -107,7 +107,7 @@ fn a_cap_in_dollars_needs_prices() {
 }
 
 #[test]
-fn an_editor_gets_a_template_and_only_a_right_file_is_saved() {
+fn config_edit_opens_a_template_and_saves_only_a_valid_file() {
     let (stage, said) = edit("sed -i 's/^# start_tokens = .*/start_tokens = 70/' \"$1\"\n");
     assert_eq!(said.code(), 0, "{said:?}");
     assert!(file(&stage).contains("# Tokens injected after a compaction"), "{}", file(&stage));
@@ -132,7 +132,7 @@ fn an_editor_gets_a_template_and_only_a_right_file_is_saved() {
 }
 
 #[test]
-fn what_sessions_are_given_changes_while_the_daemon_runs() {
+fn a_changed_context_budget_takes_effect_while_the_daemon_runs() {
     let stage = Stage::new().daemon();
     stage.discount_session("first");
     stage.flush();

@@ -30,7 +30,7 @@ fn counts(stage: &Stage, stored: u64, excluded: u64) {
 }
 
 #[test]
-fn a_mistake_elsewhere_cancels_no_exclusion_and_everybody_says_so() {
+fn exclusions_apply_despite_other_config_errors_and_commands_report_them() {
     let text = format!("{EXCLUDE}chunk_kb = 0\n[context]\nstart_token = 900\n[timers]\nbatch_idle_s = 'x'\n");
     let stage = Stage::new().config(&text).daemon();
     stage.discount_session("first");
@@ -74,7 +74,7 @@ fn a_mistake_elsewhere_cancels_no_exclusion_and_everybody_says_so() {
 }
 
 #[test]
-fn the_exclusions_of_the_last_good_file_outlive_it() {
+fn a_broken_config_keeps_the_exclusions_of_the_last_valid_one() {
     let mut stage = Stage::new().config(EXCLUDE).daemon();
     // The daemon writes the note before it answers anything.
     stage.flush();
@@ -111,7 +111,7 @@ fn the_exclusions_of_the_last_good_file_outlive_it() {
 }
 
 #[test]
-fn where_nobody_can_tell_what_is_excluded_nothing_is_kept() {
+fn nothing_is_recorded_while_the_exclusions_are_unreadable() {
     let stage = Stage::new().config("[capture]\nexclude = 'else'\n").daemon();
     prompt(&stage, "one", "hello");
     counts(&stage, 0, 1);
@@ -129,7 +129,7 @@ fn where_nobody_can_tell_what_is_excluded_nothing_is_kept() {
 }
 
 #[test]
-fn what_keeps_things_out_is_taken_up_while_the_daemon_runs() {
+fn changed_redactions_and_exclusions_take_effect_while_the_daemon_runs() {
     let stage = Stage::new().daemon();
     prompt(&stage, "one", "hello ACME-1");
     counts(&stage, 1, 0);
@@ -161,7 +161,7 @@ fn what_keeps_things_out_is_taken_up_while_the_daemon_runs() {
 /// Settings that an actor reads when it starts take effect too. The actor is restarted, and the daemon and its
 /// sessions go on.
 #[test]
-fn every_setting_is_taken_up_while_the_daemon_runs() {
+fn changed_settings_take_effect_without_a_restart_of_the_daemon() {
     let stage = Stage::new().daemon();
     let pid = stage.daemon_pid();
     let read = |session: &str, id: &str| {
@@ -213,7 +213,7 @@ fn every_setting_is_taken_up_while_the_daemon_runs() {
 }
 
 #[test]
-fn settings_are_read_and_set_and_the_rest_of_the_file_stays() {
+fn config_set_leaves_the_rest_of_the_file_unchanged() {
     let stage = Stage::new();
     let file = stage.home().join("config.toml");
     let say = |words: &[&str]| stage.recall(["config"].into_iter().chain(words.iter().copied()));

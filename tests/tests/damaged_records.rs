@@ -48,7 +48,7 @@ fn project(stage: &Stage) -> PathBuf {
 }
 
 #[test]
-fn each_whole_record_is_read_and_no_answer_comes_under_another_question() {
+fn import_reads_whole_records_and_keeps_answers_with_their_questions() {
     let stage = Stage::new().daemon();
     let place = |name: &str| project(&stage).join(format!("{name}.jsonl"));
     let mut glued = transcript("glued");
@@ -82,7 +82,7 @@ fn each_whole_record_is_read_and_no_answer_comes_under_another_question() {
 }
 
 #[test]
-fn what_was_typed_while_the_agent_worked_is_a_prompt_and_what_programs_put_there_is_none() {
+fn queued_user_prompts_are_imported_and_queued_program_messages_are_not() {
     let stage = Stage::new().daemon();
     let queued = |uuid: &str, prompt: &str, more: Value| {
         let mut attachment = json!({"type": "queued_command", "prompt": prompt, "commandMode": "prompt"});
@@ -126,7 +126,7 @@ fn user(minute: usize, text: &str) -> String {
 }
 
 #[test]
-fn what_a_fork_or_a_resumed_copy_repeats_is_stored_once_where_it_was_said() {
+fn records_repeated_in_a_fork_or_a_copy_are_imported_only_once() {
     const PARENT: &str = "019a0004-0000-7000-8000-000000000001";
     const FORK: &str = "019a0005-0000-7000-8000-000000000001";
     let stage = Stage::new().daemon();
@@ -167,7 +167,7 @@ fn what_a_fork_or_a_resumed_copy_repeats_is_stored_once_where_it_was_said() {
 }
 
 #[test]
-fn a_prompt_that_was_edited_stays_beside_the_one_that_took_its_place() {
+fn a_prompt_and_its_later_edit_are_both_imported() {
     const ID: &str = "019a0006-0000-7000-8000-000000000001";
     let stage = Stage::new().daemon();
     let mut lines = rollout(ID, 0, &json!({}));
@@ -186,7 +186,7 @@ fn a_prompt_that_was_edited_stays_beside_the_one_that_took_its_place() {
 }
 
 #[test]
-fn packed_and_archived_rollouts_and_those_of_other_programs_are_read() {
+fn rollouts_that_are_packed_archived_or_from_other_programs_are_imported() {
     let stage = Stage::new().daemon();
     let ids = ["01", "02", "03", "04"].map(|number| format!("019a00{number}-0000-7000-8000-000000000001"));
     let [packed, archived, custom, internal] = &ids;
@@ -211,7 +211,7 @@ fn packed_and_archived_rollouts_and_those_of_other_programs_are_read() {
 }
 
 #[test]
-fn a_turn_that_was_cut_off_keeps_its_answer() {
+fn an_imported_turn_that_was_cut_off_keeps_its_answer() {
     const ID: &str = "019a0001-0000-7000-8000-000000000001";
     let stage = Stage::new().daemon();
     let item = |minute: usize, turn: &str, kind: &str, text: &str| {
@@ -233,7 +233,7 @@ fn a_turn_that_was_cut_off_keeps_its_answer() {
 }
 
 #[test]
-fn calls_of_a_subagent_in_the_old_layout_belong_to_their_session() {
+fn subagent_calls_in_old_transcripts_belong_to_their_session() {
     let stage = Stage::new().daemon();
     write(&project(&stage).join("old.jsonl"), transcript("old").join("\n"));
     let record = |kind: &str, uuid: &str, parent: Option<&str>, content: Value| {
@@ -269,7 +269,7 @@ fn database(stage: &Stage, sql: &str) {
 }
 
 #[test]
-fn a_damaged_part_in_opencodes_database_costs_only_itself() {
+fn import_skips_only_the_damaged_part_of_opencodes_database() {
     let stage = Stage::new().daemon();
     database(
         &stage,
@@ -289,7 +289,7 @@ fn a_damaged_part_in_opencodes_database_costs_only_itself() {
 }
 
 #[test]
-fn stores_of_opencode_that_are_newer_are_named_and_older_ones_are_read() {
+fn newer_opencode_stores_are_reported_and_older_ones_are_imported() {
     let stage = Stage::new().daemon();
     database(&stage, "CREATE TABLE session_v2 (id TEXT, directory TEXT);");
     let said = stage.recall(["import", "opencode"]);
@@ -326,7 +326,7 @@ fn stores_of_opencode_that_are_newer_are_named_and_older_ones_are_read() {
 }
 
 #[test]
-fn what_is_no_file_of_the_users_is_refused_at_once() {
+fn import_rejects_special_files_and_files_of_other_users() {
     let stage = Stage::new().daemon();
     let fifo = stage.user_home().join("fifo.jsonl");
     let kind = rustix::fs::FileType::Fifo;
@@ -375,7 +375,7 @@ fn with_little_memory(stage: &Stage, arguments: &[&str]) -> std::process::Output
 }
 
 #[test]
-fn what_a_database_computes_fills_no_memory() {
+fn computed_columns_of_an_imported_database_fill_no_memory() {
     let stage = Stage::new().daemon();
     let path = stage.user_home().join("claude-mem.db");
     let db = rusqlite::Connection::open(&path).unwrap();

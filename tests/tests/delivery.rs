@@ -45,7 +45,7 @@ fn database_is_sound(stage: &Stage) {
 }
 
 #[test]
-fn one_event_id_is_one_event_however_often_it_comes() {
+fn an_event_delivered_repeatedly_is_stored_once() {
     let stage = Stage::new().daemon();
     let delivery = stage.delivery(&prompt(&stage, "Add a discount", "p1"));
     let replies = stage.deliver([&delivery, &delivery]);
@@ -59,12 +59,12 @@ fn one_event_id_is_one_event_however_often_it_comes() {
 }
 
 #[test]
-fn one_event_id_is_one_event_after_a_restart_too() {
-    keeping::one_event_id_is_one_event_after_a_restart(Stage::new());
+fn an_event_delivered_again_after_a_restart_is_stored_once() {
+    keeping::an_event_is_stored_once_across_a_restart(Stage::new());
 }
 
 #[test]
-fn one_event_that_comes_twice_at_the_same_moment_is_never_turned_away() {
+fn an_event_delivered_twice_at_once_is_stored_once_and_never_rejected() {
     let stage = Stage::new().daemon();
     let deliveries: Vec<_> = (0..100).map(|n| stage.delivery(&call(&stage, &format!("call-{n}")))).collect();
     let both = std::thread::scope(|scope| {
@@ -82,12 +82,12 @@ fn one_event_that_comes_twice_at_the_same_moment_is_never_turned_away() {
 }
 
 #[test]
-fn one_call_of_a_tool_is_one_activity() {
-    keeping::one_call_of_a_tool_is_one_activity(Stage::new());
+fn a_tool_call_delivered_repeatedly_is_one_activity() {
+    keeping::a_tool_call_is_stored_once(Stage::new());
 }
 
 #[test]
-fn the_same_words_in_the_same_turn_are_one_event() {
+fn the_same_prompt_in_the_same_turn_is_stored_once() {
     let stage = Stage::new().daemon();
     let deliveries = [
         stage.delivery(&prompt(&stage, "Add a discount", "p1")),
@@ -103,7 +103,7 @@ fn the_same_words_in_the_same_turn_are_one_event() {
 }
 
 #[test]
-fn what_carries_no_id_is_kept_each_time() {
+fn a_prompt_without_an_id_is_stored_each_time() {
     let stage = Stage::new().daemon();
     let event = stage.event("one", "UserPromptSubmit", json!({"prompt": "yes"}));
     let deliveries = [stage.delivery(&event), stage.delivery(&event)];
@@ -115,7 +115,7 @@ fn what_carries_no_id_is_kept_each_time() {
 }
 
 #[test]
-fn without_a_daemon_everything_waits_and_keeps_its_order() {
+fn without_a_daemon_events_wait_in_the_spool_in_order() {
     let mut stage = Stage::new();
     let events = [
         stage.event("one", "SessionStart", json!({"source": "startup"})),
@@ -153,7 +153,7 @@ fn without_a_daemon_everything_waits_and_keeps_its_order() {
 }
 
 #[test]
-fn what_falls_into_the_spool_of_a_running_daemon_is_taken() {
+fn a_running_daemon_stores_events_from_the_spool() {
     let stage = Stage::new().daemon();
     stage.spool(&stage.delivery(&prompt(&stage, "Add a discount", "p1")));
     stored(&stage, 1, 0);
@@ -161,7 +161,7 @@ fn what_falls_into_the_spool_of_a_running_daemon_is_taken() {
 }
 
 #[test]
-fn a_damaged_spool_file_is_set_aside_and_holds_nobody_up() {
+fn a_damaged_spool_file_is_set_aside_and_does_not_block_others() {
     let stage = Stage::new().daemon();
     let delivery = stage.delivery(&prompt(&stage, "Half of this is lost", "p1"));
     let name = SpoolName::new(delivery.captured_at_ms, delivery.event_id);
@@ -179,12 +179,12 @@ fn a_damaged_spool_file_is_set_aside_and_holds_nobody_up() {
 }
 
 #[test]
-fn a_symlink_in_the_spool_is_no_event() {
-    others::a_symlink_in_the_spool_is_no_event(Stage::new());
+fn a_symlink_in_the_spool_is_set_aside_and_not_followed() {
+    others::a_symlink_in_the_spool_is_not_read(Stage::new());
 }
 
 #[test]
-fn a_killed_daemon_loses_nothing_and_the_session_goes_on() {
+fn a_killed_daemon_loses_no_event_and_the_session_continues() {
     let mut stage = Stage::new().daemon();
     stage.hook(&prompt(&stage, "First question", "p1"));
     stage.hook(&call(&stage, "t1"));
@@ -234,7 +234,7 @@ fn suspends(end: impl FnOnce(&mut Stage)) {
 }
 
 #[test]
-fn a_clean_stop_suspends_and_the_next_event_resumes() {
+fn a_clean_stop_suspends_a_session_and_its_next_event_resumes_it() {
     suspends(|stage| assert!(stage.stop_daemon().success()));
 }
 
@@ -267,7 +267,7 @@ fn after_a_clean_stop_the_next_session_starts_a_daemon_at_once() {
 }
 
 #[test]
-fn of_two_daemons_one_serves() {
+fn a_second_daemon_exits_and_the_first_keeps_serving() {
     let stage = Stage::new().daemon();
     let pid = stage.json(["ctl", "status"])["pid"].clone();
     let said = stage.recall(["daemon"]);
@@ -279,7 +279,7 @@ fn of_two_daemons_one_serves() {
 }
 
 #[test]
-fn of_many_daemons_started_at_once_one_serves() {
+fn only_one_of_many_daemons_started_at_once_serves() {
     let stage = Stage::new();
     let mut started: Vec<_> = (0..6)
         .map(|_| {
@@ -306,7 +306,7 @@ fn of_many_daemons_started_at_once_one_serves() {
 }
 
 #[test]
-fn what_a_killed_shim_left_half_written_is_removed() {
+fn old_half_written_spool_files_are_removed() {
     let mut stage = Stage::new().daemon();
     stage.stop_daemon();
     let writing = |name: &str| stage.home().join("state/spool/tmp").join(name);
@@ -321,7 +321,7 @@ fn what_a_killed_shim_left_half_written_is_removed() {
 }
 
 #[test]
-fn what_nobody_heard_does_not_count_as_told() {
+fn context_that_no_agent_received_does_not_count_as_injected() {
     let stage = Stage::new().daemon();
     stage.discount_session("before");
     stage.flush();

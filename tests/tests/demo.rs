@@ -3,7 +3,7 @@
 use recall_tests::Stage;
 
 #[test]
-fn the_demo_shows_what_it_remembered() {
+fn the_demo_shows_its_context_and_leaves_the_users_memory_alone() {
     let stage = Stage::new();
     let said = stage.recall(["demo"]);
     assert_eq!(said.code(), 0, "{said:?}");
@@ -32,7 +32,7 @@ fn the_demo_shows_what_it_remembered() {
 }
 
 #[test]
-fn the_demo_says_the_same_in_json() {
+fn the_demo_prints_its_context_as_json() {
     let stage = Stage::new();
     let told = stage.json(["demo"]);
     let context = told["context"].as_str().unwrap();

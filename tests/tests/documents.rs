@@ -129,7 +129,7 @@ const PLACEHOLDERS: [&str; 3] = ["mcp_recall_search", "gateway_stop", "NAME"];
 
 /// Tests, functions, environment variables and files must exist if a document names them.
 #[test]
-fn what_a_document_names_exists() {
+fn every_code_name_in_a_document_exists_in_the_sources() {
     let root = recall_tests::workspace();
     let files = tracked_files(root);
     let identifier = Regex::new("[A-Za-z_][A-Za-z0-9_]*").unwrap();

@@ -48,7 +48,7 @@ fn get(stage: &Stage, downloads: &Path, arguments: &[&str]) -> Said {
 }
 
 #[test]
-fn what_has_the_published_checksum_is_installed_and_connected() {
+fn an_archive_with_the_published_checksum_is_installed_and_connected() {
     let stage = Stage::new();
     let downloads = downloads(&stage);
     let said = get(&stage, &downloads, &[]);
@@ -70,7 +70,7 @@ fn what_has_the_published_checksum_is_installed_and_connected() {
 }
 
 #[test]
-fn an_archive_with_another_checksum_is_refused() {
+fn an_archive_with_another_checksum_is_rejected() {
     let stage = Stage::new();
     let downloads = downloads(&stage);
     let archive = downloads.join(format!("recall-{VERSION}-{}.tar.gz", target()));
@@ -84,7 +84,7 @@ fn an_archive_with_another_checksum_is_refused() {
 }
 
 #[test]
-fn a_checksum_from_elsewhere_counts_instead_of_the_published_one() {
+fn a_checksum_given_by_the_user_replaces_the_published_one() {
     let stage = Stage::new();
     let downloads = downloads(&stage);
     let pinned = |sum: &str| {
@@ -103,7 +103,7 @@ fn a_checksum_from_elsewhere_counts_instead_of_the_published_one() {
 }
 
 #[test]
-fn an_installer_that_was_cut_off_does_nothing() {
+fn a_truncated_installer_installs_nothing() {
     let stage = Stage::new();
     let downloads = downloads(&stage);
     let whole = fs::read_to_string(workspace().join("tools/get.sh")).unwrap();
@@ -121,7 +121,7 @@ fn an_installer_that_was_cut_off_does_nothing() {
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn the_installer_reports_a_missing_checksum_or_download_address() {
     let stage = Stage::new();
     let downloads = downloads(&stage);
     fs::remove_file(downloads.join(format!("recall-{VERSION}-{}.tar.gz.sha256", target()))).unwrap();

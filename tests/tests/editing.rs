@@ -28,7 +28,7 @@ fn total(stage: &Stage, query: &str) -> Value {
 }
 
 #[test]
-fn an_edit_replaces_the_text_and_is_taken_back() {
+fn an_edit_replaces_the_text_and_can_be_undone() {
     let stage = remembered();
     let said = edit_with(&stage, "sed -i -e s/drops/recycles/ -e s/gotcha/decision/");
     assert!(said.stdout.starts_with("Changed #1: The staging gateway recycles idle"), "{said:?}");
@@ -52,7 +52,7 @@ fn an_edit_replaces_the_text_and_is_taken_back() {
 }
 
 #[test]
-fn a_title_that_was_made_of_the_text_follows_it() {
+fn a_generated_title_follows_an_edit_of_the_text() {
     let stage = remembered();
     let edit = |arguments: &[&str]| {
         let said = stage.recall([&["edit", "1"], arguments].concat());
@@ -93,7 +93,7 @@ fn an_interrupt_in_the_editor_does_not_end_the_edit() {
 }
 
 #[test]
-fn slips_in_an_edit_change_nothing_and_lose_no_text() {
+fn mistakes_in_an_edit_change_nothing_and_lose_no_text() {
     let stage = remembered();
     assert_eq!(edit_with(&stage, "true").stdout, "Nothing was changed.\n");
     let said = edit_with(&stage, "false");
@@ -110,7 +110,7 @@ fn slips_in_an_edit_change_nothing_and_lose_no_text() {
 }
 
 #[test]
-fn what_a_person_wrote_outlives_every_later_compression() {
+fn a_users_edit_survives_later_compression() {
     let stage = Stage::new().daemon();
     stage.discount_session("first");
     stage.flush();
@@ -133,7 +133,7 @@ fn what_a_person_wrote_outlives_every_later_compression() {
 }
 
 #[test]
-fn a_pinned_observation_stands_first_and_is_not_pruned() {
+fn a_pinned_observation_is_shown_first_and_not_pruned() {
     let stage = Stage::new().daemon();
     for (remark, importance) in [("Alpha is trivial", "1"), ("Beta matters most", "10")] {
         assert_eq!(stage.recall(["remember", remark, "--importance", importance]).code(), 0);
@@ -171,7 +171,7 @@ fn a_pinned_observation_stands_first_and_is_not_pruned() {
 }
 
 #[test]
-fn what_was_written_before_is_forgotten_too() {
+fn forgetting_an_edited_note_also_deletes_its_original_text() {
     let mut stage = Stage::new().daemon();
     assert_eq!(stage.recall(["remember", "The quetzalcoatlus cache is cold"]).code(), 0);
     assert_eq!(stage.recall(["edit", "1", "--title", "The bird cache is cold"]).code(), 0);
@@ -183,7 +183,7 @@ fn what_was_written_before_is_forgotten_too() {
 }
 
 #[test]
-fn all_that_a_search_finds_is_resolved() {
+fn resolve_by_query_resolves_every_matching_note() {
     let stage = Stage::new().daemon();
     for remark in ["The flag `beta_cart` is still off", "The flag `beta_pay` is still off", "Carts are green"]
     {

@@ -99,7 +99,7 @@ pub(crate) fn finds_the_login(stage: &Stage) {
 }
 
 #[test]
-fn a_question_finds_what_shares_no_word_with_it() {
+fn a_search_finds_texts_that_share_no_word_with_it() {
     let stage = with_tiny().daemon();
     talk(&stage);
     finds_the_login(&stage);
@@ -121,7 +121,7 @@ fn a_question_finds_what_shares_no_word_with_it() {
 }
 
 #[test]
-fn calls_are_found_by_meaning_and_what_was_read_is_not() {
+fn calls_are_found_by_meaning_but_read_files_are_not() {
     let stage = with_tiny().daemon();
     let call = |tool: &str, input: Value, output: &str| json!({"tool_name": tool, "tool_input": input, "tool_response": output});
     let calls = [
@@ -156,7 +156,7 @@ fn calls_are_found_by_meaning_and_what_was_read_is_not() {
 }
 
 #[test]
-fn without_a_model_everything_else_goes_on() {
+fn without_a_model_search_by_words_still_works() {
     let stage = Stage::new().config(&local("minilm")).daemon();
     talk(&stage);
     assert_eq!(stage.json(["search", "slow login"])["results"], json!([]));
@@ -170,7 +170,7 @@ fn without_a_model_everything_else_goes_on() {
 }
 
 #[test]
-fn what_is_forgotten_leaves_no_vector() {
+fn a_forgotten_session_leaves_no_vector() {
     let stage = with_tiny().daemon();
     talk(&stage);
     let before = rows(&stage);
@@ -189,7 +189,7 @@ fn what_is_forgotten_leaves_no_vector() {
 }
 
 #[test]
-fn a_kill_while_vectors_are_made_loses_and_doubles_nothing() {
+fn a_kill_while_vectors_are_made_loses_and_doubles_no_vector() {
     let mut stage = with_tiny().daemon();
     for round in 0..6 {
         for number in 0..20 {
@@ -273,7 +273,7 @@ fn a_model_is_installed_used_removed_and_swapped() {
 }
 
 #[test]
-fn what_is_no_model_is_refused_with_what_to_do() {
+fn a_folder_that_is_not_a_model_is_rejected_with_advice() {
     let stage = Stage::new();
     let said = |arguments: &[&str]| {
         let said = stage.recall(arguments.iter().copied());
@@ -325,7 +325,7 @@ fn remote(provider: &Provider, more: &str) -> String {
 }
 
 #[test]
-fn another_server_makes_vectors_and_is_paid_for_them() {
+fn a_remote_server_makes_vectors_and_their_tokens_are_counted() {
     let provider = Provider::start(vectors);
     // All texts wait when the server is configured. On a slow machine each would be sent as soon as it is stored.
     let mut stage = Stage::new().daemon();
@@ -346,7 +346,7 @@ fn another_server_makes_vectors_and_is_paid_for_them() {
 }
 
 #[test]
-fn a_server_in_trouble_or_an_empty_budget_stops_no_search() {
+fn a_failing_server_or_an_empty_budget_does_not_stop_search() {
     let provider = Provider::start(|_, _| Behaviour::Status(500));
     let stage = Stage::new().config(&remote(&provider, "")).daemon();
     talk(&stage);
@@ -369,7 +369,7 @@ fn a_server_in_trouble_or_an_empty_budget_stops_no_search() {
 }
 
 #[test]
-fn other_settings_count_at_once_and_none_asks_nobody() {
+fn changed_embedding_settings_take_effect_without_a_restart() {
     let (first, second) = (Provider::start(vectors), Provider::start(vectors));
     let stage = Stage::new().config(&remote(&first, "")).daemon();
     talk(&stage);
@@ -394,7 +394,7 @@ fn other_settings_count_at_once_and_none_asks_nobody() {
 }
 
 #[test]
-fn a_test_of_the_configuration_asks_the_sentence_model() {
+fn config_test_asks_the_sentence_model_for_a_vector() {
     let provider = Provider::start(vectors);
     let stage = Stage::new().config(&remote(&provider, ""));
     let said = stage.recall(["config", "test"]);
@@ -439,7 +439,7 @@ fn many_sessions(count: usize) -> Stage {
 }
 
 #[test]
-fn what_may_be_told_soonest_gets_its_vectors_first() {
+fn vectors_of_the_newest_sessions_are_made_first() {
     let provider = Provider::start(vectors);
     let mut stage = many_sessions(50).config(&remote(&provider, ""));
     stage.start_daemon();
@@ -452,7 +452,7 @@ fn what_may_be_told_soonest_gets_its_vectors_first() {
 }
 
 #[test]
-fn a_crash_costs_a_batch_at_most_and_nothing_is_made_twice() {
+fn a_crash_repeats_at_most_one_batch_of_vectors() {
     let provider = Provider::start(vectors);
     let stage = many_sessions(40).config(&remote(&provider, ""));
     let mut stage = stage.variable("RECALL_FAILPOINTS", "vectors.stored=11*off->return(kill)");
@@ -493,7 +493,7 @@ fn a_model_is_measured_on_the_users_own_questions() {
 }
 
 #[test]
-fn a_prompt_and_a_task_are_compared_by_their_meaning() {
+fn a_prompt_is_compared_with_notes_by_meaning_if_there_is_a_model() {
     let stage = with_tiny().daemon();
     talk(&stage);
     let decision = stage.json(["context", "--prompt", "Why is the login so slow again?"])["decision"].clone();
@@ -508,7 +508,7 @@ fn a_prompt_and_a_task_are_compared_by_their_meaning() {
 }
 
 #[test]
-fn what_is_marked_by_a_query_may_say_it_in_other_words_and_what_is_forgotten_has_its_words() {
+fn resolve_by_query_matches_by_meaning_and_forget_only_by_words() {
     let stage = with_tiny().daemon();
     for note in ["Signin is sluggish", "Deploy rollout"] {
         assert_eq!(stage.recall(["remember", note]).code(), 0);
@@ -524,7 +524,7 @@ fn what_is_marked_by_a_query_may_say_it_in_other_words_and_what_is_forgotten_has
 }
 
 #[test]
-fn what_a_newer_note_says_again_is_not_told_at_a_start() {
+fn a_note_repeated_by_a_newer_one_is_not_injected_at_a_start() {
     let mut stage = with_tiny().daemon();
     let key = format!("path:{}", stage.project().canonicalize().unwrap().display());
     let note = |uuid: &str, day: i64, title: &str, origin: &str| {

@@ -59,7 +59,7 @@ fn times(said: &[Value], session: &str, name: &str) -> usize {
 }
 
 #[test]
-fn whoever_follows_hears_each_event_once_until_the_daemon_stops() {
+fn a_follower_gets_each_event_once_until_the_daemon_stops() {
     let mut stage = Stage::new().daemon();
     let everything = Follower::start(&stage, &[]);
     let ends = Follower::start(&stage, &["--kinds", "session_start,session_end", "--session", "sho"]);
@@ -90,7 +90,7 @@ fn whoever_follows_hears_each_event_once_until_the_daemon_stops() {
 }
 
 #[test]
-fn what_a_session_and_its_turns_amount_to_is_counted() {
+fn session_and_turn_events_report_their_counts() {
     let mut stage = Stage::new().daemon();
     let follower = Follower::start(&stage, &[]);
     stage.discount_session("shop-1");
@@ -148,7 +148,7 @@ fn what_a_session_and_its_turns_amount_to_is_counted() {
 }
 
 #[test]
-fn a_message_is_told_with_who_sent_it_where_the_host_says() {
+fn a_message_event_names_its_sender_and_channel_if_the_host_does() {
     let mut stage = Stage::new().daemon();
     let follower = Follower::start(&stage, &["--kinds", "message_received,summary_created"]);
     let host = |name: &str, fields: Value| {
@@ -203,7 +203,7 @@ fn a_message_is_told_with_who_sent_it_where_the_host_says() {
 }
 
 #[test]
-fn a_follower_that_cannot_go_on_says_why() {
+fn a_follower_fails_on_an_unknown_kind_or_a_killed_daemon() {
     let mut stage = Stage::new().daemon();
     let said = stage.recall(["ctl", "events", "--follow", "--kinds", "session_over"]);
     assert_eq!(said.code(), 2, "{said:?}");
@@ -216,7 +216,7 @@ fn a_follower_that_cannot_go_on_says_why() {
 
 /// The test sends more events than a follower may fall behind, and more text than its socket can hold.
 #[test]
-fn a_follower_that_does_not_read_is_told_how_much_it_missed_and_holds_nobody_up() {
+fn a_slow_follower_blocks_no_event_and_is_sent_its_missed_count() {
     const PROMPTS: usize = 900;
     let stage = Stage::new().daemon();
     let deadline = || Deadline::after(Duration::from_secs(60));
@@ -276,7 +276,7 @@ fn until(stage: &Stage, expected: impl Fn(&Value) -> bool) -> Value {
 }
 
 #[test]
-fn a_notification_is_told_to_followers() {
+fn a_notification_is_sent_to_followers_without_secrets() {
     let stage = Stage::new().daemon();
     let mut follower = Follower::start(&stage, &["--kinds", "notification"]);
     let notify = |fields: Value| stage.hook(&stage.event("s", "Notification", fields));
@@ -314,7 +314,7 @@ fn a_subscribed_command_gets_the_event_and_no_secret_of_the_daemon() {
 
 /// This test takes as long as the deadline of a command, which is five seconds.
 #[test]
-fn a_command_that_hangs_and_a_child_that_it_leaves_are_killed_and_no_agent_waits() {
+fn hanging_subscribed_commands_and_leftover_children_are_killed() {
     let stage = Stage::new();
     let (hanging, child) = (fifo(&stage, "hanging"), fifo(&stage, "child"));
     let config = [
@@ -334,7 +334,7 @@ fn a_command_that_hangs_and_a_child_that_it_leaves_are_killed_and_no_agent_waits
 }
 
 #[test]
-fn a_command_ends_with_a_daemon_that_is_killed() {
+fn a_subscribed_command_ends_when_the_daemon_is_killed() {
     let stage = Stage::new();
     let (begun, hanging) = (fifo(&stage, "begun"), fifo(&stage, "hanging"));
     let script = "exec 3>\"$HOME/hanging\"; echo begun >\"$HOME/begun\"; sleep 20; echo outlived >&3";
@@ -350,7 +350,7 @@ fn stream(events: &str, script: &str) -> String {
 }
 
 #[test]
-fn a_command_that_stays_reads_a_line_of_each_event_until_the_daemon_stops() {
+fn a_stream_command_reads_a_line_for_each_event_until_the_daemon_stops() {
     let stage = Stage::new();
     let told = fifo(&stage, "told");
     let config = stream("'session_start', 'session_end'", "exec cat >\"$HOME/told\"");
@@ -374,7 +374,7 @@ fn a_command_that_stays_reads_a_line_of_each_event_until_the_daemon_stops() {
 }
 
 #[test]
-fn a_command_that_does_not_stay_is_started_again_with_what_it_did_not_take() {
+fn a_stream_command_that_ends_is_started_again_and_reported() {
     let stage = Stage::new();
     let config = stream("'session_start', 'session_end'", "exec <&-");
     let stage = stage.config(&config).daemon();
@@ -387,7 +387,7 @@ fn a_command_that_does_not_stay_is_started_again_with_what_it_did_not_take() {
 }
 
 #[test]
-fn a_command_that_does_not_read_holds_nobody_up_and_is_told_how_much_it_missed() {
+fn events_for_a_slow_stream_command_are_dropped_and_counted() {
     /// More prompts than the queue and the pipe can hold.
     const PROMPTS: usize = 2_500;
     let stage = Stage::new();
@@ -421,7 +421,7 @@ fn a_command_that_does_not_read_holds_nobody_up_and_is_told_how_much_it_missed()
 }
 
 #[test]
-fn the_log_has_a_line_for_each_change_of_a_life() {
+fn the_log_has_one_line_for_each_change_of_a_sessions_state() {
     let mut stage = Stage::new().daemon();
     let say = |stage: &Stage, name: &str, fields: Value| stage.hook(&stage.event("shop-1", name, fields));
     say(&stage, "SessionStart", json!({"source": "startup"}));
@@ -448,7 +448,7 @@ fn the_log_has_a_line_for_each_change_of_a_life() {
 
 /// The log names what happened and how long it took. It contains no text of the session.
 #[test]
-fn each_event_and_query_can_be_followed_in_the_log_and_status_says_how_long_they_take() {
+fn the_log_traces_events_and_queries_and_status_shows_latencies() {
     const CANARY: &str = "heliotrope-quokka-7741";
     let stage = Stage::new().variable("RECALL_LOG", "debug").daemon();
     let untouched = stage.json(["ctl", "status"]);
@@ -493,7 +493,7 @@ fn each_event_and_query_can_be_followed_in_the_log_and_status_says_how_long_they
 }
 
 #[test]
-fn a_message_without_a_session_is_that_of_its_conversation() {
+fn a_message_without_a_session_belongs_to_its_conversations_session() {
     let mut stage = Stage::new().daemon();
     let follower = Follower::start(&stage, &["--kinds", "message_received"]);
     let host = |name: &str, fields: Value| {

@@ -48,7 +48,7 @@ fn counts(stage: &Stage, stored: u64, excluded: u64) {
 }
 
 #[test]
-fn every_folder_that_an_event_names_is_asked() {
+fn an_event_that_names_an_excluded_folder_is_excluded() {
     let (stage, excluded) = stage();
     let other = beside(&stage, "other");
     let link = stage.user_home().join("link");
@@ -97,7 +97,7 @@ fn every_folder_that_an_event_names_is_asked() {
 }
 
 #[test]
-fn a_pattern_that_leads_over_a_link_means_where_it_leads() {
+fn an_exclusion_pattern_through_a_symlink_excludes_its_target() {
     let stage = Stage::new();
     let real = beside(&stage, "disk/clients/acme");
     symlink(stage.user_home().join("disk/clients"), stage.user_home().join("clients")).unwrap();
@@ -130,7 +130,7 @@ fn work_trees_and_clones_of_an_excluded_folder_are_excluded() {
 }
 
 #[test]
-fn whatever_a_clone_calls_its_origin_the_excluded_one_is_asked() {
+fn clones_are_excluded_however_they_name_the_excluded_repository() {
     let (stage, excluded) = stage();
     let main = Repository::init(&excluded);
     let home = stage.user_home();
@@ -172,7 +172,7 @@ fn whatever_a_clone_calls_its_origin_the_excluded_one_is_asked() {
 }
 
 #[test]
-fn a_projects_own_file_holds_below_its_folder_and_in_its_other_trees() {
+fn a_project_file_applies_to_its_subfolders_work_trees_and_clones() {
     let stage = Stage::new().daemon();
     let home = stage.user_home();
     let disabled = |folder: &Path| {
@@ -205,7 +205,7 @@ fn a_projects_own_file_holds_below_its_folder_and_in_its_other_trees() {
 }
 
 #[test]
-fn of_a_call_elsewhere_only_the_name_is_kept() {
+fn a_call_into_an_excluded_folder_is_stored_without_content() {
     let (stage, excluded) = stage();
     let home = stage.user_home();
     let other = beside(&stage, "other");
@@ -304,7 +304,7 @@ fn in_database(stage: &Stage, word: &str) -> bool {
 }
 
 #[test]
-fn an_excluded_folder_is_it_under_every_spelling() {
+fn an_excluded_folder_is_recognized_under_another_spelling_or_path() {
     // A keyboard sends the letter and its accent as one character. The disk of another system stores them as two.
     let (composed, apart) = ("caf\u{e9}", "cafe\u{301}");
     let config = format!("[capture]\nexclude = ['~/clients/{composed}', '~/mounted/*']\n");
@@ -332,7 +332,7 @@ fn an_excluded_folder_is_it_under_every_spelling() {
 
 /// On a real disk that ignores case, one folder has many names.
 #[test]
-fn on_a_disk_without_case_an_excluded_folder_is_it_in_any_letters() {
+fn exclusions_ignore_case_on_a_case_insensitive_disk() {
     let stage = Stage::new().config("[capture]\nexclude = ['~/disk/Client-A', '~/disk/Secret-*']\n");
     let at = stage.user_home().join("disk");
     let Some(disk) = SmallDisk::without_case(&at) else {
@@ -372,7 +372,7 @@ fn on_a_disk_without_case_an_excluded_folder_is_it_in_any_letters() {
 }
 
 #[test]
-fn a_hidden_file_is_it_by_a_link_and_in_other_letters() {
+fn an_excluded_file_is_recognized_through_a_link_or_in_another_case() {
     let stage = Stage::new().daemon();
     let folder = beside(&stage, "careful");
     std::fs::create_dir_all(folder.join("secrets")).unwrap();

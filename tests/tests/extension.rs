@@ -40,7 +40,7 @@ fn play(stage: &Stage, session: &str, prompt: &str) -> String {
 }
 
 #[test]
-fn an_extension_reports_a_session_and_gives_context() {
+fn an_extension_reports_a_session_and_injects_context() {
     if Command::new("node").arg("--version").output().is_err() {
         println!("skipped: there is no Node");
         return;
@@ -90,7 +90,7 @@ process.stdout.write(given.message?.content || "")
 "#;
 
 #[test]
-fn a_plugin_reports_a_thread_and_gives_context() {
+fn a_plugin_reports_a_thread_and_injects_context() {
     if Command::new("node").arg("--version").output().is_err() {
         println!("skipped: there is no Node");
         return;
@@ -135,7 +135,7 @@ if (["interrupted", "queued"].includes(prompt)) await raise("turn.complete", { .
 "#;
 
 #[test]
-fn a_mod_reports_what_no_hook_does() {
+fn a_mod_reports_turns_and_messages_that_no_hook_reports() {
     if Command::new("node").arg("--version").output().is_err() {
         println!("skipped: there is no Node");
         return;
@@ -199,7 +199,7 @@ await message("after")
 "#;
 
 #[test]
-fn a_plugin_of_a_gateway_says_who_talks_where_and_what_its_session_goes_on_from() {
+fn a_plugin_of_a_gateway_reports_senders_and_the_resumed_session() {
     if Command::new("node").arg("--version").output().is_err() {
         println!("skipped: there is no Node");
         return;

@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use recall_protocol::wire::{Deliver, Reply};
 use recall_system::faults::Point;
-use recall_tests::checks::keeping::{self, offered_until_taken};
+use recall_tests::checks::keeping::{self, deliver_until_accepted};
 use recall_tests::faults::points::{Arrival, Death, Manner, Remains, endure};
 use recall_tests::faults::process::Daemon;
 use recall_tests::{DISCOUNT_ANSWER, Stage, has_faults};
@@ -49,7 +49,7 @@ fn without_models() -> impl Iterator<Item = Point> {
 
 /// The daemon dies once at each point. A point that is never reached fails the test too.
 #[test]
-fn a_daemon_killed_at_any_point_loses_nothing_and_doubles_nothing() {
+fn a_daemon_killed_at_any_fail_point_loses_and_doubles_no_event() {
     let deaths: Vec<_> = without_models().map(|at| Death { at, passes: 0, manner: Manner::AtOnce }).collect();
     let (died, remains) = try_all(&deaths.iter().map(|death| [*death]).collect::<Vec<_>>());
     assert_eq!(died, deaths, "some points were never reached");
@@ -65,7 +65,7 @@ fn a_daemon_killed_at_any_point_loses_nothing_and_doubles_nothing() {
 /// before its prompt. The batch of the prompt then stays open until it has been silent for long.
 #[test]
 #[ignore = "some hundred deaths"]
-fn daemons_killed_one_after_another_at_any_two_points_lose_nothing() {
+fn daemons_killed_in_turn_at_any_two_points_lose_no_event() {
     let pairs = without_models().flat_map(|first| without_models().map(move |second| [first, second]));
     let plans: Vec<_> = pairs
         .flat_map(|pair| [0, 2].map(|passes| pair.map(|at| Death { at, passes, manner: Manner::AtOnce })))
@@ -109,7 +109,7 @@ fn all_stored(replies: &[Reply]) {
 }
 
 #[test]
-fn a_session_that_crashes_goes_on_from_what_is_stored_and_takes_nobody_along() {
+fn a_crashed_session_resumes_from_the_store_and_affects_no_other() {
     let stage = Stage::new();
     // Two events of each session pass, then one crashes its session.
     let _daemon = armed(&stage, &format!("{}=4*off->1*panic->off", Point::Enqueue.name()));
@@ -122,7 +122,7 @@ fn a_session_that_crashes_goes_on_from_what_is_stored_and_takes_nobody_along() {
     // The same event is offered again, as from the spool. It did not cause the crash.
     let sibling = call(&stage, "two", "two-b", "p1");
     all_stored(&stage.deliver([&sibling]));
-    all_stored(&[offered_until_taken(&stage, &crashing)]);
+    all_stored(&[deliver_until_accepted(&stage, &crashing)]);
     all_stored(&stage.deliver([&prompt(&stage, "one", "p2"), &call(&stage, "one", "one-c", "p2")]));
 
     assert_eq!(calls(&stage, "one"), [vec!["one-a", "one-b"], vec!["one-c"]]);
@@ -132,7 +132,7 @@ fn a_session_that_crashes_goes_on_from_what_is_stored_and_takes_nobody_along() {
 }
 
 #[test]
-fn an_event_that_crashes_its_session_twice_is_kept_as_it_came_and_the_session_goes_on() {
+fn an_event_that_crashes_its_session_twice_is_stored_unparsed() {
     let stage = Stage::new();
     let _daemon = armed(&stage, &format!("{}=1*off->2*panic->off", Point::Enqueue.name()));
     all_stored(&stage.deliver([&prompt(&stage, "one", "p1")]));
@@ -155,7 +155,7 @@ fn an_event_that_crashes_its_session_twice_is_kept_as_it_came_and_the_session_go
 
 /// For example, a daemon that runs out of memory leaves no message.
 #[test]
-fn a_batch_that_ends_the_daemon_each_time_is_given_up() {
+fn a_batch_that_kills_the_daemon_each_time_is_given_up() {
     const MOST: u32 = 2;
     let mut stage = Stage::new().config(&format!("[compression]\nmax_attempts = {MOST}\n"));
     let deadly = format!("{}=return(kill)", Point::Lease.name());
@@ -184,13 +184,13 @@ fn a_batch_that_ends_the_daemon_each_time_is_given_up() {
 }
 
 #[test]
-fn a_crashing_event_does_not_come_back_after_it_was_parked() {
-    keeping::an_event_that_crashes_its_session_is_parked(Stage::new());
+fn a_crashing_event_is_parked_and_not_processed_again() {
+    keeping::an_event_that_crashes_its_session_is_set_aside(Stage::new());
 }
 
 /// A session that is restarted must not read the store before everything that its predecessor queued is committed.
 #[test]
-fn a_session_that_crashes_forgets_nothing_that_was_not_committed_yet() {
+fn a_session_crash_loses_no_event_that_is_not_committed_yet() {
     let stage = &Stage::new();
     // The first commit takes long. Meanwhile the second of the two events crashes the session.
     let points = [(Point::Commit, "1*sleep(500)->off"), (Point::Enqueue, "1*off->1*panic->off")];
@@ -209,14 +209,14 @@ fn a_session_that_crashes_forgets_nothing_that_was_not_committed_yet() {
                 None => std::thread::yield_now(),
             }
         };
-        all_stored(&[&after, &first[crashed]].map(|delivery| offered_until_taken(stage, delivery)));
+        all_stored(&[&after, &first[crashed]].map(|delivery| deliver_until_accepted(stage, delivery)));
     });
     stage.flush();
     assert_eq!(calls(stage, "one"), [["a", "b"]], "{}", stage.log());
 }
 
 #[test]
-fn a_write_that_the_disk_refuses_takes_only_itself_back() {
+fn a_database_write_that_the_disk_refuses_loses_no_event() {
     for point in [Point::Begin, Point::Insert, Point::Commit] {
         let mut stage = Stage::new();
         let daemon = armed(&stage, &format!("{}=1*off->2*return(refuse)->off", point.name()));
@@ -239,7 +239,7 @@ fn a_write_that_the_disk_refuses_takes_only_itself_back() {
 }
 
 #[test]
-fn the_programs_under_test_have_points_and_refuse_those_that_there_are_not() {
+fn the_tested_programs_have_fail_points_and_reject_unknown_ones() {
     let stage = Stage::new();
     for program in ["recall", "recall-shim"] {
         assert!(has_faults(&recall_tests::binaries().join(program)), "{program}");

@@ -38,7 +38,7 @@ fn compact(stage: &Stage, session: &str) {
 }
 
 #[test]
-fn a_file_is_told_of_once_and_again_after_a_compaction() {
+fn notes_about_a_file_are_injected_once_and_again_after_a_compaction() {
     let mut stage = stage("");
     assert_eq!(open(&stage, "second", "Read", "src/other.rs", json!({})).stdout, "");
     assert_eq!(open(&stage, "second", "Bash", "src/cart.rs", json!({})).stdout, "");
@@ -70,7 +70,7 @@ fn a_file_is_told_of_once_and_again_after_a_compaction() {
 }
 
 #[test]
-fn a_file_that_was_rewritten_since_is_another_file() {
+fn notes_about_a_file_are_not_injected_after_it_is_rewritten() {
     let stage = stage("");
     let cart = stage.project().join("src/cart.rs");
     let edit = json!({"tool_name": "Edit", "tool_response": {"filePath": cart},
@@ -84,6 +84,6 @@ fn a_file_that_was_rewritten_since_is_another_file() {
 }
 
 #[test]
-fn no_budget_no_words() {
+fn a_zero_token_budget_injects_nothing_for_a_file() {
     assert_eq!(read_cart(&stage("file_tokens = 0\n"), "second").stdout, "");
 }

@@ -44,7 +44,7 @@ fn sessions<const N: usize>(stage: &Stage, names: [&str; N]) -> [Value; N] {
 }
 
 #[test]
-fn every_payload_is_understood() {
+fn every_recorded_payload_is_parsed() {
     let stage = Stage::new().daemon();
     let names = names();
     assert!(names.len() > 100, "{}", names.len());
@@ -63,7 +63,7 @@ fn every_payload_is_understood() {
 
 /// `docs/lifecycle.md` has a table row for each event.
 #[test]
-fn every_event_has_its_row() {
+fn every_recorded_event_has_a_row_in_the_lifecycle_document() {
     let page = std::fs::read_to_string(recall_tests::workspace().join("docs/lifecycle.md")).unwrap();
     let (_, chapter) = page.split_once("## What becomes of each event").unwrap();
     let (table, _) = chapter.split_once("\n## ").unwrap();
@@ -85,7 +85,7 @@ fn every_event_has_its_row() {
 }
 
 #[test]
-fn an_event_that_nobody_knows_is_kept_as_it_came() {
+fn an_unknown_event_is_stored_with_its_input() {
     let stage = Stage::new().daemon();
     let mut prompt = alone("UserPromptSubmit");
     let mut unknown = alone("FutureEvent");
@@ -105,7 +105,7 @@ fn an_event_that_nobody_knows_is_kept_as_it_came() {
 }
 
 #[test]
-fn a_machines_prompt_is_not_the_users() {
+fn a_prompt_from_a_program_is_not_stored_as_the_users() {
     let stage = Stage::new().daemon();
     let check = |session: &Value, source: &str| {
         assert_eq!(session["batches"][0]["source"], source, "{session}");
@@ -127,7 +127,7 @@ fn a_machines_prompt_is_not_the_users() {
 }
 
 #[test]
-fn private_words_are_nowhere() {
+fn private_text_in_a_recorded_prompt_is_stored_nowhere() {
     let stage = Stage::new().daemon();
     let [session] = sessions(&stage, ["UserPromptSubmit.source-user"]);
     let prompt = session["batches"][0]["prompt"].as_str().unwrap();
@@ -139,18 +139,18 @@ fn private_words_are_nowhere() {
 }
 
 #[test]
-fn private_words_and_secrets_go_nowhere() {
-    secrecy::private_words_go_nowhere(Stage::new());
-    secrecy::secrets_go_nowhere(Stage::new());
+fn private_text_and_secrets_are_stored_nowhere() {
+    secrecy::private_words_are_stored_nowhere(Stage::new());
+    secrecy::secrets_are_stored_nowhere(Stage::new());
 }
 
 #[test]
-fn what_was_stored_is_told_as_text() {
-    secrecy::stored_text_is_only_text(Stage::new());
+fn stored_text_is_injected_without_system_tags() {
+    secrecy::stored_text_contains_no_tag(Stage::new());
 }
 
 #[test]
-fn a_prompt_in_any_script_comes_back_and_closes_no_block_of_ours() {
+fn a_unicode_prompt_is_stored_without_the_context_blocks_closing_tag() {
     let stage = Stage::new().daemon();
     let [session] = sessions(&stage, ["UserPromptSubmit.unicode"]);
     let typed = read("UserPromptSubmit.unicode");
@@ -183,7 +183,7 @@ fn calls_keep_their_outcome() {
 }
 
 #[test]
-fn the_users_answers_and_tasks_are_no_activities() {
+fn the_users_answers_todo_lists_and_skills_are_not_activities() {
     let stage = Stage::new().daemon();
     for name in ["PostToolUse.AskUserQuestion", "PostToolUse.TodoWrite", "PostToolUse.Skill"] {
         let mut prompt = alone("UserPromptSubmit");
@@ -199,7 +199,7 @@ fn the_users_answers_and_tasks_are_no_activities() {
 }
 
 #[test]
-fn what_skipped_tools_were_given_and_returned_is_not_kept() {
+fn input_and_output_of_skipped_tools_are_not_stored() {
     let config = "[capture]\nskip_tools = ['Skill', 'Write', 'Task', 'AskUserQuestion']\n";
     let stage = Stage::new().config(config).daemon();
     let call = |name: &str, id: &str, input: Value, response: Value| {

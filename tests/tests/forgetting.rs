@@ -158,7 +158,7 @@ impl EffectContext {
 }
 
 #[test]
-fn a_place_that_could_not_be_cleaned_is_tried_again_within_seconds() {
+fn a_failed_cleanup_of_forgotten_data_is_retried_within_seconds() {
     let stage = Stage::new().daemon();
     assert_eq!(stage.recall(["remember", "The quetzalcoatlus cache is cold"]).code(), 0);
     stage.session("first", "Why is the cache cold?", &[], "Nobody warmed it.");
@@ -195,7 +195,7 @@ fn a_place_that_could_not_be_cleaned_is_tried_again_within_seconds() {
 }
 
 #[test]
-fn a_session_is_gone_from_every_place_and_does_not_come_back() {
+fn a_forgotten_session_is_removed_everywhere_and_stays_removed() {
     let scene = EffectContext::new();
     let counts = scene.forget(&["--session", "doomed-session"]);
     assert_eq!((&counts["sessions"], &counts["prompts"]), (&json!(1), &json!(1)), "{counts}");
@@ -212,7 +212,7 @@ fn a_session_is_gone_from_every_place_and_does_not_come_back() {
 }
 
 #[test]
-fn a_word_is_gone_from_every_place_and_does_not_come_back() {
+fn a_forgotten_word_is_removed_everywhere_and_stays_removed() {
     let scene = EffectContext::new();
     scene.forget(&["--query", &CANARY.to_uppercase(), "--all"]);
     scene.is_gone();
@@ -223,7 +223,7 @@ fn a_word_is_gone_from_every_place_and_does_not_come_back() {
 }
 
 #[test]
-fn a_time_is_gone_from_every_place_and_does_not_come_back() {
+fn a_forgotten_period_is_removed_everywhere_and_stays_removed() {
     let scene = EffectContext::new();
     let counts = scene.forget(&["--since", "2d", "--all"]);
     assert_eq!(counts["sessions"], 3, "{counts}");
@@ -232,7 +232,7 @@ fn a_time_is_gone_from_every_place_and_does_not_come_back() {
 }
 
 #[test]
-fn a_project_is_gone_from_every_place_and_does_not_come_back() {
+fn a_forgotten_project_is_removed_everywhere_and_stays_removed() {
     let scene = EffectContext::new();
     let counts = scene.forget(&["--project", "."]);
     assert_eq!(counts["sessions"], 3, "{counts}");
@@ -242,7 +242,7 @@ fn a_project_is_gone_from_every_place_and_does_not_come_back() {
 }
 
 #[test]
-fn filters_mean_the_current_project_unless_more_is_asked_for() {
+fn forget_filters_apply_to_the_current_project_by_default() {
     let stage = Stage::new().daemon();
     let other = stage.user_home().join("elsewhere");
     std::fs::create_dir(&other).unwrap();
@@ -288,7 +288,7 @@ fn filters_mean_the_current_project_unless_more_is_asked_for() {
 }
 
 #[test]
-fn an_observation_is_not_made_again_when_its_batch_is() {
+fn a_forgotten_observation_stays_removed_when_its_batch_is_compressed_again() {
     let stage = Stage::new().daemon();
     let mut events = session_about(&stage, "one", "heron");
     stage.deliver(&events);
@@ -316,7 +316,7 @@ fn an_observation_is_not_made_again_when_its_batch_is() {
 }
 
 #[test]
-fn a_session_that_goes_on_begins_anew() {
+fn a_forgotten_session_that_continues_starts_empty() {
     let stage = Stage::new().daemon();
     let prompt = |text: &str| json!({"prompt": text, "prompt_id": text});
     stage.hook(&stage.event("one", "SessionStart", json!({"source": "startup"})));
@@ -343,7 +343,7 @@ fn a_session_that_goes_on_begins_anew() {
 }
 
 #[test]
-fn a_prompt_goes_with_what_followed_and_the_session_is_summarised_again() {
+fn forgetting_a_prompt_removes_its_answer_and_renews_the_summary() {
     let stage = Stage::new().daemon();
     stage.deliver(&session_about(&stage, "one", CANARY));
     let other = json!({"prompt": "And the README?", "prompt_id": "one-p2"});
@@ -369,7 +369,7 @@ fn a_prompt_goes_with_what_followed_and_the_session_is_summarised_again() {
 }
 
 #[test]
-fn nobody_is_asked_without_a_terminal_and_nothing_is_forgotten() {
+fn forget_without_a_terminal_or_the_yes_flag_removes_nothing() {
     let stage = Stage::new().daemon();
     stage.discount_session("one");
     stage.flush();
@@ -392,7 +392,7 @@ fn nobody_is_asked_without_a_terminal_and_nothing_is_forgotten() {
 }
 
 #[test]
-fn sessions_past_their_time_are_forgotten_by_themselves() {
+fn sessions_past_the_retention_period_are_forgotten_automatically() {
     let mut stage = Stage::new().config("[timers]\nretention_days = 30\n").daemon();
     let mut old = session_about(&stage, "old-session", CANARY);
     for event in &mut old {
@@ -417,7 +417,7 @@ fn sessions_past_their_time_are_forgotten_by_themselves() {
 }
 
 #[test]
-fn a_session_that_is_deleted_in_its_agent_is_forgotten_only_if_the_user_wants_that() {
+fn a_session_deleted_in_its_agent_is_forgotten_only_if_configured() {
     for (config, left) in [("", 2), ("[capture]\nforget_deleted = true\n", 1)] {
         let stage = Stage::new().config(config).daemon();
         let hook = |agent: &str, id: &str, event: &str, fields: Value| {
@@ -450,7 +450,7 @@ fn a_session_that_is_deleted_in_its_agent_is_forgotten_only_if_the_user_wants_th
 }
 
 #[test]
-fn a_daemon_killed_while_it_cleans_up_goes_on_after_its_start() {
+fn a_daemon_killed_during_cleanup_finishes_it_after_a_restart() {
     let mut scene = EffectContext::new();
     // The rows are deleted and the rest is not. A daemon that is killed in between leaves this state.
     scene.forget(&["--session", "doomed-session"]);
@@ -469,7 +469,7 @@ fn a_daemon_killed_while_it_cleans_up_goes_on_after_its_start() {
 }
 
 #[test]
-fn what_was_made_of_work_that_turns_out_to_be_private_goes() {
+fn a_late_private_prompt_removes_the_notes_made_from_its_turn() {
     let stage = Stage::new().daemon();
     let event = |name: &str, mut fields: Value| {
         fields["prompt_id"] = json!("p1");
@@ -522,7 +522,7 @@ fn check_waiting(arguments: &[&str]) {
 }
 
 #[test]
-fn what_waits_in_the_spool_is_known_before_anybody_is_shown_what_goes() {
+fn forget_includes_events_that_wait_in_the_spool() {
     check_waiting(&["--session", "waiting-session"]);
     check_waiting(&["--project", "."]);
     check_waiting(&["--query", CANARY]);
@@ -554,7 +554,7 @@ fn stays_where_it_was(stage: &Stage) {
 }
 
 #[test]
-fn what_cannot_be_read_is_named_and_goes_only_where_that_is_asked() {
+fn unreadable_data_is_reported_and_removed_only_on_request() {
     for selection in [&["--session", "one"][..], &["--project", "."], &[]] {
         let stage = Stage::new().daemon();
         stage.discount_session("one");
@@ -584,7 +584,7 @@ fn what_cannot_be_read_is_named_and_goes_only_where_that_is_asked() {
 }
 
 #[test]
-fn a_project_and_what_cannot_be_read_go_together() {
+fn a_project_and_unreadable_data_can_be_forgotten_together() {
     let scene = EffectContext::new();
     unreadable_everywhere(&scene.stage);
     let counts = scene.forget(&["--project", ".", "--unreadable"]);
@@ -670,7 +670,7 @@ fn questions(answer: &str) -> Vec<(&'static str, Value)> {
 }
 
 #[test]
-fn what_an_agent_asked_the_memory_goes_with_what_it_was_told() {
+fn forgetting_a_session_leaves_no_copy_in_recorded_calls_to_recall() {
     let stage = Stage::new().daemon();
     let answer = format!("The {CANARY} cache never expired because the TTL was in milliseconds.");
     stage.session("source", &format!("Why does the {CANARY} cache grow?"), &[], &answer);

@@ -41,7 +41,7 @@ fn of_kind<'a>(answer: &'a Value, kind: &str) -> Vec<&'a Value> {
 }
 
 #[test]
-fn the_same_failure_in_three_sessions_is_told_with_what_helped() {
+fn the_same_failure_in_three_sessions_is_shown_with_its_fix() {
     let stage = worked();
     let answer = stage.json(["friction"]);
     let failures = of_kind(&answer, "failure");
@@ -78,7 +78,7 @@ fn the_same_failure_in_three_sessions_is_told_with_what_helped() {
 }
 
 #[test]
-fn two_sessions_are_not_the_rule_and_an_old_one_does_not_count() {
+fn a_failure_in_only_two_sessions_is_not_shown() {
     let stage = worked();
     stage.recall(["forget", "--session", "two", "--yes"]);
     let answer = stage.json(["friction"]);
@@ -89,7 +89,7 @@ fn two_sessions_are_not_the_rule_and_an_old_one_does_not_count() {
 }
 
 #[test]
-fn what_the_user_corrects_stops_and_denies_is_told() {
+fn corrections_stops_and_denials_by_the_user_are_shown() {
     let stage = Stage::new().daemon();
     for session in ["one", "two", "three"] {
         stage.ask(session, 1, "Sort the receipts");
@@ -115,7 +115,7 @@ fn what_the_user_corrects_stops_and_denies_is_told() {
 }
 
 #[test]
-fn a_call_that_a_guard_refuses_twice_is_among_the_denied() {
+fn a_call_that_a_guard_refuses_twice_is_shown_as_a_denial() {
     let stage = Stage::new().config("[guards]\nreads = 'deny'\n").daemon();
     for session in ["one", "two"] {
         stage.ask(session, 1, "Show the settings");

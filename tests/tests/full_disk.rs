@@ -67,7 +67,7 @@ fn every_one_is_stored_or_counted(stage: &Stage, told: u64) {
 
 /// The disk has room, but the user may not use it.
 #[test]
-fn what_a_used_up_quota_loses_is_counted_and_told() {
+fn events_lost_to_a_used_up_quota_are_counted_and_reported() {
     let stage = Stage::new();
     let Some(disk) = SmallDisk::with_quota(&stage.user_home(), 32) else {
         println!("skipped: no disk with a quota can be made here");
@@ -103,7 +103,7 @@ fn what_a_used_up_quota_loses_is_counted_and_told() {
 }
 
 #[test]
-fn what_a_full_disk_loses_is_counted_and_told() {
+fn events_lost_to_a_full_disk_are_counted_and_reported() {
     let Some((mut stage, disk)) = stage_on_a_small_disk(16 << 10) else { return };
     stage.start_daemon();
     hooks(&stage, 0..8);
@@ -124,7 +124,7 @@ fn what_a_full_disk_loses_is_counted_and_told() {
 
 /// No daemon runs, so only the hooks write.
 #[test]
-fn without_a_daemon_what_a_full_disk_loses_is_counted() {
+fn events_lost_to_a_full_disk_without_a_daemon_are_counted() {
     let Some((mut stage, disk)) = stage_on_a_small_disk(16 << 10) else { return };
     // The first hook creates the spool and what is needed for counting.
     hook(&stage, &call(&stage, 0));
@@ -138,7 +138,7 @@ fn without_a_daemon_what_a_full_disk_loses_is_counted() {
 }
 
 #[test]
-fn where_no_more_files_can_be_made_the_losses_are_counted() {
+fn events_lost_when_no_more_files_can_be_created_are_counted() {
     let Some((mut stage, disk)) = stage_on_a_small_disk(64 << 10) else { return };
     hook(&stage, &call(&stage, 0));
     disk.fill_with_files();
@@ -154,7 +154,7 @@ fn where_no_more_files_can_be_made_the_losses_are_counted() {
 
 /// Nothing can be counted on such a disk, so the losses are counted in the runtime folder.
 #[test]
-fn a_disk_that_became_read_only_is_told_and_what_it_loses_is_counted_elsewhere() {
+fn events_lost_to_a_read_only_disk_are_counted_elsewhere_and_reported() {
     let Some((stage, disk)) = stage_on_a_small_disk(16 << 10) else { return };
     let runtime = tempfile::Builder::new().prefix("rc-").tempdir().unwrap();
     std::fs::set_permissions(runtime.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
@@ -174,7 +174,7 @@ fn a_disk_that_became_read_only_is_told_and_what_it_loses_is_counted_elsewhere()
 
 /// A full disk refuses the result of a job three times. Meanwhile the job is not done again.
 #[test]
-fn a_result_that_finds_no_room_is_stored_when_there_is_some() {
+fn a_job_result_that_a_full_disk_refuses_is_stored_later() {
     let stage = Stage::new();
     let mut daemon = Daemon::spawn_armed(&stage, "store.result=3*return(refuse)", Stdio::null());
     daemon.wait_until_it_listens(&stage).unwrap();

@@ -130,7 +130,7 @@ fn report_session(stage: &Stage, gateway: &Gateway, id: &str) {
 }
 
 #[test]
-fn a_session_by_http_is_stored_as_by_hooks() {
+fn a_session_reported_over_http_is_stored_like_one_from_hooks() {
     let by_hooks = Stage::new().daemon();
     by_hooks.discount_session("first");
     by_hooks.flush();
@@ -185,7 +185,7 @@ fn a_session_by_http_is_stored_as_by_hooks() {
 }
 
 #[test]
-fn everything_is_looked_through_by_day() {
+fn days_entries_projects_and_threads_are_listed_over_http() {
     let (stage, gateway) = open();
     stage.discount_session("first");
     stage.flush();
@@ -227,7 +227,7 @@ fn everything_is_looked_through_by_day() {
 }
 
 #[test]
-fn what_nobody_has_looked_at_is_listed_and_judged() {
+fn unreviewed_items_are_listed_and_can_be_rejected_or_kept() {
     let (stage, gateway) = open();
     stage.discount_session("first");
     stage.flush();
@@ -254,7 +254,7 @@ fn what_nobody_has_looked_at_is_listed_and_judged() {
 }
 
 #[test]
-fn what_goes_with_a_prompt_is_answered() {
+fn context_to_inject_is_returned_over_http_and_recorded() {
     let (stage, gateway) = open();
     stage.discount_session("first");
     stage.flush();
@@ -283,7 +283,7 @@ fn what_goes_with_a_prompt_is_answered() {
 
 /// The gateway accepts the bodies of clients that were written for other workers.
 #[test]
-fn clients_of_other_workers_name_the_folder_once() {
+fn clients_of_other_workers_need_not_repeat_the_folder() {
     let (stage, gateway) = open();
     let init = gateway.post(
         "/sessions/init",
@@ -319,7 +319,7 @@ fn clients_of_other_workers_name_the_folder_once() {
 }
 
 #[test]
-fn only_named_pages_may_call() {
+fn only_pages_of_configured_origins_may_call_the_gateway() {
     let stage = Stage::new()
         .config("[gateway]\nenabled = true\norigins = ['https://editor.example', 'vscode-webview://abc1', 'http://10.0.0.1', 'https://x/y']\n")
         .daemon();
@@ -353,7 +353,7 @@ fn only_named_pages_may_call() {
 
 /// A page that was not named can send calls too, and the browser sends them without asking. The gateway refuses them.
 #[test]
-fn strangers_take_no_place_of_the_others() {
+fn refused_calls_do_not_use_up_the_rate_limit_of_allowed_ones() {
     let (_stage, gateway) = open();
     let evil = [("Origin", "https://evil.example")];
     let began = Instant::now();
@@ -368,7 +368,7 @@ fn strangers_take_no_place_of_the_others() {
 }
 
 #[test]
-fn a_raw_hook_is_taken_and_private_text_is_not() {
+fn raw_hooks_and_api_prompts_are_stored_without_private_text() {
     let (stage, gateway) = open();
     let prompt = "Paint the cart <private>for Mallory</private> red";
     let event = stage.event("raw", "UserPromptSubmit", json!({"prompt": prompt}));
@@ -388,7 +388,7 @@ fn a_raw_hook_is_taken_and_private_text_is_not() {
 }
 
 #[test]
-fn the_first_session_tells_the_user_once_what_recall_is() {
+fn the_welcome_notice_is_returned_only_for_the_first_session() {
     let (stage, gateway) = open();
     std::fs::write(stage.home().join("state/welcome"), "").unwrap();
     let start = |id: &str| {
@@ -403,7 +403,7 @@ fn the_first_session_tells_the_user_once_what_recall_is() {
 }
 
 #[test]
-fn a_prompt_that_is_not_kept_says_so() {
+fn a_prompt_that_is_not_stored_is_answered_as_skipped() {
     let (stage, gateway) = open();
     let init = |id: &str, prompt: &str| {
         let body = json!({"session_id": id, "cwd": stage.project(), "prompt": prompt});
@@ -430,7 +430,7 @@ fn configure(stage: &Stage, text: &str) {
 }
 
 #[test]
-fn a_change_of_its_settings_lets_go_of_everybody() {
+fn changed_gateway_settings_close_connections_and_replace_the_token() {
     let (stage, gateway) = open();
     let port = gateway.address.rsplit(':').next().unwrap();
     let mut live = listen(&gateway, None);
@@ -453,7 +453,7 @@ fn a_change_of_its_settings_lets_go_of_everybody() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_named() {
+fn a_gateway_port_in_use_is_reported() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
     let stage = Stage::new().config(&format!("[gateway]\nenabled = true\nport = {port}\n")).daemon();
@@ -509,7 +509,7 @@ fn listen(gateway: &Gateway, last: Option<&str>) -> BufReader<TcpStream> {
 }
 
 #[test]
-fn events_are_told_as_they_happen_and_again_to_whoever_was_away() {
+fn events_are_streamed_live_and_replayed_after_a_reconnect() {
     let (mut stage, gateway) = open();
     let mut live = listen(&gateway, None);
     assert_eq!(event(&mut live).unwrap().1, "connected");
@@ -542,7 +542,7 @@ fn events_are_told_as_they_happen_and_again_to_whoever_was_away() {
 }
 
 #[test]
-fn a_link_lets_one_page_in() {
+fn a_viewer_link_works_only_once() {
     let stage = Stage::new().daemon();
     assert!(!stage.home().join("run/gateway.json").exists(), "closed until somebody asks");
     let said = stage.recall(["ui", "--web"]);
@@ -612,7 +612,7 @@ fn the_browser_is_started_without_a_secret_in_its_arguments() {
 
 /// A killed daemon leaves its note, and any program may take its port.
 #[test]
-fn the_note_is_bound_to_the_daemon_that_wrote_it() {
+fn the_gateway_file_is_bound_to_the_daemon_that_wrote_it() {
     let mut stage = Stage::new().config("[gateway]\nenabled = true\n").daemon();
     stage.json(["ctl", "status"]);
     let path = stage.home().join("run/gateway.json");
@@ -712,7 +712,7 @@ fn attacks_are_refused() {
 }
 
 #[test]
-fn who_is_slow_loses_only_its_own_place() {
+fn a_slow_client_times_out_without_delaying_others() {
     let (_stage, gateway) = open();
     let mut nothing = gateway.connect();
     let mut slow = gateway.connect();
@@ -733,7 +733,7 @@ fn who_is_slow_loses_only_its_own_place() {
 
 /// Any program on this machine can connect. A connection that sends nothing or sends slowly does not delay others.
 #[test]
-fn connections_without_a_token_keep_nobody_waiting() {
+fn connections_without_a_token_do_not_delay_other_calls() {
     let (_stage, gateway) = open();
     let host = &gateway.address;
     let slow = format!("POST /api/health HTTP/1.1\r\nHost: {host}\r\nContent-Length: 100\r\n\r\n");
@@ -766,7 +766,7 @@ fn connections_without_a_token_keep_nobody_waiting() {
 }
 
 #[test]
-fn the_document_describes_what_answers() {
+fn the_openapi_document_describes_real_paths_and_required_fields() {
     let (_stage, gateway) = open();
     let document = gateway.get("/api/openapi.json");
     for (path, operations) in document["paths"].as_object().unwrap() {
@@ -801,7 +801,7 @@ fn the_document_describes_what_answers() {
 /// If `RECALL_SCHEMATHESIS` names the program, it generates calls from the OpenAPI document. No answer is a server
 /// error, or one that the document does not describe.
 #[test]
-fn generated_calls_are_answered_as_the_document_says() {
+fn generated_calls_are_answered_as_the_openapi_document_says() {
     let Some(program) = std::env::var_os("RECALL_SCHEMATHESIS") else { return };
     let (stage, gateway) = open();
     stage.discount_session("s");
@@ -831,7 +831,7 @@ fn generated_calls_are_answered_as_the_document_says() {
 
 /// The viewer makes the same call.
 #[test]
-fn what_is_searched_for_over_http_is_found_by_its_meaning() {
+fn search_over_http_finds_a_session_by_its_meaning() {
     let model = crate::embedding::local(crate::embedding::tiny().to_str().unwrap());
     let stage = Stage::new().config(&format!("{model}[gateway]\nenabled = true\n")).daemon();
     crate::embedding::talk(&stage);

@@ -101,7 +101,7 @@ fn rows(session: &Value) -> String {
 }
 
 #[test]
-fn each_event_alone() {
+fn each_recorded_event_alone_matches_the_snapshot() {
     let stage = Stage::new().daemon();
     let mut told = String::new();
     let mut played = Vec::new();
@@ -123,7 +123,7 @@ fn each_event_alone() {
 }
 
 #[test]
-fn each_recorded_session() {
+fn each_recorded_session_matches_its_snapshot() {
     // One at a time, so that observations are numbered in the order of their batches.
     let stage = Stage::new().config("[compression]\nconcurrency = 1\n").daemon();
     // These numbers go on from one recording to the next.

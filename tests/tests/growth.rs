@@ -178,13 +178,13 @@ fn stays_bounded(days: i64, sessions: usize) {
 }
 
 #[test]
-fn a_month_of_little_work_stays_inside_its_bounds() {
+fn a_month_of_little_work_keeps_disk_use_within_limits() {
     stays_bounded(30, 1);
 }
 
-/// `cargo test -p recall-tests --release -- --ignored a_month_of_much_work --nocapture`
+/// `cargo test -p recall-tests --release -- --ignored a_month_of_much_work_keeps --nocapture`
 #[test]
 #[ignore = "fifteen thousand events"]
-fn a_month_of_much_work_stays_inside_its_bounds() {
+fn a_month_of_much_work_keeps_disk_use_within_limits() {
     stays_bounded(30, 30);
 }

@@ -25,7 +25,7 @@ fn decision(said: &Said) -> (String, String) {
 }
 
 #[test]
-fn guarded_calls_are_refused_and_others_are_not() {
+fn only_guarded_calls_are_refused() {
     let stage = Stage::new().config(DENY).daemon();
     let denied = |rule: &str| ("deny".to_owned(), rule.to_owned());
     let env = stage.project().join(".env");
@@ -58,7 +58,7 @@ fn guarded_calls_are_refused_and_others_are_not() {
 }
 
 #[test]
-fn the_system_is_left_alone() {
+fn writes_to_system_files_and_erasing_commands_are_refused() {
     let stage = Stage::new().config("[guards]\nsystem = 'deny'\nallow = ['/usr/local/']\n").daemon();
     let denied = |rule: &str| ("deny".to_owned(), rule.to_owned());
     let bash = |command: &str| before(&stage, "Bash", json!({"command": command}));
@@ -84,7 +84,7 @@ fn the_system_is_left_alone() {
 }
 
 #[test]
-fn a_result_from_outside_is_warned_of() {
+fn suspicious_text_in_a_result_from_outside_gets_a_warning() {
     let stage = Stage::new().config(DENY).daemon();
     let url = json!({"url": "https://example.com", "prompt": "read"});
     let said = after(&stage, "WebFetch", url.clone(), json!({"result": POISON, "code": 200}));
@@ -115,7 +115,7 @@ fn a_result_from_outside_is_warned_of() {
 }
 
 #[test]
-fn the_user_may_be_asked() {
+fn a_guard_can_ask_the_user() {
     let stage = Stage::new().config("[guards]\nwrites = 'ask'\nwrite_paths = ['migrations/']\n").daemon();
     let said = before(&stage, "Write", json!({"file_path": "db/migrations/1.sql", "content": ""}));
     assert_eq!(decision(&said), ("ask".to_owned(), "yours".to_owned()));
@@ -123,7 +123,7 @@ fn the_user_may_be_asked() {
 }
 
 #[test]
-fn a_call_may_go_on_with_advice() {
+fn a_guard_can_advise_without_refusing_the_call() {
     let config = "[guards]\nwrites = 'advise'\nreads = 'advise'\nsystem = 'deny'\n";
     let stage = Stage::new().config(config).daemon();
     let said = before(&stage, "Bash", json!({"command": "cat .env"}));
@@ -152,7 +152,7 @@ fn run_changed(said: &Said) -> String {
 }
 
 #[test]
-fn a_command_does_not_get_the_variables_that_are_named() {
+fn a_command_runs_without_the_variables_listed_in_unset_env() {
     let stage = Stage::new().config(UNSET).daemon();
     let shows = "cd / && cat <<EOF | tr o O\n'it''s' $GITHUB_TOKEN.$AWS_KEY.$OTHER $PWD\nEOF";
     let input = json!({"command": shows, "description": "Show", "timeout": 5});
@@ -173,7 +173,7 @@ fn a_command_does_not_get_the_variables_that_are_named() {
 }
 
 #[test]
-fn a_changed_command_is_remembered_as_the_agent_wanted_it() {
+fn a_changed_command_is_stored_as_the_agent_wrote_it() {
     let mut stage = Stage::new().config(UNSET).daemon();
     let rule = "Never run migrations by hand on staging: ask Priya first";
     assert_eq!(stage.recall(["remember", rule, "--type", "preference"]).code(), 0);
@@ -210,7 +210,7 @@ fn a_changed_command_is_remembered_as_the_agent_wanted_it() {
 }
 
 #[test]
-fn only_agents_whose_commands_can_be_changed_get_a_hook_for_it() {
+fn the_unset_env_hook_is_installed_only_where_commands_can_be_changed() {
     let unset = "[guards]\nunset_env = ['GITHUB_TOKEN']\n";
     for (agent, folder, event, expected) in
         [("qwen-code", ".qwen", "PreToolUse", false), ("gemini-cli", ".gemini", "BeforeTool", true)]
@@ -233,7 +233,7 @@ fn only_agents_whose_commands_can_be_changed_get_a_hook_for_it() {
 }
 
 #[test]
-fn without_guards_nothing_is_said() {
+fn without_guards_nothing_is_refused_or_warned_about() {
     let stage = Stage::new().daemon();
     assert_eq!(before(&stage, "Read", json!({"file_path": ".env"})).stdout, "");
     assert_eq!(before(&stage, "Write", json!({"file_path": ".git/config", "content": ""})).stdout, "");
@@ -265,7 +265,7 @@ fn a_guard_fails_open() {
 }
 
 #[test]
-fn a_refusal_needs_no_disk() {
+fn a_guard_refuses_a_call_even_if_the_database_cannot_be_written() {
     let stage =
         Stage::new().config(DENY).variable("RECALL_FAILPOINTS", "writer.begin=return(refuse)").daemon();
     let said = before(&stage, "Read", json!({"file_path": ".env"}));
@@ -276,7 +276,7 @@ fn a_refusal_needs_no_disk() {
 }
 
 #[test]
-fn a_changed_command_needs_no_disk() {
+fn a_command_is_changed_even_if_the_database_cannot_be_written() {
     let stage =
         Stage::new().config(UNSET).variable("RECALL_FAILPOINTS", "writer.begin=return(refuse)").daemon();
     let said = before(&stage, "Bash", json!({"command": "echo \"$GITHUB_TOKEN.$OTHER\""}));
@@ -287,7 +287,7 @@ fn a_changed_command_needs_no_disk() {
 
 /// Each agent's message for a refused call, for a call that needs consent, and for a text from outside.
 #[test]
-fn each_agent_is_told_in_its_own_spelling() {
+fn each_agent_gets_guard_answers_in_its_own_format() {
     let stage = Stage::new().config(DENY);
     let asking = Stage::new().config("[guards]\nwrites = 'ask'\nreads = 'ask'\n");
     let advising = Stage::new().config("[guards]\nwrites = 'advise'\nreads = 'advise'\n");
@@ -335,7 +335,7 @@ fn each_agent_is_told_in_its_own_spelling() {
 }
 
 #[test]
-fn an_agent_that_does_not_ask_before_calls_is_promised_nothing() {
+fn a_missing_hook_before_calls_is_reported_when_a_guard_is_set() {
     let stage = Stage::new();
     std::fs::create_dir_all(stage.user_home().join(".qwen")).unwrap();
     let hooks = |stage: &Stage| stage.json(["guard", "list"])["hooks"]["qwen-code"].clone();
@@ -358,7 +358,7 @@ fn an_agent_that_does_not_ask_before_calls_is_promised_nothing() {
 }
 
 #[test]
-fn an_agent_that_passes_no_advice_on_is_named() {
+fn an_agent_that_does_not_pass_on_advice_is_reported() {
     let stage = Stage::new();
     std::fs::create_dir_all(stage.user_home().join(".factory")).unwrap();
     let install = ["install", "--agent", "droid", "--yes", "--no-service"];
@@ -371,7 +371,7 @@ fn an_agent_that_passes_no_advice_on_is_named() {
 }
 
 #[test]
-fn an_agent_that_needs_another_hook_gets_it_only_for_guards() {
+fn the_hook_before_calls_is_installed_only_if_guards_need_it() {
     for (config, expected) in [("", false), (DENY, true), ("[guards]\noutside = 'warn'\n", false)] {
         let stage = Stage::new().config(config);
         std::fs::create_dir_all(stage.user_home().join(".qwen")).unwrap();

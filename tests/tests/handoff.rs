@@ -40,7 +40,7 @@ fn sections(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn a_session_is_told_so_that_another_can_go_on() {
+fn a_handoff_contains_what_another_session_needs_to_continue() {
     let stage = worked();
     let text = stage.recall(["handoff"]).stdout;
     assert!(text.starts_with("# Handoff: "), "{text}");
@@ -67,7 +67,7 @@ fn a_session_is_told_so_that_another_can_go_on() {
 }
 
 #[test]
-fn a_handoff_is_told_once_to_the_next_session_of_that_agent() {
+fn a_handoff_is_injected_once_into_the_next_session_of_that_agent() {
     let stage = worked();
     let said = stage.recall(["handoff", "--to", "claude"]).stdout;
     assert!(said.starts_with("The next session of Claude Code in "), "{said}");
@@ -88,7 +88,7 @@ fn a_handoff_is_told_once_to_the_next_session_of_that_agent() {
 }
 
 #[test]
-fn what_was_forgotten_is_not_handed_over() {
+fn a_forgotten_session_is_not_handed_over() {
     let stage = worked();
     assert_eq!(stage.recall(["handoff", "one", "--to", "claude-code"]).code(), 0);
     assert_eq!(stage.recall(["forget", "--session", "one", "--yes"]).code(), 0);
@@ -100,7 +100,7 @@ fn what_was_forgotten_is_not_handed_over() {
 }
 
 #[test]
-fn a_page_is_written_once_and_contains_no_markup_of_others() {
+fn a_handoff_file_is_not_overwritten_and_contains_no_foreign_markup() {
     let stage = worked();
     let path = stage.home().join("handoff.html");
     let path_text = path.to_str().unwrap();
@@ -122,7 +122,7 @@ fn a_page_is_written_once_and_contains_no_markup_of_others() {
 }
 
 #[test]
-fn what_cannot_be_handed_over_is_said_with_a_way_out() {
+fn a_failed_handoff_explains_the_reason_and_the_remedy() {
     let stage = worked();
     let unknown = stage.recall(["handoff", "--to", "codx"]);
     assert_eq!(unknown.code(), 2, "{unknown:?}");
@@ -136,7 +136,7 @@ fn what_cannot_be_handed_over_is_said_with_a_way_out() {
 }
 
 #[test]
-fn a_secret_that_was_stored_is_redacted_before_it_leaves() {
+fn a_stored_secret_is_redacted_in_the_handoff() {
     let stage = Stage::new().config("[redaction]\nenabled = false\n").daemon();
     stage.ask("one", 1, &format!("Deploy with {SECRET}"));
     stage.flush();

@@ -45,7 +45,7 @@ fn activities(stage: &Stage) -> usize {
 }
 
 #[test]
-fn a_stopped_daemon_holds_no_hook_and_takes_everything_later() {
+fn a_suspended_daemon_blocks_no_hook_and_stores_every_event_later() {
     let stage = Stage::new().daemon();
     stage.hook(&call(&stage, 0));
     signal(&stage, Signal::STOP);
@@ -63,7 +63,7 @@ fn a_stopped_daemon_holds_no_hook_and_takes_everything_later() {
 }
 
 #[test]
-fn a_stopped_daemon_with_a_full_backlog_holds_no_hook() {
+fn a_suspended_daemon_with_a_full_backlog_blocks_no_hook() {
     let stage = Stage::new().daemon();
     signal(&stage, Signal::STOP);
     let line = process::fill_backlog(&stage);
@@ -76,7 +76,7 @@ fn a_stopped_daemon_with_a_full_backlog_holds_no_hook() {
 }
 
 #[test]
-fn whoever_accepts_and_never_answers_holds_no_hook() {
+fn a_listener_that_never_answers_blocks_no_hook() {
     let mut stage = Stage::new();
     paths(&stage).create_folders().unwrap();
     let listener = UnixListener::bind(stage.socket()).unwrap();
@@ -107,7 +107,7 @@ fn whoever_accepts_and_never_answers_holds_no_hook() {
 }
 
 #[test]
-fn a_state_folder_that_nobody_may_write_harms_no_hook() {
+fn a_read_only_state_folder_makes_no_hook_fail() {
     let stage = Stage::new();
     paths(&stage).create_folders().unwrap();
     let mut command = stage.command("recall-shim");
@@ -131,7 +131,7 @@ fn a_state_folder_that_nobody_may_write_harms_no_hook() {
 
 /// Neither recall's files nor anything below the user's home can be created. Only the runtime folder is left.
 #[test]
-fn where_nothing_can_be_kept_the_next_command_says_so() {
+fn the_next_command_reports_that_events_cannot_be_stored() {
     let stage = Stage::new();
     let runtime = stage.user_home().join("runtime");
     std::fs::create_dir(&runtime).unwrap();
@@ -240,13 +240,13 @@ fn storm(hooks: usize) {
 }
 
 #[test]
-fn a_thousand_hooks_at_once() {
+fn a_thousand_hooks_at_once_lose_no_event() {
     storm(1_000);
 }
 
-/// `cargo test -p recall-tests --release -- --ignored ten_thousand_hooks_at_once --nocapture`
+/// `cargo test -p recall-tests --release -- --ignored ten_thousand_hooks_at_once_lose_no_event --nocapture`
 #[test]
 #[ignore = "ten thousand processes"]
-fn ten_thousand_hooks_at_once() {
+fn ten_thousand_hooks_at_once_lose_no_event() {
     storm(10_000);
 }

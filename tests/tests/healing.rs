@@ -76,7 +76,7 @@ fn told(stage: &Stage, words: &str, value: &str) -> usize {
 }
 
 #[test]
-fn what_a_start_repairs_is_a_line_in_the_log_and_nothing_is_none() {
+fn a_start_logs_each_repair_and_a_clean_start_logs_none() {
     let mut stage = Stage::new().daemon();
     let prompt = json!({"prompt": "Why does the pump stall?", "prompt_id": "p1"});
     stage.hook(&stage.event("one", "UserPromptSubmit", prompt));
@@ -150,7 +150,7 @@ fn healed(stage: &Stage) -> Vec<Value> {
 }
 
 #[test]
-fn a_page_damaged_between_two_runs_is_found_by_the_first_write() {
+fn a_database_damaged_between_two_runs_is_restored_from_the_backup() {
     let mut stage = Stage::new().daemon();
     greenhouse(&stage);
     let backup = backed_up(&mut stage);
@@ -193,7 +193,7 @@ fn a_page_damaged_between_two_runs_is_found_by_the_first_write() {
 }
 
 #[test]
-fn after_a_kill_damage_is_found_although_nobody_touches_it() {
+fn after_a_kill_damage_in_an_unused_table_is_found() {
     let mut stage = Stage::new().daemon();
     greenhouse(&stage);
     backed_up(&mut stage);
@@ -210,7 +210,7 @@ fn after_a_kill_damage_is_found_although_nobody_touches_it() {
 }
 
 #[test]
-fn without_a_backup_capture_goes_on_in_an_empty_memory() {
+fn without_a_backup_a_damaged_database_is_replaced_by_an_empty_one() {
     let mut stage = Stage::new().daemon();
     greenhouse(&stage);
     stage.stop_daemon();
@@ -256,13 +256,13 @@ fn check_index(hurt: impl Fn(&Stage)) {
 }
 
 #[test]
-fn a_missing_index_is_made_anew() {
+fn a_missing_index_is_rebuilt() {
     check_index(|stage| fs::remove_dir_all(stage.home().join("data/index")).unwrap());
     check_index(|stage| fs::remove_file(stage.home().join("data/index/meta.json")).unwrap());
 }
 
 #[test]
-fn a_truncated_index_is_made_anew() {
+fn a_truncated_index_is_rebuilt() {
     check_index(|stage| {
         for file in index_files(stage) {
             let length = fs::metadata(&file).unwrap().len();
@@ -272,7 +272,7 @@ fn a_truncated_index_is_made_anew() {
 }
 
 #[test]
-fn flipped_bits_in_the_index_are_noticed() {
+fn an_index_with_flipped_bits_is_rebuilt() {
     check_index(|stage| {
         for file in index_files(stage) {
             let mut bytes = fs::read(&file).unwrap();
@@ -287,7 +287,7 @@ fn flipped_bits_in_the_index_are_noticed() {
 
 /// The lists of files and segments are intact. So the index opens and is searched before its files are compared.
 #[test]
-fn flipped_bits_in_an_index_that_opens_are_noticed_afterwards() {
+fn an_index_with_flipped_bits_that_still_opens_is_rebuilt() {
     let segments = |stage: &Stage| {
         let mut files = index_files(stage);
         files.retain(|file| file.extension().is_some_and(|extension| extension != "json"));
@@ -328,7 +328,7 @@ fn an_empty_memory_has_no_index_to_rebuild() {
 }
 
 #[test]
-fn an_index_that_cannot_be_made_is_told_and_capture_goes_on() {
+fn an_index_that_cannot_be_created_is_reported_and_capture_continues() {
     let mut stage = Stage::new().daemon();
     greenhouse(&stage);
     stage.stop_daemon();
@@ -352,7 +352,7 @@ fn an_index_that_cannot_be_made_is_told_and_capture_goes_on() {
 }
 
 #[test]
-fn an_index_removed_while_the_daemon_runs_comes_back() {
+fn an_index_removed_while_the_daemon_runs_is_rebuilt() {
     let stage = Stage::new().daemon();
     greenhouse(&stage);
     fs::remove_dir_all(stage.home().join("data/index")).unwrap();

@@ -12,7 +12,7 @@ fn prompt(stage: &Stage, text: &str) -> String {
 }
 
 #[test]
-fn a_prompt_with_the_word_gets_the_text_each_time() {
+fn a_prompt_that_matches_a_hint_gets_its_text_each_time() {
     let stage = Stage::new().config(HINTS).daemon();
     stage.hook(&stage.event("s", "SessionStart", json!({"source": "startup"})));
     let told = prompt(&stage, "Add the discount, TDD please");
@@ -26,19 +26,19 @@ fn a_prompt_with_the_word_gets_the_text_each_time() {
 }
 
 #[test]
-fn hints_stand_behind_the_memory_and_share_its_budget() {
+fn hints_come_after_the_notes_and_share_their_budget() {
     let stage = Stage::new().config(HINTS).daemon();
     stage.discount_session("first");
     stage.flush();
-    stage.hook(&stage.event("s", "SessionStart", json!({"source": "startup"})));
     let told = prompt(&stage, "tdd: why does the cart total round once, after summing the discount lines?");
-    assert!(told.ends_with("The user's hint for `tdd`: Write a failing test first."), "{told}");
+    let notes = told.strip_suffix("The user's hint for `tdd`: Write a failing test first.");
+    assert!(notes.is_some_and(|notes| notes.contains("round")), "{told}");
     let stage = Stage::new().config(&format!("[context]\nprompt_tokens = 5\n{HINTS}")).daemon();
     assert_eq!(prompt(&stage, "tdd"), "", "it does not fit");
 }
 
 #[test]
-fn a_wrong_hint_is_named_and_the_others_count() {
+fn an_invalid_hint_is_reported_and_the_others_work() {
     let stage = Stage::new().config(&format!("{HINTS}[[hint]]\npattern = '('\ntext = 'x'\n")).daemon();
     assert!(prompt(&stage, "tdd").contains("failing test"));
     let said = stage.recall(["config", "list"]);
@@ -48,7 +48,7 @@ fn a_wrong_hint_is_named_and_the_others_count() {
 }
 
 #[test]
-fn the_ambient_line_is_told_where_it_is_wanted() {
+fn the_ambient_line_is_injected_only_if_configured() {
     for (config, expected) in [("", false), ("[context]\nambient = true\n", true)] {
         let stage = Stage::new().config(config).daemon();
         Repository::init(&stage.project()).git(&["checkout", "-q", "-b", "discount"]);

@@ -45,7 +45,7 @@ fn found(stage: &Stage, project: &Path) -> Value {
 }
 
 #[test]
-fn worktrees_and_subfolders_are_their_project_whichever_event_comes_first() {
+fn worktrees_and_subfolders_join_their_project_whichever_event_comes_first() {
     let stage = Stage::new();
     let repository = Repository::init(&stage.project());
     let (beside, inside) =
@@ -77,7 +77,7 @@ fn worktrees_and_subfolders_are_their_project_whichever_event_comes_first() {
 }
 
 #[test]
-fn a_bare_name_is_the_folder_that_the_hook_ran_in() {
+fn a_bare_folder_name_means_the_folder_that_the_hook_ran_in() {
     let stage = Stage::new().daemon();
     let whole = stage.project().to_string_lossy().into_owned();
     for (session, folder) in [("whole", whole.as_str()), ("bare", "shop"), ("empty", "")] {
@@ -91,7 +91,7 @@ fn a_bare_name_is_the_folder_that_the_hook_ran_in() {
 }
 
 #[test]
-fn what_waited_for_a_worktree_that_is_gone_is_still_its_projects() {
+fn events_of_a_removed_worktree_still_belong_to_its_project() {
     let stage = Stage::new();
     let repository = Repository::init(&stage.project());
     let tree = stage.user_home().join("tree");
@@ -111,7 +111,7 @@ fn what_waited_for_a_worktree_that_is_gone_is_still_its_projects() {
 }
 
 #[test]
-fn the_earliest_event_decides_and_what_was_made_moves() {
+fn the_earliest_event_sets_the_project_and_moves_the_observations() {
     let stage = Stage::new();
     let other = stage.user_home().join("other");
     std::fs::create_dir(&other).unwrap();
@@ -152,7 +152,7 @@ fn the_earliest_event_decides_and_what_was_made_moves() {
 /// A session gets the same result in the true order of its events and in an order where an event from another folder
 /// arrives first.
 #[test]
-fn a_session_that_went_elsewhere_is_the_same_in_whatever_order() {
+fn a_session_across_two_folders_is_the_same_for_any_event_order() {
     let play = |order: [usize; 7]| {
         let stage = Stage::new();
         let elsewhere = stage.project().join("elsewhere");
@@ -180,7 +180,7 @@ const LEARNED: &str = "Fixed the wrong total in `src/cart.rs`: it rounds the tot
     each line lost up to a cent per line.";
 
 #[test]
-fn files_of_a_folder_that_a_link_names_are_those_of_the_folder() {
+fn paths_below_a_symlink_are_stored_as_those_of_the_real_folder() {
     let stage = Stage::new();
     let _ = Repository::init(&stage.project());
     std::fs::create_dir_all(stage.project().join("src/api")).unwrap();

@@ -31,7 +31,7 @@ fn holding(stage: &Stage, bytes: &str) -> Vec<PathBuf> {
 }
 
 #[test]
-fn no_secret_is_kept_of_an_id_a_name_a_folder_or_a_branch() {
+fn secrets_in_ids_names_folders_and_branches_are_redacted() {
     let mut stage = Stage::new().daemon();
     let token = token();
     let folder = stage.project().join(&token);
@@ -74,7 +74,7 @@ fn no_secret_is_kept_of_an_id_a_name_a_folder_or_a_branch() {
 
 /// The search through the parents of such a path once took 27 seconds.
 #[test]
-fn a_path_of_a_megabyte_takes_no_time() {
+fn a_path_of_a_megabyte_is_handled_quickly() {
     let stage = Stage::new().daemon();
     let long = "/a".repeat(500_000);
     let before = processor_ms(stage.daemon_pid());
@@ -107,7 +107,7 @@ fn processor_ms(pid: u32) -> u64 {
 }
 
 #[test]
-fn what_is_followed_cannot_steer_a_terminal() {
+fn followed_events_contain_no_terminal_control_characters() {
     let mut stage = Stage::new().daemon();
     let mut command = stage.command("recall");
     command.args(["ctl", "events", "--follow"]);
@@ -128,7 +128,7 @@ fn what_is_followed_cannot_steer_a_terminal() {
 }
 
 #[test]
-fn a_folders_name_steers_nobody_who_reads_it() {
+fn control_characters_in_a_folder_name_are_never_printed() {
     let stage = Stage::new().daemon();
     let folder = stage.project().with_file_name("shop\u{202e}gpj.exe\u{200b}\u{1b}[2J\u{9b}x");
     std::fs::create_dir_all(&folder).unwrap();

@@ -32,7 +32,7 @@ fn stored(stage: &Stage) -> Value {
 }
 
 #[test]
-fn a_hostile_file_reaches_no_setting_no_command_and_no_address() {
+fn a_project_file_cannot_change_user_settings_run_commands_or_connect() {
     let stage = Stage::new().daemon();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -79,7 +79,7 @@ fn a_hostile_file_reaches_no_setting_no_command_and_no_address() {
 }
 
 #[test]
-fn a_file_that_is_none_keeps_the_project_out_and_the_daemon_well() {
+fn an_invalid_project_file_excludes_the_project() {
     let stage = Stage::new().daemon();
     for (number, make) in [
         (|path: &std::path::Path| symlink("/etc/passwd", path).unwrap()) as fn(&std::path::Path),
@@ -106,7 +106,7 @@ fn a_file_that_is_none_keeps_the_project_out_and_the_daemon_well() {
 }
 
 #[test]
-fn a_pipe_in_place_of_gits_own_files_holds_nobody_up() {
+fn named_pipes_in_place_of_git_files_do_not_block_the_daemon() {
     let stage = Stage::new().daemon();
     let folder = project_beside(&stage, "piped", "");
     std::fs::create_dir_all(folder.join(".git/logs")).unwrap();
@@ -119,7 +119,7 @@ fn a_pipe_in_place_of_gits_own_files_holds_nobody_up() {
 }
 
 #[test]
-fn a_name_does_not_open_another_projects_memory() {
+fn an_alias_does_not_open_the_memory_of_another_project() {
     let stage = Stage::new().daemon();
     stage.discount_session("victim");
     stage.flush();
@@ -188,7 +188,7 @@ fn contents_of_excluded_files_are_not_kept() {
 }
 
 #[test]
-fn of_a_project_that_the_user_excludes_nothing_is_kept_or_given() {
+fn nothing_is_stored_or_injected_for_an_excluded_project() {
     let stage = Stage::new();
     let name = stage.project().file_name().unwrap().to_string_lossy().into_owned();
     let stage = stage.config(&format!("[capture]\nexclude = ['{name}', '~/clients/*']\n")).daemon();

@@ -80,7 +80,7 @@ fn redactor() -> Redactor {
 }
 
 #[test]
-fn eight_times_the_text_takes_about_eight_times_as_long() {
+fn redacting_stripping_and_scanning_take_linear_time() {
     const SMALL: usize = 8 << 10;
     let redactor = redactor();
     // The first run builds everything that is built only once.
@@ -100,7 +100,7 @@ fn eight_times_the_text_takes_about_eight_times_as_long() {
 
 /// A secret that the hook client has cut in two is redacted too.
 #[test]
-fn what_the_hook_client_has_cut_leaves_no_piece_of_a_secret() {
+fn a_secret_that_truncation_cuts_in_two_is_fully_redacted() {
     // Returns letters and digits that look random. No source file may contain a token.
     let drawn = |length: usize, seed: usize| -> String {
         let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
@@ -151,7 +151,7 @@ fn what_the_hook_client_has_cut_leaves_no_piece_of_a_secret() {
 
 /// Reads every file of this workspace. Only secrets that the tests planted may be redacted.
 #[test]
-fn sources_hold_no_secrets() {
+fn redaction_finds_only_planted_secrets_in_the_workspace() {
     let planted =
         ["redaction", "hostile_text.rs", "redaction_bench.rs", "by_hand.rs", "secrecy.rs", "ingest.rs"];
     let root = recall_tests::workspace();
@@ -166,10 +166,10 @@ fn sources_hold_no_secrets() {
     assert!(of_others.is_empty(), "{of_others:#?}");
 }
 
-/// `cargo test -p recall-tests --release -- --ignored sources_of_others_hold_few_secrets --nocapture`
+/// `cargo test -p recall-tests --release -- --ignored redaction_finds_few_secrets_in_sources_of_dependencies --nocapture`
 #[test]
 #[ignore = "reads the sources of all dependencies"]
-fn sources_of_others_hold_few_secrets() {
+fn redaction_finds_few_secrets_in_sources_of_dependencies() {
     /// One redaction is allowed for this many megabytes.
     const MEGABYTES: usize = 3;
     let home = std::env::var_os("CARGO_HOME").map(std::path::PathBuf::from);
@@ -219,10 +219,10 @@ fn redactions(redactor: &Redactor, mut folders: Vec<std::path::PathBuf>) -> Vec<
     found
 }
 
-/// `cargo test -p recall-tests --release -- --ignored ten_megabytes_of_hostile_text --nocapture`
+/// `cargo test -p recall-tests --release -- --ignored cleaning_ten_megabytes_of_hostile_text_is_timed --nocapture`
 #[test]
 #[ignore = "its figure is what it is for, and means something only in a release build"]
-fn ten_megabytes_of_hostile_text() {
+fn cleaning_ten_megabytes_of_hostile_text_is_timed() {
     const SIZE: usize = 10_000_000;
     let redactor = redactor();
     for unit in HOSTILE {

@@ -100,7 +100,7 @@ fn clones_worktrees_and_moved_folders_are_one_project() {
 }
 
 #[test]
-fn a_folder_moved_before_anything_else_is_known_shows_what_was_worked_on() {
+fn a_folder_moved_after_its_first_session_keeps_its_project() {
     let (stage, _server) = stage();
     let moved = stage.user_home().join("moved");
     std::fs::rename(stage.project(), &moved).unwrap();
@@ -109,7 +109,7 @@ fn a_folder_moved_before_anything_else_is_known_shows_what_was_worked_on() {
 }
 
 #[test]
-fn a_clone_of_a_repository_on_this_disk_stays_its_project_while_that_goes_on() {
+fn a_diverged_clone_of_a_local_repository_stays_in_its_project() {
     let stage = Stage::new();
     let origin = Repository::init(&stage.project());
     let stage = stage.daemon();
@@ -193,7 +193,7 @@ fn linked(git_dir: &Path, victim: &Path, names: &[&str]) {
 }
 
 #[test]
-fn links_beneath_a_git_folder_join_nothing() {
+fn symlinks_inside_a_git_folder_do_not_join_another_project() {
     let (stage, _server) = stage();
     Repository(stage.project()).git(&["pack-refs", "--all"]);
     let victim = stage.project();
@@ -217,7 +217,7 @@ fn links_beneath_a_git_folder_join_nothing() {
 }
 
 #[test]
-fn a_repository_that_was_committed_into_another_is_part_of_it() {
+fn a_repository_committed_into_another_belongs_to_that_project() {
     let (stage, _server) = stage();
     let outer = Repository::init(&stage.user_home().join("outer"));
     let embedded = outer.0.join("packages/app");
@@ -242,7 +242,7 @@ fn a_repository_that_was_committed_into_another_is_part_of_it() {
 }
 
 #[test]
-fn names_of_commits_join_nothing_whoever_comes_first() {
+fn claimed_commit_ids_join_no_project_whichever_folder_comes_first() {
     let stage = Stage::new();
     let server = Repository::init(&stage.user_home().join("server"));
     std::fs::write(server.0.join("empty"), "").unwrap();
@@ -301,7 +301,7 @@ fn names_of_commits_join_nothing_whoever_comes_first() {
 }
 
 #[test]
-fn a_folder_that_names_a_remote_is_told_nothing_of_it() {
+fn a_folder_that_only_claims_a_remote_gets_none_of_its_memory() {
     let (stage, _server) = stage();
     let beside = |name: &str| -> PathBuf { stage.user_home().join(name) };
     let config = format!("[remote \"origin\"]\n\turl = {REMOTE}\n");
@@ -361,7 +361,7 @@ fn a_folder_that_names_a_remote_is_told_nothing_of_it() {
 }
 
 #[test]
-fn the_doctor_explains_why_a_folder_stands_alone() {
+fn the_doctor_explains_why_a_folder_is_a_separate_project() {
     let (stage, _server) = stage();
     let doctor = |folder: &Path| {
         let mut command = stage.command("recall");
@@ -417,7 +417,7 @@ fn said_at_start(stage: &Stage, folder: &Path, session: &str) -> String {
 }
 
 #[test]
-fn another_repository_where_one_was_known_is_another_project() {
+fn a_new_repository_in_a_known_folder_is_another_project() {
     let (stage, server) = stage();
     server.commit("three");
     let elsewhere = stage.user_home().join("elsewhere");
@@ -469,7 +469,7 @@ fn another_repository_where_one_was_known_is_another_project() {
 }
 
 #[test]
-fn what_a_template_and_a_private_project_share_joins_neither() {
+fn commits_shared_with_a_template_do_not_join_it_to_a_private_project() {
     let stage = Stage::new();
     let template = Repository::init(&stage.user_home().join("template"));
     template.commit("two");
@@ -520,7 +520,7 @@ fn what_a_template_and_a_private_project_share_joins_neither() {
 }
 
 #[test]
-fn a_copy_of_a_project_is_it_and_a_copy_of_its_beginning_is_not() {
+fn a_full_copy_joins_a_project_and_a_copy_of_its_first_commit_does_not() {
     let stage = Stage::new();
     let private = Repository::init(&stage.project());
     let template = stage.user_home().join("template/shop");
@@ -536,7 +536,7 @@ fn a_copy_of_a_project_is_it_and_a_copy_of_its_beginning_is_not() {
 }
 
 #[test]
-fn a_repository_stays_itself_whatever_becomes_of_its_history() {
+fn a_repository_stays_one_project_when_its_history_changes() {
     let stage = Stage::new().daemon();
     let repository = Repository(stage.project());
     std::fs::create_dir_all(&repository.0).unwrap();
@@ -562,7 +562,7 @@ fn a_repository_stays_itself_whatever_becomes_of_its_history() {
 }
 
 #[test]
-fn a_folder_without_a_repository_is_itself_when_it_moves_or_gets_one() {
+fn a_plain_folder_stays_one_project_when_moved_or_made_a_repository() {
     let stage = Stage::new().daemon();
     std::fs::create_dir_all(stage.project().join("src")).unwrap();
     stage.discount_session("victim");
@@ -585,7 +585,7 @@ fn a_folder_without_a_repository_is_itself_when_it_moves_or_gets_one() {
 }
 
 #[test]
-fn other_version_control_systems_make_one_project_of_their_tree() {
+fn a_subfolder_of_a_jj_repository_joins_its_project() {
     let stage = Stage::new().daemon();
     std::fs::create_dir_all(stage.project().join(".jj/repo")).unwrap();
     std::fs::create_dir_all(stage.project().join("src/deeper")).unwrap();

@@ -37,7 +37,7 @@ fn locks_within(stage: &Stage, seconds: u32) -> Locks {
 }
 
 #[test]
-fn an_idle_daemon_does_not_touch_its_database_and_a_round_of_housekeeping_writes_nothing() {
+fn an_idle_daemon_leaves_its_database_alone_and_housekeeping_only_reads_it() {
     if !strace_works() {
         println!("skipped: strace is missing or may not trace");
         return;
@@ -83,7 +83,7 @@ fn looks_into(stage: &Stage, folder: &Path, seconds: u32) -> usize {
 
 /// Rounds are a minute apart, by a constant of the program. Between two rounds nothing reads a remote.
 #[test]
-fn between_two_rounds_no_remote_is_looked_at_however_many_there_are() {
+fn remotes_are_not_read_between_two_sync_rounds() {
     if !strace_works() {
         println!("skipped: strace is missing or may not trace");
         return;
@@ -121,7 +121,7 @@ housekeeping_s = 3600
 }
 
 #[test]
-fn a_daemon_that_was_started_by_hand_has_the_allocators_settings() {
+fn a_daemon_started_by_hand_gets_the_allocator_settings() {
     let stage = Stage::new();
     let mut daemon = stage.command("recall").arg("daemon").stderr(Stdio::null()).spawn().unwrap();
     let environment = format!("/proc/{}/environ", daemon.id());

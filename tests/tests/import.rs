@@ -80,7 +80,7 @@ fn transcripts_become_sessions_with_their_dates() {
 }
 
 #[test]
-fn a_session_that_hooks_have_captured_stays_one() {
+fn a_session_captured_by_hooks_is_not_duplicated_by_an_import() {
     let stage = with_history();
     // The hooks were in time for the last two prompts of the terminal session.
     let event = |name: &str, fields: Value| {
@@ -100,7 +100,7 @@ fn a_session_that_hooks_have_captured_stays_one() {
 }
 
 #[test]
-fn what_may_not_be_stored_is_not_imported() {
+fn sessions_of_excluded_projects_are_not_imported() {
     let stage = Stage::new();
     copy(&recorded("claude-code"), &stage.user_home().join(".claude/projects/-home-dev-shop"));
     std::fs::create_dir_all(stage.home()).unwrap();
@@ -112,7 +112,7 @@ fn what_may_not_be_stored_is_not_imported() {
 }
 
 #[test]
-fn what_was_forgotten_does_not_come_back() {
+fn a_forgotten_session_is_not_imported_again() {
     let stage = with_history();
     import(&stage, &[]);
     stage.flush();
@@ -123,7 +123,7 @@ fn what_was_forgotten_does_not_come_back() {
 }
 
 #[test]
-fn nobody_is_told_of_old_sessions_and_no_model_is_asked() {
+fn an_import_notifies_no_subscriber_and_calls_no_model() {
     let stage = Stage::new();
     copy(&recorded("claude-code"), &stage.user_home().join(".claude/projects/-home-dev-shop"));
     let told = stage.user_home().join("told");
@@ -144,7 +144,7 @@ fn nobody_is_told_of_old_sessions_and_no_model_is_asked() {
 }
 
 #[test]
-fn an_import_that_was_cut_short_goes_on() {
+fn a_truncated_transcript_is_completed_by_the_next_import() {
     let stage = with_history();
     let path = stage.user_home().join(format!(".claude/projects/-home-dev-shop/{LONG}.jsonl"));
     let whole = std::fs::read_to_string(&path).unwrap();
@@ -173,7 +173,7 @@ fn short_transcript(number: usize) -> String {
 }
 
 #[test]
-fn an_import_that_is_killed_goes_on() {
+fn an_import_continues_after_a_kill_without_duplicates() {
     const SESSIONS: usize = 300;
     let stage = Stage::new().daemon();
     let folder = stage.user_home().join(".claude/projects/-home-dev-shop");
@@ -204,7 +204,7 @@ fn an_import_that_is_killed_goes_on() {
 }
 
 #[test]
-fn what_cannot_be_read_is_said() {
+fn an_import_reports_missing_and_unreadable_sources() {
     let stage = Stage::new().daemon();
     let said = stage.recall(["import"]);
     assert!(said.code() == 0 && said.stdout.starts_with("No recorded sessions were found."), "{said:?}");
@@ -379,7 +379,7 @@ fn sessions_of_opencode_are_read_from_its_database() {
 }
 
 #[test]
-fn what_recall_told_an_agent_is_not_imported() {
+fn text_injected_or_returned_by_recall_is_not_imported() {
     let stage = Stage::new().daemon();
     let told = "The quokka cache never expired because the TTL was in milliseconds.";
     let fenced = format!("<recall-context>\n#1 {told}\n</recall-context>");

@@ -26,7 +26,7 @@ fn notes(stage: &Stage) -> Vec<(String, String, String)> {
 }
 
 #[test]
-fn a_repository_that_is_not_known_yet_is_looked_at_from_within() {
+fn memory_files_of_an_unknown_repository_are_found_from_a_subfolder() {
     let stage = Stage::new().daemon();
     fs::write(stage.project().join("CLAUDE.md"), "- Cents are whole numbers.\n").unwrap();
     let found = |folder: &std::path::Path| -> serde_json::Value {
@@ -44,7 +44,7 @@ fn a_repository_that_is_not_known_yet_is_looked_at_from_within() {
 }
 
 #[test]
-fn the_notes_follow_the_agents_files() {
+fn imported_notes_follow_changes_in_the_memory_files() {
     let stage = Stage::new().daemon();
     let rules = stage.project().join("CLAUDE.md");
     let secret = format!("- The key of the test account is {SECRET} for now.\n");
@@ -93,7 +93,7 @@ fn the_notes_follow_the_agents_files() {
 }
 
 #[test]
-fn what_was_forgotten_stays_so() {
+fn a_forgotten_note_is_not_imported_again() {
     let stage = Stage::new().daemon();
     fs::write(stage.project().join(".cursorrules"), "Run `make check` before each commit.\n").unwrap();
     told(&stage, &[]);
@@ -106,7 +106,7 @@ fn what_was_forgotten_stays_so() {
 }
 
 #[test]
-fn an_excluded_project_stays_out() {
+fn memory_files_of_an_excluded_project_are_not_imported() {
     let stage = Stage::new().daemon();
     fs::write(stage.project().join(".recall.toml"), "disable = true\n").unwrap();
     fs::write(stage.project().join(".cursorrules"), "Never push on a Friday evening.\n").unwrap();

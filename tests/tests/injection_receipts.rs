@@ -50,7 +50,7 @@ fn injections(stage: &Stage) -> usize {
 }
 
 #[test]
-fn what_a_hook_that_had_gone_did_not_hear_is_told_to_the_next() {
+fn notes_missed_by_a_disconnected_hook_are_injected_by_the_next_one() {
     let mut stage = stage();
     drop(hand_over(&stage, &stage.delivery(&asks(&stage, "p1"))));
     wait_until_taken(&stage);
@@ -67,7 +67,7 @@ fn what_a_hook_that_had_gone_did_not_hear_is_told_to_the_next() {
 /// Other systems do not report whether sent bytes were read.
 #[cfg(target_os = "linux")]
 #[test]
-fn what_a_hook_left_unread_is_told_to_the_next() {
+fn notes_that_a_hook_left_unread_are_injected_by_the_next_one() {
     let mut stage = stage();
     let stream = hand_over(&stage, &stage.delivery(&asks(&stage, "p1")));
     let deadline = Instant::now() + PATIENCE;
@@ -83,7 +83,7 @@ fn what_a_hook_left_unread_is_told_to_the_next() {
 }
 
 #[test]
-fn a_disk_that_stalls_costs_no_answer() {
+fn a_hook_is_answered_although_the_disk_stalls() {
     let mut stage = Stage::new().variable("RECALL_ANSWER_MS", "5000").daemon();
     stage.discount_session("before");
     assert!(
@@ -131,7 +131,7 @@ fn wait_until_the_writer_stalls(stage: &Stage) {
 
 /// A session without an actor reads the store at once, even while the writer waits for something.
 #[test]
-fn a_disk_that_stalls_for_another_session_costs_no_answer() {
+fn a_hook_is_answered_although_the_disk_stalls_for_another_session() {
     let mut stage = Stage::new().variable("RECALL_ANSWER_MS", "5000").daemon();
     stage.discount_session("before");
     // The actor of a session that has not ended starts with the daemon.
@@ -153,7 +153,7 @@ fn a_disk_that_stalls_for_another_session_costs_no_answer() {
 
 /// On a busy machine, anything can be slow at a start: the disk, or the lookup after the commit.
 #[test]
-fn a_start_is_given_the_titles_where_the_rest_is_not_ready_in_time() {
+fn a_session_start_gets_the_titles_if_the_rest_is_not_ready_in_time() {
     for (slow, duplicates) in [(Point::Recall, 0), (Point::Commit, 1)] {
         let mut stage = Stage::new().variable("RECALL_ANSWER_MS", "5000").daemon();
         stage.discount_session("earlier");
@@ -192,7 +192,7 @@ fn a_start_is_given_the_titles_where_the_rest_is_not_ready_in_time() {
 }
 
 #[test]
-fn of_hooks_that_ask_at_once_one_is_told() {
+fn only_one_of_several_simultaneous_hooks_gets_the_notes() {
     let stage = stage();
     // One prompt comes from a hook that is registered more than once. Another prompt comes at the same time.
     let prompts = ["p1", "p1", "p1", "p2"];
@@ -212,7 +212,7 @@ fn of_hooks_that_ask_at_once_one_is_told() {
 }
 
 #[test]
-fn a_prompt_is_given_the_passage_that_answers_it_and_small_talk_nothing() {
+fn a_prompt_gets_the_passage_that_answers_it_and_small_talk_gets_none() {
     let stage = Stage::new().daemon();
     let filler =
         "Nothing else was changed in this part, and all of its checks still pass as they did. ".repeat(3);
@@ -244,7 +244,7 @@ fn a_prompt_is_given_the_passage_that_answers_it_and_small_talk_nothing() {
 }
 
 #[test]
-fn a_session_that_starts_again_is_told_only_what_is_new() {
+fn a_session_that_starts_again_gets_only_new_notes() {
     let stage = Stage::new().daemon();
     stage.discount_session("first");
     stage.flush();

@@ -80,7 +80,7 @@ fn run_hook(stage: &Stage, event: &str, fields: Value) -> Said {
 }
 
 #[test]
-fn what_install_writes_works() {
+fn hooks_written_by_install_work() {
     let stage = home().daemon();
     install(&stage);
     stage.discount_session("first");
@@ -99,7 +99,7 @@ fn what_install_writes_works() {
 }
 
 #[test]
-fn the_first_session_after_the_installation_tells_the_user_once() {
+fn the_welcome_is_shown_only_in_the_first_session_after_the_installation() {
     let stage = home();
     install(&stage);
     let stage = stage.daemon();
@@ -132,7 +132,7 @@ fn home_with_history() -> Stage {
 }
 
 #[test]
-fn an_installation_mentions_what_was_recorded_before() {
+fn an_installation_reports_earlier_sessions_that_can_be_imported() {
     let stage = home_with_history();
     let said = install(&stage);
     assert!(said.stdout.contains("Found 4 earlier sessions; `recall import` imports them."), "{said:?}");
@@ -172,7 +172,7 @@ fn at_a_terminal_an_installation_offers_to_import() {
 }
 
 #[test]
-fn the_users_own_settings_stay_and_twice_is_once() {
+fn install_keeps_the_users_settings_and_a_second_run_changes_nothing() {
     let stage = home();
     install(&stage);
     let once = read(&stage);
@@ -184,7 +184,7 @@ fn the_users_own_settings_stay_and_twice_is_once() {
 }
 
 #[test]
-fn the_memory_stays_or_is_deleted() {
+fn uninstall_keeps_the_memory_unless_purge_is_given() {
     let stage = Stage::new();
     stage.discount_session("first");
     assert_eq!(stage.recall(["remember", "Prices are in cents."]).code(), 0);
@@ -204,7 +204,7 @@ fn the_memory_stays_or_is_deleted() {
 }
 
 #[test]
-fn uninstall_leaves_what_was_there_before() {
+fn uninstall_restores_the_original_settings() {
     let stage = home();
     install(&stage);
     let uninstall = || stage.recall(["uninstall", "--agent", "claude-code", "--yes"]);
@@ -236,7 +236,7 @@ fn settings_that_cannot_be_read_are_not_touched() {
 }
 
 #[test]
-fn hooks_that_are_registered_twice_are_stored_once_counted_and_reported() {
+fn events_of_hooks_registered_twice_are_stored_once_and_reported() {
     let stage = home().daemon();
     install(&stage);
     let again = stage.project().join(".claude/settings.local.json");

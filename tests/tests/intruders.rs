@@ -9,7 +9,7 @@ use recall_protocol::codec::MAX_BODY;
 use recall_protocol::frame::{self, PROTOCOL_VERSION, encode_frame};
 use recall_protocol::wire::Request;
 use recall_tests::checks::others::{self, answer_to};
-use recall_tests::checks::secrecy::what_an_agent_said_is_in_no_log;
+use recall_tests::checks::secrecy::agent_text_is_in_no_log;
 use recall_tests::faults::handover::paths;
 use recall_tests::faults::intruder::{UID, can_change_user, open_to_all};
 use recall_tests::faults::process::peak_memory;
@@ -25,9 +25,9 @@ fn stored(stage: &Stage) -> Value {
 }
 
 #[test]
-fn another_user_gets_no_word_out_of_the_daemon() {
-    let test = "intruders::another_user_gets_no_word_out_of_the_daemon";
-    others::another_user_gets_no_word_out_of_the_daemon(Stage::new(), test);
+fn another_user_gets_no_answer_from_the_daemon() {
+    let test = "intruders::another_user_gets_no_answer_from_the_daemon";
+    others::another_user_gets_no_answer_from_the_daemon(Stage::new(), test);
 }
 
 #[test]
@@ -37,8 +37,8 @@ fn a_false_daemon_of_another_user_gets_no_payload() {
 }
 
 #[test]
-fn a_length_beyond_the_greatest_is_refused() {
-    others::a_length_beyond_the_greatest_is_refused(Stage::new());
+fn a_message_longer_than_the_limit_is_rejected() {
+    others::a_message_longer_than_the_limit_is_rejected(Stage::new());
 }
 
 /// Checks that a file in place of the runtime folder stops the daemon with a message, but stops no hook.
@@ -105,7 +105,7 @@ fn half_open(stage: &Stage, clients: usize) -> Vec<UnixStream> {
 }
 
 #[test]
-fn three_hundred_who_say_nothing_keep_nobody_from_being_served() {
+fn three_hundred_silent_connections_do_not_block_hooks() {
     let stage = Stage::new().daemon();
     let silent = half_open(&stage, 300);
     for number in 0..10 {
@@ -117,7 +117,7 @@ fn three_hundred_who_say_nothing_keep_nobody_from_being_served() {
 }
 
 #[test]
-fn where_every_place_is_taken_events_wait_in_the_spool() {
+fn events_wait_in_the_spool_when_all_connections_are_taken() {
     let stage = Stage::new().daemon();
     let silent = half_open(&stage, 600);
     let mut command = stage.command("recall-shim");
@@ -131,7 +131,7 @@ fn where_every_place_is_taken_events_wait_in_the_spool() {
 }
 
 #[test]
-fn many_who_send_much_share_the_memory_of_a_few() {
+fn many_large_messages_use_a_bounded_amount_of_memory() {
     let stage = Stage::new().daemon();
     stage.hook(&prompt(&stage, "Before", "p1"));
     let before = peak_memory(stage.daemon_pid());
@@ -164,7 +164,7 @@ fn many_who_send_much_share_the_memory_of_a_few() {
 }
 
 #[test]
-fn no_bytes_bring_the_daemon_down_or_fill_its_memory() {
+fn malformed_bytes_do_not_crash_the_daemon_or_fill_its_memory() {
     let stage = Stage::new().daemon();
     stage.hook(&prompt(&stage, "Before", "p1"));
     let before = peak_memory(stage.daemon_pid());
@@ -203,8 +203,8 @@ fn no_bytes_bring_the_daemon_down_or_fill_its_memory() {
 }
 
 #[test]
-fn nothing_that_an_agent_said_is_in_a_log() {
-    what_an_agent_said_is_in_no_log(Stage::new(), "info", false);
-    what_an_agent_said_is_in_no_log(Stage::new(), "debug", false);
-    what_an_agent_said_is_in_no_log(Stage::new(), "debug", true);
+fn no_log_contains_text_of_an_agent() {
+    agent_text_is_in_no_log(Stage::new(), "info", false);
+    agent_text_is_in_no_log(Stage::new(), "debug", false);
+    agent_text_is_in_no_log(Stage::new(), "debug", true);
 }

@@ -46,7 +46,7 @@ macro_rules! shapes {
 }
 
 #[test]
-fn reading_commands() {
+fn output_of_reading_commands_matches_the_snapshots() {
     let stage = played();
     shapes!(stage, "search", "search", "rounding");
     shapes!(stage, "search_explained", "search", "rounding", "--explain", "-n", "1");
@@ -76,7 +76,7 @@ fn reading_commands() {
 }
 
 #[test]
-fn administration() {
+fn output_of_administration_commands_matches_the_snapshots() {
     let stage = played();
     shapes!(stage, "ctl_status", "ctl", "status");
     shapes!(stage, "ctl_sessions", "ctl", "sessions");
@@ -86,7 +86,7 @@ fn administration() {
 }
 
 #[test]
-fn nothing_yet() {
+fn output_for_an_empty_memory_matches_the_snapshots() {
     let stage = Stage::new().daemon();
     shapes!(stage, "no_sessions", "ctl", "sessions");
     shapes!(stage, "no_jobs", "ctl", "jobs");
@@ -95,7 +95,7 @@ fn nothing_yet() {
 }
 
 #[test]
-fn doctor() {
+fn output_of_doctor_matches_the_snapshots() {
     let stage = played();
     let said = stage.recall(["doctor", "--json"]);
     let mut report = said.json();
@@ -111,7 +111,7 @@ fn doctor() {
 
 /// The counts of `ctl status` must be right, not only in the right place.
 #[test]
-fn the_figures_of_the_status_are_true() {
+fn the_counts_in_the_status_are_correct() {
     let stage = played();
     let status = stage.json(["ctl", "status"]);
     let session = stage.json(["ctl", "session", "first-session"]);
@@ -124,7 +124,7 @@ fn the_figures_of_the_status_are_true() {
 }
 
 #[test]
-fn help() {
+fn help_of_every_command_matches_the_snapshots() {
     let stage = Stage::new();
     let said = |path: &str| {
         let said = stage.recall(path.split_whitespace().chain(["--help"]));
@@ -156,7 +156,7 @@ fn subcommands(help: &str) -> Vec<String> {
 }
 
 #[test]
-fn colours_only_where_somebody_sees_them() {
+fn piped_output_has_colours_only_on_request() {
     let stage = played();
     let said = stage.recall(["search", "rounding"]);
     assert!(!said.stdout.contains('\u{1b}'), "{said:?}");
@@ -169,7 +169,7 @@ fn colours_only_where_somebody_sees_them() {
 
 /// Lines break between words at every width, and nothing is lost.
 #[test]
-fn what_people_read_fits_the_screen() {
+fn text_output_fits_the_width_of_the_screen() {
     let stage = played();
     let note = "The ledger is kept in cents, because three customers were billed fractions of a cent in the first \
                 release, and every sum has been rounded once, at its end, since then.";
@@ -247,7 +247,7 @@ fn what_people_read_fits_the_screen() {
 
 /// Commands ask about the current project, if recall knows it and the command names nothing else.
 #[test]
-fn questions_are_asked_in_the_current_project() {
+fn commands_ask_about_the_current_project_by_default() {
     let stage = played();
     let other = stage.user_home().join("other");
     std::fs::create_dir(&other).unwrap();
@@ -277,7 +277,7 @@ fn questions_are_asked_in_the_current_project() {
 
 /// Every documented field exists, independent of the snapshots.
 #[test]
-fn documented_fields() {
+fn documented_fields_exist_in_the_json_output() {
     let stage = played();
     let check = |value: &Value, fields: &str| {
         for field in fields.split_whitespace() {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use recall_protocol::frame::decode_frame;
 use recall_protocol::wire::Request;
 use recall_tests::Stage;
-use recall_tests::checks::keeping::late_events_find_their_place;
+use recall_tests::checks::keeping::late_events_are_placed_correctly;
 use recall_tests::faults::clock::Clock;
 use recall_tests::faults::handover::{Handover, paths};
 use recall_tests::faults::kills::{Outcome, Plan, Trouble, survive};
@@ -42,33 +42,33 @@ fn survives(plan: Plan) {
 }
 
 #[test]
-fn a_daemon_killed_at_any_moment_loses_nothing_and_doubles_nothing() {
+fn a_daemon_killed_at_any_moment_loses_and_duplicates_no_event() {
     survives(Plan { events: 2_000, writers: 4, kills: 20, seed: 1, trouble: Trouble::None });
 }
 
-/// `cargo test -p recall-tests --release -- --ignored a_thousand_kills --nocapture`; `RECALL_KILLS` makes it shorter,
+/// `cargo test -p recall-tests --release -- --ignored a_thousand_kills_lose_no_event --nocapture`; `RECALL_KILLS` makes it shorter,
 /// with 100 events for each kill.
 #[test]
 #[ignore = "runs for ten minutes and more"]
-fn a_thousand_kills() {
+fn a_thousand_kills_lose_no_event() {
     let kills = std::env::var("RECALL_KILLS").map_or(1000, |kills| kills.parse().unwrap());
     survives(Plan { events: kills * 100, writers: 4, kills, seed: 2, trouble: Trouble::None });
 }
 
-/// `cargo test -p recall-tests -- --ignored nine_replays_beside_commands --nocapture`
+/// `cargo test -p recall-tests -- --ignored nine_runs_of_kills_during_commands_lose_no_event --nocapture`
 #[test]
 #[ignore = "nine runs of 3,600 events, some minutes each"]
-fn nine_replays_beside_commands_lose_nothing() {
+fn nine_runs_of_kills_during_commands_lose_no_event() {
     for seed in 11..20 {
         survives(Plan { events: 3_600, writers: 4, kills: 36, seed, trouble: Trouble::Commands });
     }
 }
 
-/// `cargo test -p recall-tests -- --ignored nine_replays_beside_deleted_homes --nocapture`;
+/// `cargo test -p recall-tests -- --ignored nine_runs_of_kills_while_homes --nocapture`;
 /// `RECALL_REPLAYS` makes it shorter.
 #[test]
 #[ignore = "nine runs of 3,600 events, some minutes each"]
-fn nine_replays_beside_deleted_homes_lose_nothing() {
+fn nine_runs_of_kills_while_homes_are_deleted_lose_no_event() {
     let replays = std::env::var("RECALL_REPLAYS").map_or(9, |replays| replays.parse().unwrap());
     for seed in 21..21 + replays {
         survives(Plan { events: 3_600, writers: 4, kills: 36, seed, trouble: Trouble::DeletedHomes });
@@ -76,37 +76,38 @@ fn nine_replays_beside_deleted_homes_lose_nothing() {
 }
 
 #[test]
-fn kills_beside_deleted_homes_lose_nothing() {
+fn kills_while_homes_are_deleted_lose_no_event() {
     survives(Plan { events: 400, writers: 4, kills: 5, seed: 20, trouble: Trouble::DeletedHomes });
 }
 
 #[test]
-fn kills_beside_commands_lose_nothing() {
+fn kills_during_commands_lose_no_event() {
     survives(Plan { events: 400, writers: 4, kills: 5, seed: 10, trouble: Trouble::Commands });
 }
 
 #[test]
-fn stops_kills_and_clock_steps_keep_every_sessions_order() {
+fn stops_kills_and_clock_steps_keep_the_event_order_of_every_session() {
     let trouble = Trouble::StopsAndClockSteps { boots: 3 };
     survives(Plan { events: 640, writers: 8, kills: 5, seed: 3, trouble });
 }
 
-/// `cargo test -p recall-tests --release -- --ignored a_hundred_kills_under_clock_steps --nocapture`
+/// `cargo test -p recall-tests --release -- --ignored a_hundred_kills_under_clock_steps_lose_no_event --nocapture`
 #[test]
 #[ignore = "runs for a minute and more"]
-fn a_hundred_kills_under_clock_steps() {
+fn a_hundred_kills_under_clock_steps_lose_no_event() {
     let trouble = Trouble::StopsAndClockSteps { boots: 7 };
     survives(Plan { events: 12_000, writers: 8, kills: 100, seed: 4, trouble });
 }
 
 #[test]
-fn late_events_find_their_place_by_their_turns_id() {
-    (0..4).for_each(|seed| late_events_find_their_place(Stage::new(), seed, TurnIds::Sent, &Clock::True));
+fn late_events_are_placed_by_their_turn_id() {
+    (0..4).for_each(|seed| late_events_are_placed_correctly(Stage::new(), seed, TurnIds::Sent, &Clock::True));
 }
 
 #[test]
-fn late_events_find_their_place_by_their_time() {
-    (0..4).for_each(|seed| late_events_find_their_place(Stage::new(), seed, TurnIds::Absent, &Clock::True));
+fn late_events_without_a_turn_id_are_placed_by_their_time() {
+    (0..4)
+        .for_each(|seed| late_events_are_placed_correctly(Stage::new(), seed, TurnIds::Absent, &Clock::True));
 }
 
 /// Tests late events with a stepped wall clock. The spool is drained in the order of the wall clock, which differs
@@ -115,25 +116,25 @@ fn late_events_find_their_place_by_their_time() {
 fn late_events_find_their_place_under_clock_steps(seeds: std::ops::Range<u64>) {
     for seed in seeds {
         for turn_ids in [TurnIds::Sent, TurnIds::Absent] {
-            late_events_find_their_place(Stage::new(), seed, turn_ids, &Clock::stepped(seed, 3, 20));
+            late_events_are_placed_correctly(Stage::new(), seed, turn_ids, &Clock::stepped(seed, 3, 20));
         }
     }
 }
 
 #[test]
-fn late_events_find_their_place_whatever_the_wall_clock_says() {
+fn late_events_are_placed_correctly_when_the_wall_clock_jumps() {
     late_events_find_their_place_under_clock_steps(0..2);
 }
 
-/// `cargo test -p recall-tests --release -- --ignored many_late_events_under_clock_steps --nocapture`
+/// `cargo test -p recall-tests --release -- --ignored many_late_events_under_clock_steps_are_placed_correctly --nocapture`
 #[test]
 #[ignore = "some hundred daemons one after another"]
-fn many_late_events_under_clock_steps() {
+fn many_late_events_under_clock_steps_are_placed_correctly() {
     late_events_find_their_place_under_clock_steps(100..200);
 }
 
 #[test]
-fn a_daemon_that_is_stopped_and_continued_keeps_every_sessions_order() {
+fn a_suspended_and_resumed_daemon_keeps_the_event_order_of_every_session() {
     const WRITERS: usize = 8;
     const EVENTS: usize = 40;
     let mut stage = Stage::new().daemon();
@@ -273,7 +274,7 @@ fn a_shim_killed_at_every_system_call_leaves_no_half_event() {
 }
 
 #[test]
-fn a_shim_that_is_refused_something_accepts_nothing_falsely() {
+fn a_shim_whose_system_calls_fail_spools_or_counts_its_event() {
     if !strace_works() {
         println!("skipped: strace is missing or may not trace");
         return;
@@ -300,7 +301,7 @@ fn a_shim_that_is_refused_something_accepts_nothing_falsely() {
 }
 
 #[test]
-fn a_start_of_a_session_that_was_killed_is_one_start() {
+fn a_session_start_delivered_and_spooled_is_stored_once_after_a_kill() {
     let mut stage = Stage::new().daemon();
     let script = Script { session: "again".to_owned(), turn_ids: TurnIds::Sent, steps: vec![Step::Start] };
     let oracle = Oracle::default();

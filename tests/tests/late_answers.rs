@@ -93,7 +93,7 @@ impl<'a> Copilot<'a> {
 }
 
 #[test]
-fn an_answer_that_is_written_after_the_turns_end_is_found() {
+fn an_answer_written_after_its_turn_ended_is_stored() {
     let stage = Stage::new().daemon();
     let copilot = Copilot::new(&stage);
     for number in 0..3 {
@@ -113,7 +113,7 @@ fn an_answer_that_is_written_after_the_turns_end_is_found() {
 }
 
 #[test]
-fn a_daemon_that_is_back_looks_for_what_the_one_before_waited_for() {
+fn a_restarted_daemon_finds_answers_that_the_last_one_waited_for() {
     let mut stage = Stage::new().daemon();
     let path = {
         let copilot = Copilot::new(&stage);
@@ -133,7 +133,7 @@ fn a_daemon_that_is_back_looks_for_what_the_one_before_waited_for() {
 }
 
 #[test]
-fn the_sessions_end_reads_again_what_the_turns_end_did_not_find() {
+fn answers_missed_at_the_end_of_a_turn_are_read_when_the_session_ends() {
     let stage = Stage::new().daemon();
     let copilot = Copilot::new(&stage);
     copilot.ask("go on");
@@ -153,7 +153,7 @@ fn the_sessions_end_reads_again_what_the_turns_end_did_not_find() {
 }
 
 #[test]
-fn no_answer_is_put_under_another_question() {
+fn an_answer_is_never_stored_with_another_prompt() {
     let stage = Stage::new().daemon();
     let copilot = Copilot::new(&stage);
     copilot.hook("UserPromptSubmit", json!({"prompt": "This one never reached the record."}));
@@ -181,7 +181,7 @@ fn gemini(stage: &Stage) -> PathBuf {
 }
 
 #[test]
-fn a_turn_whose_end_no_hook_reports_gets_its_answer_at_the_sessions_end() {
+fn a_turn_whose_end_no_hook_reports_gets_its_answer_when_the_session_ends() {
     let stage = Stage::new().daemon();
     let path = gemini(&stage);
     record(&path, &json!({"id": "2", "timestamp": now(), "type": "gemini", "content": "Fixed: half-even."}));
@@ -246,7 +246,7 @@ impl<'a> Antigravity<'a> {
 }
 
 #[test]
-fn prompts_and_answers_that_only_the_record_has_are_taken_at_a_turns_end() {
+fn prompts_and_answers_only_in_the_record_are_stored_when_a_turn_ends() {
     let stage = Stage::new().daemon();
     let agent = Antigravity::new(&stage);
     agent.ask(0, "fix the cart");
@@ -271,7 +271,7 @@ fn prompts_and_answers_that_only_the_record_has_are_taken_at_a_turns_end() {
 }
 
 #[test]
-fn a_record_that_is_written_after_a_turns_end_is_read_at_the_next_one() {
+fn a_record_written_after_a_turn_ended_is_read_when_the_next_one_ends() {
     let stage = Stage::new().daemon();
     let remembered = stage.recall(["remember", "Deploy only from main, because of the release script."]);
     assert_eq!(remembered.code(), 0, "{remembered:?}");
@@ -305,7 +305,7 @@ fn a_record_that_is_written_after_a_turns_end_is_read_at_the_next_one() {
 }
 
 #[test]
-fn an_agent_that_takes_silence_for_a_refusal_is_told_to_use_its_own_rules() {
+fn a_hook_prints_an_ask_decision_where_silence_would_mean_a_refusal() {
     let stage = Stage::new();
     let call =
         json!({"conversationId": SESSION, "stepIdx": 1, "toolCall": {"name": "view_file", "args": {}}});
@@ -386,7 +386,7 @@ fn an_import_completes_a_session_that_hooks_have_captured() {
 }
 
 #[test]
-fn what_was_said_in_a_pause_is_read_from_no_record() {
+fn text_from_a_pause_is_not_read_from_the_record() {
     let stage = Stage::new().daemon();
     let path = gemini(&stage);
     let message = |id: &str, kind: &str, text: &str| {
@@ -469,7 +469,7 @@ impl<'a> Claude<'a> {
 }
 
 #[test]
-fn what_was_typed_while_the_agent_worked_is_read_at_the_turns_end() {
+fn a_prompt_typed_while_the_agent_works_is_read_when_the_turn_ends() {
     let stage = Stage::new().daemon();
     let claude = Claude::new(&stage);
     claude.hook("SessionStart", json!({"source": "startup"}));
@@ -498,7 +498,7 @@ fn what_was_typed_while_the_agent_worked_is_read_at_the_turns_end() {
 }
 
 #[test]
-fn what_was_typed_in_a_pause_an_exclusion_or_another_program_is_not_taken() {
+fn prompts_typed_in_a_pause_an_exclusion_or_another_program_are_not_read() {
     let mut stage = Stage::new().daemon();
     let claude = Claude::new(&stage);
     claude.hook("SessionStart", json!({"source": "startup"}));
@@ -546,7 +546,7 @@ fn what_was_typed_in_a_pause_an_exclusion_or_another_program_is_not_taken() {
 }
 
 #[test]
-fn what_was_forgotten_is_not_read_from_the_record_again() {
+fn a_forgotten_prompt_is_not_read_from_the_record_again() {
     let stage = Stage::new().daemon();
     let claude = Claude::new(&stage);
     claude.hook("UserPromptSubmit", json!({"prompt": "start"}));
@@ -566,7 +566,7 @@ fn what_was_forgotten_is_not_read_from_the_record_again() {
 }
 
 #[test]
-fn a_session_whose_prompts_no_hook_reports_gets_them_at_its_end() {
+fn prompts_that_no_hook_reports_are_read_when_the_session_ends() {
     let stage = Stage::new().daemon();
     let claude = Claude::new(&stage);
     claude.hook("SessionStart", json!({"source": "startup"}));

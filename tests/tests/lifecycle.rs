@@ -23,7 +23,7 @@ fn stop(stage: &Stage, session: &str, id: &str, text: &str) {
 }
 
 #[test]
-fn a_session_outlives_its_daemons_and_each_pause_is_said_once() {
+fn a_session_outlives_its_daemons_and_each_suspension_is_recorded_once() {
     let mut stage = Stage::new().daemon();
     stage.hook(&stage.event("s", "SessionStart", json!({"source": "startup"})));
     prompt(&stage, "s", "p1", "Go");
@@ -57,7 +57,7 @@ fn a_session_outlives_its_daemons_and_each_pause_is_said_once() {
 }
 
 #[test]
-fn a_clear_leads_from_one_session_to_the_next_in_whatever_order_it_is_told() {
+fn a_clear_links_two_sessions_in_either_order_of_its_events() {
     let stage = Stage::new().daemon();
     for (before, after) in [("a1", "a2"), ("b1", "b2")] {
         prompt(&stage, before, &format!("{before}-p"), "Go");
@@ -110,7 +110,7 @@ fn a_turn_without_an_end_gets_its_answer_from_the_transcript() {
 }
 
 #[test]
-fn no_other_file_is_read_whatever_the_hook_says() {
+fn a_hook_payload_cannot_make_recall_read_another_file_as_a_transcript() {
     let stage = Stage::new().daemon();
     let home = stage.user_home();
     let folder = home.join(".claude/projects/shop");
@@ -146,7 +146,7 @@ fn no_other_file_is_read_whatever_the_hook_says() {
 }
 
 #[test]
-fn a_plan_is_one_record_that_evolves_and_is_carried_out() {
+fn a_plan_is_stored_as_one_record_through_its_edits_and_approval() {
     let stage = Stage::new().daemon();
     let path = stage.user_home().join(".claude/plans/coins.md");
     let call = |name: &str, input: Value, response: Value, id: &str| {
@@ -201,7 +201,7 @@ const COMMIT: &str =
     "git commit -am 'Round the cart total once, because rounding each line lost up to a cent per line'";
 
 #[test]
-fn a_compaction_works_up_what_there_is_and_gives_the_session_its_own_state_back() {
+fn a_compaction_compresses_the_open_batch_and_injects_the_session_state() {
     let stage = Stage::new().daemon();
     stage.hook(&stage.event("s", "SessionStart", json!({"source": "startup"})));
     prompt(&stage, "s", "p1", "Add a percentage discount to the cart total");
@@ -236,7 +236,7 @@ fn a_compaction_works_up_what_there_is_and_gives_the_session_its_own_state_back(
 }
 
 #[test]
-fn a_long_batch_is_worked_up_before_it_ends() {
+fn a_long_batch_is_compressed_before_it_ends() {
     let stage = Stage::new().config("[capture]\nchunk_activities = 3\n").daemon();
     prompt(&stage, "s", "p1", "Add a percentage discount to the cart total");
     for (number, mut call) in stage.discount_calls().into_iter().enumerate() {
@@ -254,7 +254,7 @@ fn a_long_batch_is_worked_up_before_it_ends() {
 }
 
 #[test]
-fn a_call_that_was_refused_is_known_and_one_that_ran_is_not_told_twice() {
+fn a_refused_call_is_stored_as_failed_and_an_executed_one_only_once() {
     let stage = Stage::new().daemon();
     prompt(&stage, "s", "p1", "Go");
     let call = |id: &str, said: &str| json!({"tool_name": "Bash", "tool_input": {"command": id}, "tool_use_id": id, "tool_response": said});
@@ -324,7 +324,7 @@ fn some_events(stage: &Stage, session: &str, random: &mut fastrand::Rng) -> Vec<
 }
 
 #[test]
-fn whenever_daemons_die_a_life_has_one_start_and_one_end() {
+fn each_life_of_a_session_has_one_start_and_one_end_when_daemons_die() {
     for seed in 0..3 {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut stage = Stage::new().daemon();
@@ -356,7 +356,7 @@ fn whenever_daemons_die_a_life_has_one_start_and_one_end() {
 }
 
 #[test]
-fn a_cleared_session_is_followed_whatever_is_heard_first() {
+fn a_session_after_a_clear_is_linked_to_the_old_one_in_any_event_order() {
     let stage = Stage::new().daemon();
     let orders =
         [[0, 1, 2, 3], [1, 0, 2, 3], [0, 2, 1, 3], [2, 0, 1, 3], [1, 2, 0, 3], [2, 1, 0, 3], [3, 2, 1, 0]];
@@ -399,7 +399,7 @@ fn told<'a>(session: &'a Value, name: &str) -> Vec<&'a Value> {
 }
 
 #[test]
-fn an_event_that_is_named_like_ours_is_ours() {
+fn lifecycle_events_of_another_host_are_recognized_by_their_names() {
     let stage = Stage::new().daemon();
     host(&stage, "session_start", json!({}));
     host(&stage, "UserPromptSubmit", json!({"prompt": "Go"}));
@@ -428,7 +428,7 @@ fn an_event_that_is_named_like_ours_is_ours() {
 }
 
 #[test]
-fn compactions_are_counted_and_so_are_the_messages_between_them() {
+fn compactions_and_the_messages_between_them_are_counted() {
     let stage = Stage::new().daemon();
     for (turn, name) in [("p1", "a"), ("p2", "b"), ("p3", "c")] {
         prompt(&stage, "s", turn, name);
@@ -446,7 +446,7 @@ fn compactions_are_counted_and_so_are_the_messages_between_them() {
 }
 
 #[test]
-fn an_end_tells_how_long_the_session_and_its_last_life_were() {
+fn a_session_end_records_the_length_of_the_session_and_its_last_life() {
     let stage = Stage::new().daemon();
     // The events are from today, because the daemon ends a session whose last event is days old.
     let begun = stage.delivery(&stage.event("s", "SessionStart", json!({}))).captured_at_ms;
@@ -483,7 +483,7 @@ fn interrupted_turns(stage: &Stage, session: &str) {
 }
 
 #[test]
-fn turns_that_nobody_ended_leave_a_summary() {
+fn a_session_with_unfinished_turns_gets_a_summary() {
     let mut stage = Stage::new().daemon();
     stage.discount_session("older");
     interrupted_turns(&stage, "open");
@@ -521,7 +521,7 @@ fn turns_that_nobody_ended_leave_a_summary() {
 }
 
 #[test]
-fn an_approval_is_of_the_plan_that_was_written() {
+fn an_approval_applies_to_the_plan_named_or_last_written() {
     let stage = Stage::new().daemon();
     let folder = stage.user_home().join(".claude/plans");
     std::fs::create_dir_all(&folder).unwrap();
@@ -572,7 +572,7 @@ fn an_approval_is_of_the_plan_that_was_written() {
 
 /// An approval that waited in the spool says nothing about the present content of its file.
 #[test]
-fn a_late_approval_is_of_the_plan_that_was_recorded() {
+fn a_late_approval_applies_to_the_recorded_plan() {
     let stage = Stage::new().daemon();
     let path = stage.user_home().join(".claude/plans/coins.md");
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -611,7 +611,7 @@ fn a_late_approval_is_of_the_plan_that_was_recorded() {
 }
 
 #[test]
-fn a_failure_is_one_whichever_field_says_so() {
+fn a_failed_call_is_recognized_by_any_field_that_reports_it() {
     let stage = Stage::new().daemon();
     prompt(&stage, "s", "p1", "Go");
     let results = [
@@ -644,7 +644,7 @@ fn a_failure_is_one_whichever_field_says_so() {
 
 /// A check that another kind of host reports as failed is remembered as failed.
 #[test]
-fn a_check_that_failed_by_its_code_is_a_failed_check() {
+fn a_check_with_a_failing_exit_code_is_noted_as_failed() {
     let stage = Stage::new().daemon();
     prompt(&stage, "s", "p1", "Make the cart tests pass");
     let call = json!({"tool_name": "Bash", "tool_input": {"command": "cargo test cart"}, "tool_use_id": "t1", "prompt_id": "p1",
@@ -653,7 +653,7 @@ fn a_check_that_failed_by_its_code_is_a_failed_check() {
     stop(&stage, "s", "p1", "The rounding test fails, I have to stop here.");
     stage.flush();
     let told = stage.json(["ctl", "session", "s"])["observations"].to_string();
-    assert!(told.contains("cargo test cart"), "{told}");
+    assert!(told.contains("`cargo test cart` fails"), "{told}");
 }
 
 #[test]
@@ -693,7 +693,7 @@ fn the_first_prompt_adopts_the_calls_before_it() {
 }
 
 #[test]
-fn what_the_agent_made_of_its_conversation_is_shown_and_found() {
+fn compaction_summaries_can_be_searched_shown_and_forgotten() {
     let stage = Stage::new().daemon();
     prompt(&stage, "s", "p1", "Add a discount");
     for (number, words) in
@@ -727,7 +727,7 @@ fn what_the_agent_made_of_its_conversation_is_shown_and_found() {
 }
 
 #[test]
-fn a_session_is_summarizing_between_its_stop_and_what_comes_of_it() {
+fn a_session_is_summarizing_from_its_stop_until_the_model_answers() {
     let provider = Provider::start(|_, _| Behaviour::Held);
     let stage = Stage::new().config(&provider.config("openai", "concurrency = 1")).daemon();
     let status = || {
@@ -758,7 +758,7 @@ fn a_session_is_summarizing_between_its_stop_and_what_comes_of_it() {
 }
 
 #[test]
-fn a_session_is_linked_to_the_one_that_its_host_names_whatever_its_start() {
+fn a_session_is_linked_to_the_earlier_one_that_its_host_names() {
     let stage = Stage::new().daemon();
     let start = |session: &str, fields: Value| {
         let mut fields = fields;
@@ -788,7 +788,7 @@ fn a_session_is_linked_to_the_one_that_its_host_names_whatever_its_start() {
 }
 
 #[test]
-fn the_hosts_own_counts_stand_beside_ours() {
+fn message_counts_of_the_host_are_stored_beside_those_of_recall() {
     let stage = Stage::new().daemon();
     host(&stage, "UserPromptSubmit", json!({"prompt": "Go"}));
     assert!(!stage.recall(["ctl", "session", "chat"]).stdout.contains("own count"));

@@ -94,7 +94,7 @@ fn a_failing_check_is_open_until_a_change_makes_it_pass() {
 }
 
 #[test]
-fn a_failing_check_is_followed_through_the_batches_to_its_pass() {
+fn a_change_and_a_pass_in_different_batches_resolve_a_failing_check() {
     let stage = Stage::new().daemon();
     turn(&stage, "one", "Does it still hold?", &[check_fails()], "The cart's total is off by one cent.");
     let id = numbered(&stage, "one", "`cargo test -p shop` fails");
@@ -153,7 +153,7 @@ fn a_newer_value_supersedes_the_older_until_it_is_forgotten() {
 }
 
 #[test]
-fn an_older_statement_of_a_thread_is_history_until_it_is_reopened() {
+fn an_older_statement_is_superseded_until_it_is_reopened() {
     let stage = Stage::new().daemon();
     let older =
         "Invoices are numbered per customer, starting anew each January, because auditors ask for it.";
@@ -191,7 +191,7 @@ fn numbers(context: &str) -> Vec<i64> {
 }
 
 #[test]
-fn what_the_user_rejects_is_remembered_for_the_file() {
+fn a_rejected_edit_is_remembered_and_injected_for_its_file() {
     let stage = Stage::new().daemon();
     let path = stage.project().join("src/view.rs").to_string_lossy().into_owned();
     let rejected = "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a \

@@ -103,7 +103,7 @@ mod wrong_invocations;
 
 /// A file that is not listed above would not run, without an error.
 #[test]
-fn every_file_here_is_part_of_the_program() {
+fn every_test_file_is_listed_in_main_rs() {
     let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let lines: Vec<String> = include_str!("main.rs").lines().map(str::to_owned).collect();
     for entry in std::fs::read_dir(here).unwrap() {

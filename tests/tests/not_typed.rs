@@ -58,7 +58,7 @@ fn sources(stage: &Stage, session: &str) -> Vec<String> {
 }
 
 #[test]
-fn whoever_else_writes_at_a_hook_is_not_the_user() {
+fn prompts_from_agents_and_programs_do_not_count_as_user_prompts() {
     let stage = Stage::new().daemon();
     for (number, (source, fields)) in forms().into_iter().enumerate() {
         let session = format!("s{number}");
@@ -72,7 +72,7 @@ fn whoever_else_writes_at_a_hook_is_not_the_user() {
 }
 
 #[test]
-fn a_message_that_waits_for_the_running_turn_is_not_the_users_either() {
+fn an_agent_message_during_a_turn_does_not_count_as_a_user_prompt() {
     let stage = Stage::new().daemon();
     let prompt =
         |text: &str| stage.event("one", "UserPromptSubmit", json!({"prompt": text, "prompt_id": "p1"}));
@@ -83,7 +83,7 @@ fn a_message_that_waits_for_the_running_turn_is_not_the_users_either() {
 }
 
 #[test]
-fn other_agents_put_the_same_into_prompts() {
+fn agent_messages_are_recognised_in_prompts_of_other_agents_too() {
     let stage = Stage::new().daemon();
     for agent in ["codex", "qwen-code", "droid", "from-the-future"] {
         let session = format!("of-{agent}");
@@ -98,7 +98,7 @@ fn other_agents_put_the_same_into_prompts() {
 }
 
 #[test]
-fn a_transcript_says_who_wrote() {
+fn an_imported_transcript_shows_who_wrote_each_prompt() {
     let stage = Stage::new().daemon();
     let folder = stage.user_home().join(".claude/projects/-home-dev-shop");
     std::fs::create_dir_all(&folder).unwrap();
@@ -145,7 +145,7 @@ fn a_transcript_says_who_wrote() {
 }
 
 #[test]
-fn a_prompt_that_says_nothing_splits_no_turn() {
+fn an_empty_prompt_does_not_split_a_turn() {
     let stage = Stage::new().daemon();
     let hook = |name: &str, fields: Value| {
         let event = stage.event("one", name, fields).to_string();
@@ -168,7 +168,7 @@ fn a_prompt_that_says_nothing_splits_no_turn() {
 }
 
 #[test]
-fn a_word_in_place_of_an_id_joins_no_strangers() {
+fn a_placeholder_session_id_does_not_join_sessions_of_two_projects() {
     let stage = Stage::new().daemon();
     let elsewhere = stage.home().join("../elsewhere");
     std::fs::create_dir_all(&elsewhere).unwrap();
@@ -184,7 +184,7 @@ fn a_word_in_place_of_an_id_joins_no_strangers() {
 }
 
 #[test]
-fn a_new_windows_empty_conversation_starts_no_session() {
+fn an_empty_conversation_in_a_new_window_starts_no_session() {
     let stage = Stage::new().daemon();
     let hook = |event: &str, id: &str, fields: Value| {
         let mut payload = json!({"conversation_id": id, "hook_event_name": event, "cursor_version": "3.12.1",
@@ -245,7 +245,7 @@ fn only_read() -> [(&'static str, String, String); 7] {
 }
 
 #[test]
-fn what_was_only_read_becomes_no_standing_wish() {
+fn a_wish_in_quoted_or_read_text_is_not_stored_as_a_preference() {
     let stage = Stage::new().daemon();
     for (session, prompt, answer) in only_read() {
         stage.session(session, &prompt, &[], &answer);
@@ -273,7 +273,7 @@ fn what_was_only_read_becomes_no_standing_wish() {
 }
 
 #[test]
-fn a_wish_says_who_said_it_and_where() {
+fn a_preference_shows_who_stated_it_and_in_which_prompt() {
     let stage = Stage::new().daemon();
     stage.session("typed", &format!("Fix the cart. {WISH}"), &[], "Fixed: the sum was wrong.");
     stage.flush();

@@ -46,7 +46,7 @@ const EVERYBODY_LOCKS: &str = "inject=flock:retval=0";
 const ON_NFS: &str = "inject=statfs:poke_exit=@arg2=6969000000000000";
 
 #[test]
-fn where_locks_are_not_shared_the_second_daemon_leaves_and_names_the_first() {
+fn where_locks_are_not_shared_a_second_daemon_exits_and_names_the_first() {
     if !strace_works() {
         println!("skipped: strace is missing or may not trace");
         return;
@@ -64,7 +64,7 @@ fn where_locks_are_not_shared_the_second_daemon_leaves_and_names_the_first() {
 }
 
 #[test]
-fn a_daemon_whose_lease_is_taken_over_leaves() {
+fn a_daemon_whose_lease_is_taken_over_exits() {
     let stage = Stage::new();
     let mut first = Daemon::spawn(&stage);
     first.wait_until_it_listens(&stage).unwrap();
@@ -85,7 +85,7 @@ fn a_daemon_whose_lease_is_taken_over_leaves() {
 }
 
 #[test]
-fn on_a_network_file_system_the_database_has_no_shared_memory_and_everybody_says_so() {
+fn on_a_network_file_system_the_database_has_no_write_ahead_log() {
     if !strace_works() {
         println!("skipped: strace is missing or may not trace");
         return;
@@ -203,7 +203,7 @@ fn a_daemon_whose_data_folder_was_replaced_ends() {
 }
 
 #[test]
-fn a_lock_that_another_program_holds_is_named() {
+fn a_command_names_the_process_that_holds_the_lock() {
     let stage = Stage::new();
     let mut daemon = Daemon::spawn(&stage);
     daemon.wait_until_it_listens(&stage).unwrap();
@@ -225,7 +225,7 @@ fn a_lock_that_another_program_holds_is_named() {
 
 /// A copy of a folder contains its daemon's files, but belongs to no daemon.
 #[test]
-fn a_copy_of_a_home_in_use_starts_at_once() {
+fn a_daemon_starts_on_a_copy_of_a_home_in_use() {
     let stage = Stage::new().daemon();
     stage.discount_session("one");
     stage.flush();
@@ -257,7 +257,7 @@ fn is_reached_again(change: impl FnOnce(&Path)) {
 }
 
 #[test]
-fn a_daemon_whose_socket_is_gone_makes_another() {
+fn a_daemon_replaces_a_socket_that_was_removed_or_changed() {
     is_reached_again(|socket| std::fs::remove_file(socket).unwrap());
     is_reached_again(|socket| std::fs::remove_dir_all(socket.parent().unwrap()).unwrap());
     is_reached_again(|socket| {
@@ -282,7 +282,7 @@ fn a_daemon_whose_socket_is_gone_makes_another() {
 }
 
 #[test]
-fn a_socket_at_which_somebody_else_listens_stays() {
+fn a_socket_that_another_process_listens_on_is_not_replaced() {
     let stage = Stage::new().daemon();
     std::fs::remove_file(stage.socket()).unwrap();
     let other = std::os::unix::net::UnixListener::bind(stage.socket()).unwrap();

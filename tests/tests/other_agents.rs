@@ -57,7 +57,7 @@ fn a_private_prompt_inside_windsurfs_payload_hides_its_turn() {
 
 /// Grok Build also runs the hook files of Claude Code and Cursor, each with the same payload.
 #[test]
-fn what_grok_reports_by_three_hook_files_is_stored_once_as_its_own() {
+fn grok_events_from_three_hook_files_are_stored_once_under_grok() {
     let stage = Stage::new().daemon();
     let events = ["SessionStart", "UserPromptSubmit", "PostToolUse.read_file", "Stop", "SessionEnd"];
     for name in events {
@@ -154,7 +154,7 @@ fn stage_with_a_remark() -> Stage {
 
 /// Cursor's editor drops the context that it gets at a start.
 #[test]
-fn the_first_prompt_in_cursors_editor_brings_the_start_again() {
+fn the_first_prompt_in_cursors_editor_gets_the_start_context_again() {
     for first in [UNRELATED, DISCOUNT_PROMPT] {
         let stage = Stage::new().daemon();
         stage.discount_session("before");
@@ -170,7 +170,7 @@ fn the_first_prompt_in_cursors_editor_brings_the_start_again() {
 }
 
 #[test]
-fn the_first_prompt_in_cursors_editor_brings_what_bears_on_it_behind_the_start() {
+fn the_first_prompt_in_cursors_editor_gets_its_notes_after_the_start_context() {
     let stage = stage_with_a_remark();
     let (mut cursor, start) = Cursor::start(&stage, Surface::Editor);
     assert!(!start.contains(REMARK), "{start}");
@@ -195,7 +195,7 @@ fn the_first_prompt_in_cursors_editor_brings_what_bears_on_it_behind_the_start()
 }
 
 #[test]
-fn a_private_first_prompt_in_cursors_editor_brings_the_start_alone() {
+fn a_private_first_prompt_in_cursors_editor_gets_only_the_start_context() {
     let stage = stage_with_a_remark();
     let (mut cursor, start) = Cursor::start(&stage, Surface::Editor);
     assert_eq!(cursor.ask(&format!("<private>{QUESTION}</private>")), start);
@@ -204,7 +204,7 @@ fn a_private_first_prompt_in_cursors_editor_brings_the_start_alone() {
 }
 
 #[test]
-fn the_first_prompt_in_cursors_terminal_is_like_any_other() {
+fn the_first_prompt_in_cursors_terminal_gets_no_start_context() {
     let stage = stage_with_a_remark();
     let (mut cursor, start) = Cursor::start(&stage, Surface::Terminal);
     assert!(start.contains("Rounding happens once"), "{start}");
@@ -218,7 +218,7 @@ fn the_first_prompt_in_cursors_terminal_is_like_any_other() {
 /// Cursor drops an answer that is too long. The start and the context for the first prompt share the room. If the
 /// start leaves out a note that the prompt asks for, the prompt brings it.
 #[test]
-fn the_first_prompt_in_cursors_editor_leaves_room_for_what_bears_on_it() {
+fn the_start_context_in_cursors_editor_leaves_room_for_the_prompts_notes() {
     // These notes by hand leave room for one more line, but not for a second block.
     const HARBOURS: u32 = 34;
     let stage = Stage::new().config("[context]\nstart_tokens = 10000\n").daemon();

@@ -58,7 +58,7 @@ fn events(stage: &Stage) -> Value {
 }
 
 #[test]
-fn what_another_user_plants_above_a_session_decides_nothing() {
+fn files_that_another_user_plants_above_a_session_have_no_effect() {
     if skipped() {
         return;
     }
@@ -114,7 +114,7 @@ fn what_another_user_plants_above_a_session_decides_nothing() {
 }
 
 #[test]
-fn a_repository_that_others_may_write_is_ignored_and_one_of_a_private_group_is_not() {
+fn a_repository_writable_by_others_is_ignored_unless_its_group_is_private() {
     let stage = Stage::new().daemon();
     let repository = Repository::init(&stage.project());
     let dot_git = stage.project().join(".git");
@@ -140,7 +140,7 @@ fn a_repository_that_others_may_write_is_ignored_and_one_of_a_private_group_is_n
 }
 
 #[test]
-fn a_project_file_of_ours_that_others_may_write_keeps_nothing() {
+fn recording_is_off_where_other_users_may_write_the_project_file() {
     let stage = Stage::new().daemon();
     let file = stage.project().join(".recall.toml");
     std::fs::write(&file, "disable = false").unwrap();
@@ -172,7 +172,7 @@ fn config_is_ignored(make: impl FnOnce(&Path), why: &str) {
 }
 
 #[test]
-fn a_config_that_is_no_small_file_of_ours_is_ignored() {
+fn a_config_that_is_not_the_users_own_small_regular_file_is_ignored() {
     let replace = |make: fn(&Path)| {
         move |config: &Path| {
             std::fs::remove_file(config).unwrap();
@@ -209,7 +209,7 @@ fn a_config_that_is_no_small_file_of_ours_is_ignored() {
 }
 
 #[test]
-fn a_config_that_the_user_keeps_elsewhere_counts() {
+fn a_config_behind_the_users_own_symlink_is_used() {
     let stage = Stage::new().config(SUBSCRIBED);
     let config = stage.home().join("config.toml");
     std::fs::rename(&config, stage.user_home().join("dotfile.toml")).unwrap();
@@ -223,7 +223,7 @@ fn a_config_that_the_user_keeps_elsewhere_counts() {
 }
 
 #[test]
-fn state_files_of_another_user_are_refused_with_words() {
+fn the_daemon_refuses_state_files_of_another_user_and_names_them() {
     if skipped() {
         return;
     }
@@ -250,7 +250,7 @@ fn state_files_of_another_user_are_refused_with_words() {
 }
 
 #[test]
-fn a_pipe_in_place_of_a_note_holds_nobody_up() {
+fn a_pipe_in_place_of_a_state_file_pauses_recording_and_blocks_nothing() {
     let stage = Stage::new();
     std::fs::create_dir_all(stage.home().join("state")).unwrap();
     for name in ["pauses.json", "repairs.json"] {
@@ -293,7 +293,7 @@ fn open_paths(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn without_a_umask_what_recall_keeps_is_still_private() {
+fn files_of_recall_are_private_even_without_a_umask() {
     let stage = Stage::new();
     let own = |name: &str| stage.user_home().join(name).display().to_string();
     let event = stage.event("first", "UserPromptSubmit", json!({"prompt": "hello", "prompt_id": "p"}));

@@ -28,7 +28,7 @@ fn files(found: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn it_is_off_until_the_user_wants_it() {
+fn outlines_are_off_until_the_user_enables_them() {
     let stage = Stage::new().daemon();
     repository(&stage);
     let said = stage.recall(["outline", "PassageCache"]);
@@ -38,7 +38,7 @@ fn it_is_off_until_the_user_wants_it() {
 }
 
 #[test]
-fn a_prompt_is_told_once_where_the_code_is_that_it_names() {
+fn the_place_of_code_that_a_prompt_names_is_injected_once() {
     let stage = Stage::new().config(ON).daemon();
     repository(&stage);
     // The command waits for the first reading. A prompt does not.
@@ -55,7 +55,7 @@ fn a_prompt_is_told_once_where_the_code_is_that_it_names() {
 }
 
 #[test]
-fn a_place_in_a_file_that_the_session_has_read_is_no_news() {
+fn places_in_a_file_that_the_session_has_read_are_not_injected() {
     let stage = Stage::new().config(ON).daemon();
     repository(&stage);
     assert_eq!(files(&stage.json(["outline", "PassageCache"])), ["src/cart.rs"]);
@@ -72,7 +72,7 @@ fn a_place_in_a_file_that_the_session_has_read_is_no_news() {
 }
 
 #[test]
-fn what_the_repository_ignores_is_not_read() {
+fn outline_skips_files_that_the_repository_ignores() {
     let stage = Stage::new().config(ON).daemon();
     repository(&stage);
     assert_eq!(files(&stage.json(["outline", "round_total"])), ["src/cart.rs"]);

@@ -56,7 +56,7 @@ fn export(stage: &Stage, folder: &Path) -> String {
 }
 
 #[test]
-fn each_session_project_day_and_thread_has_a_page_and_writing_twice_changes_nothing() {
+fn sessions_projects_and_days_get_pages_and_a_second_export_writes_none() {
     let (stage, folder) = worked();
     stage.recall(["edit", "1", "--title", "Prices are in cents, on receipts too"]);
     export(&stage, &folder);
@@ -75,7 +75,7 @@ fn each_session_project_day_and_thread_has_a_page_and_writing_twice_changes_noth
 }
 
 #[test]
-fn names_stay_when_titles_change_and_what_is_forgotten_vanishes() {
+fn page_names_stay_and_the_page_of_a_forgotten_session_is_removed() {
     let (stage, folder) = worked();
     export(&stage, &folder);
     let first = pages(&folder);
@@ -93,7 +93,7 @@ fn names_stay_when_titles_change_and_what_is_forgotten_vanishes() {
 }
 
 #[test]
-fn files_of_the_user_stay_and_are_named() {
+fn export_does_not_overwrite_the_users_files_and_names_them() {
     let (stage, folder) = worked();
     fs::create_dir_all(folder.join("sessions")).unwrap();
     fs::write(folder.join("sessions/claude-code--one.md"), "# Mine\n").unwrap();
@@ -123,7 +123,7 @@ impl Drop for Watching {
 }
 
 #[test]
-fn what_happens_later_is_written_while_it_is_watched() {
+fn export_watch_writes_and_removes_pages_as_the_memory_changes() {
     let (stage, folder) = worked();
     let mut command = stage.command("recall");
     command.args(["export", "--markdown", folder.to_str().unwrap(), "--watch"]).stdout(Stdio::piped());

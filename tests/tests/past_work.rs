@@ -63,7 +63,7 @@ fn texts<'a>(answer: &'a Value, field: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn a_command_is_told_as_it_worked_with_what_failed_before() {
+fn recall_how_shows_which_commands_worked_and_which_failed() {
     let stage = worked();
     let runs = stage.json(["how", "import"]);
     assert_eq!(texts(&runs, "command"), ["pnpm run import --all", "npm run import"]);
@@ -76,7 +76,7 @@ fn a_command_is_told_as_it_worked_with_what_failed_before() {
 }
 
 #[test]
-fn an_error_is_told_with_what_made_it_go_away() {
+fn recall_fix_shows_the_steps_that_resolved_an_error() {
     let stage = worked();
     let met = stage.json(["fix", "could not acquire the lock of /tmp/other.lock"]);
     let items = met["items"].as_array().unwrap();
@@ -99,7 +99,7 @@ fn an_error_is_told_with_what_made_it_go_away() {
 }
 
 #[test]
-fn a_file_and_a_line_are_told_with_what_was_asked() {
+fn recall_blame_shows_the_prompts_that_changed_a_file_or_a_line() {
     let stage = worked();
     let file = stage.project().join("src/worker.rs");
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -119,7 +119,7 @@ fn a_file_and_a_line_are_told_with_what_was_asked() {
 }
 
 #[test]
-fn an_empty_memory_and_an_empty_error_are_told_as_such() {
+fn recall_how_and_fix_report_when_nothing_matches_or_no_error_is_given() {
     let stage = Stage::new().daemon();
     assert_eq!(stage.recall(["how", "deploy"]).stdout, "No session here ran \"deploy\".\n");
     assert_eq!(

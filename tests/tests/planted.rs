@@ -45,29 +45,29 @@ macro_rules! planted {
 
 planted! {
     ack_before_commit: AckBeforeCommit, "accepted and not stored", |stage| {
-        keeping::nothing_is_lost_before_its_commit(stage, Arrival::Mixed);
+        keeping::no_event_is_lost_before_its_commit(stage, Arrival::Mixed);
     };
     unlink_before_commit: UnlinkBeforeCommit, "accepted and not stored", |stage| {
-        keeping::nothing_is_lost_before_its_commit(stage, Arrival::Spooled);
+        keeping::no_event_is_lost_before_its_commit(stage, Arrival::Spooled);
     };
-    no_event_key: NoEventKey, "not known: Some(Ack", keeping::one_event_id_is_one_event_after_a_restart;
-    no_second_key: NoSecondKey, "not known: Some(Ack", keeping::one_call_of_a_tool_is_one_activity;
-    no_lease: NoLease, "somebody was given a job", keeping::a_job_is_one_compressors;
-    no_parking: NoParking, "not stored: Some(Busy)", keeping::an_event_that_crashes_its_session_is_parked;
+    no_event_key: NoEventKey, "not known: Some(Ack", keeping::an_event_is_stored_once_across_a_restart;
+    no_second_key: NoSecondKey, "not known: Some(Ack", keeping::a_tool_call_is_stored_once;
+    no_lease: NoLease, "somebody was given a job", keeping::a_job_belongs_to_one_compressor;
+    no_parking: NoParking, "not stored: Some(Busy)", keeping::an_event_that_crashes_its_session_is_set_aside;
     order_of_arrival: OrderOfArrival, "misplaced: late", |stage| {
-        keeping::late_events_find_their_place(stage, 0, TurnIds::Absent, &Clock::True);
+        keeping::late_events_are_placed_correctly(stage, 0, TurnIds::Absent, &Clock::True);
     };
-    any_length: NoLengthCap, "TooBig", others::a_length_beyond_the_greatest_is_refused;
-    links_in_the_spool: FollowLinks, "a symlink was followed", others::a_symlink_in_the_spool_is_no_event;
-    links_to_folders: FollowLinks, "a folder behind a symlink was taken", others::a_symlink_is_no_runtime_folder;
-    private_words: KeepPrivate, "\"heliotrope\" is in", secrecy::private_words_go_nowhere;
-    secrets: KeepSecrets, "\"swordfish-heliotrope-7741\" is in", secrecy::secrets_go_nowhere;
-    no_escaping: NoEscaping, "a tag inside the fence", secrecy::stored_text_is_only_text;
+    any_length: NoLengthCap, "TooBig", others::a_message_longer_than_the_limit_is_rejected;
+    links_in_the_spool: FollowLinks, "a symlink was followed", others::a_symlink_in_the_spool_is_not_read;
+    links_to_folders: FollowLinks, "a folder behind a symlink was taken", others::a_symlinked_runtime_folder_is_rejected;
+    private_words: KeepPrivate, "\"heliotrope\" is in", secrecy::private_words_are_stored_nowhere;
+    secrets: KeepSecrets, "\"swordfish-heliotrope-7741\" is in", secrecy::secrets_are_stored_nowhere;
+    no_escaping: NoEscaping, "a tag inside the fence", secrecy::stored_text_contains_no_tag;
     content_in_logs: LogContent, "the log repeats it", |stage| {
-        secrecy::what_an_agent_said_is_in_no_log(stage, "info", false);
+        secrecy::agent_text_is_in_no_log(stage, "info", false);
     };
     redirects: FollowRedirects, "a second host was reached", |stage| {
-        calls::nothing_reaches_a_second_host(stage, 307);
+        calls::redirects_reach_no_second_host(stage, 307);
     };
 }
 
@@ -77,7 +77,7 @@ fn any_peer() {
         println!("skipped: only the superuser can become another");
         return;
     }
-    let check = |stage| others::another_user_gets_no_word_out_of_the_daemon(stage, "planted::any_peer");
+    let check = |stage| others::another_user_gets_no_answer_from_the_daemon(stage, "planted::any_peer");
     turns_red(Fault::AnyPeer, "answered ", check);
 }
 
@@ -92,7 +92,7 @@ fn any_daemon() {
 }
 
 #[test]
-fn every_fault_has_its_row() {
+fn every_planted_fault_has_a_test() {
     let tested =
         |fault: &Fault| WITH_A_ROW.contains(fault) || matches!(fault, Fault::AnyPeer | Fault::AnyDaemon);
     let untested: Vec<_> = Fault::ALL.iter().filter(|fault| !tested(fault)).collect();

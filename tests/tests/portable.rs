@@ -53,7 +53,7 @@ fn content(stage: &Stage) -> Vec<String> {
 }
 
 #[test]
-fn what_was_exported_comes_back_whole_and_once() {
+fn an_exported_memory_is_imported_completely_and_once() {
     let stage = worked();
     let path = export(&stage, &[]);
     let head = &lines(&path)[0];
@@ -75,7 +75,7 @@ fn what_was_exported_comes_back_whole_and_once() {
 }
 
 #[test]
-fn two_memories_become_one() {
+fn an_import_merges_two_memories() {
     let (stage, other) = (worked(), Stage::new().daemon());
     other.discount_session("second");
     other.flush();
@@ -87,7 +87,7 @@ fn two_memories_become_one() {
 }
 
 #[test]
-fn a_part_is_exported_by_project_and_time() {
+fn an_export_can_be_limited_by_project_and_time() {
     let stage = worked();
     let all = lines(&export(&stage, &[])).len();
     assert_eq!(lines(&export(&stage, &["--project", "shop"])).len(), all);
@@ -100,7 +100,7 @@ fn a_part_is_exported_by_project_and_time() {
 }
 
 #[test]
-fn what_was_forgotten_or_is_excluded_does_not_come_in() {
+fn an_import_skips_forgotten_and_excluded_sessions() {
     let stage = worked();
     let path = export(&stage, &[]);
     stage.json(["forget", "--session", "first", "--yes"]);
@@ -119,7 +119,7 @@ fn what_was_forgotten_or_is_excluded_does_not_come_in() {
 }
 
 #[test]
-fn secrets_and_private_text_do_not_come_in() {
+fn an_import_removes_secrets_and_private_text() {
     let stage = worked();
     let path = export(&stage, &[]);
     let text = std::fs::read_to_string(&path).unwrap();
@@ -136,7 +136,7 @@ fn secrets_and_private_text_do_not_come_in() {
 }
 
 #[test]
-fn what_is_no_export_is_refused() {
+fn a_file_that_is_not_an_export_is_rejected() {
     let stage = Stage::new().daemon();
     let path = stage.user_home().join("x.jsonl");
     for (content, told) in [
@@ -182,7 +182,7 @@ fn shop() -> Value {
 }
 
 #[test]
-fn a_line_with_an_impossible_value_stays_out_and_breaks_nothing() {
+fn an_import_skips_lines_with_impossible_values_and_takes_the_rest() {
     let stage = worked();
     let session = json!({"kind": "session", "agent": "claude-code", "session_id": "made", "project": "git:github.com/acme/shop",
         "started_at": 1, "last_event_at": 2});
@@ -215,7 +215,7 @@ fn a_line_with_an_impossible_value_stays_out_and_breaks_nothing() {
 }
 
 #[test]
-fn a_file_pins_nothing_speaks_for_nobody_and_joins_no_projects() {
+fn an_imported_file_cannot_pin_notes_claim_authorship_or_join_projects() {
     let stage = worked();
     let own = lines(&export(&stage, &[])).into_iter().find(|line| line["kind"] == "project").unwrap();
     let evil = json!({"kind": "project", "key": "git:github.com/evil/x", "name": "x", "aliases": [own["key"]], "created_at": 1});
@@ -243,7 +243,7 @@ fn session_and_call(id: &str, cwd: &str, call: Value) -> [Value; 2] {
 }
 
 #[test]
-fn a_hostile_file_gets_nothing_that_it_asks_for() {
+fn a_hostile_import_file_bypasses_no_redaction_or_exclusion() {
     let stage = Stage::new();
     let (secret, quiet) = (stage.user_home().join("secret"), stage.user_home().join("quiet"));
     for folder in [&secret, &quiet] {
@@ -311,7 +311,7 @@ fn a_hostile_file_gets_nothing_that_it_asks_for() {
 }
 
 #[test]
-fn an_exclusion_counts_for_what_a_later_import_brings() {
+fn an_exclusion_applies_to_later_imports() {
     let mut stage = Stage::new().daemon();
     let folder = stage.user_home().join("later").display().to_string();
     let first = session_and_call("aa", &folder, json!({"input": "\"one\""}));
@@ -338,7 +338,7 @@ fn an_exclusion_counts_for_what_a_later_import_brings() {
 }
 
 #[test]
-fn an_own_export_comes_back_with_pins_authors_and_names() {
+fn importing_an_own_export_restores_pins_authors_and_project_names() {
     let stage = worked();
     let pinned = stage.json(["search", "painted green"])["results"][0]["id"].to_string();
     stage.json(["pin", &pinned]);
@@ -368,7 +368,7 @@ fn an_own_export_comes_back_with_pins_authors_and_names() {
 }
 
 #[test]
-fn at_a_terminal_a_question_comes_before_pins_and_names() {
+fn at_a_terminal_an_import_asks_before_it_accepts_pins() {
     let stage = worked();
     let pinned = stage.json(["search", "painted green"])["results"][0]["id"].to_string();
     stage.json(["pin", &pinned]);
@@ -388,7 +388,7 @@ fn at_a_terminal_a_question_comes_before_pins_and_names() {
 }
 
 #[test]
-fn what_is_forgotten_comes_back_by_no_copy() {
+fn no_import_or_restore_brings_forgotten_data_back() {
     let stage = worked();
     stage.json(["remember", "The wombat is painted red", "--type", "decision"]);
     stage.flush();
@@ -421,7 +421,7 @@ fn what_is_forgotten_comes_back_by_no_copy() {
 }
 
 #[test]
-fn a_row_that_cannot_be_read_is_named_and_can_be_deleted() {
+fn check_names_an_unreadable_row_and_forget_deletes_it() {
     let stage = worked();
     let note = stage.json(["search", "painted green"])["results"][0]["id"].to_string();
     let database = stage.home().join("data/recall.db");
@@ -441,7 +441,7 @@ fn a_row_that_cannot_be_read_is_named_and_can_be_deleted() {
 }
 
 #[test]
-fn a_pipe_is_no_backup() {
+fn restoring_from_a_pipe_is_rejected() {
     let stage = worked();
     let pipe = stage.user_home().join("pipe.db");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -488,7 +488,7 @@ fn claude_mem(folder: &Path) {
 }
 
 #[test]
-fn the_database_of_claude_mem_is_taken_as_it_is() {
+fn the_database_of_claude_mem_is_imported_once() {
     let stage = Stage::new().daemon();
     claude_mem(&stage.user_home().join(".claude-mem"));
     let counted = stage.json(["import", "--dry-run"]);
@@ -534,7 +534,7 @@ fn the_database_of_claude_mem_is_taken_as_it_is() {
 }
 
 #[test]
-fn what_is_too_long_costs_only_itself() {
+fn an_import_skips_only_the_items_that_are_too_long() {
     let stage = Stage::new().daemon();
     let long = note("long", json!({"narrative": "x".repeat(20 << 20)}));
     let rows = import(

@@ -97,7 +97,7 @@ fn nothing_is_left_over(stage: &Stage, stored: usize) {
 }
 
 #[test]
-fn every_bundled_recording_is_stored_once_and_comes_to_rest() {
+fn every_bundled_recording_is_stored_once_and_leaves_no_work_open() {
     let stage = Stage::new().daemon();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/claude-code/sequences");
     let recordings = recordings_below(&folder);
@@ -137,7 +137,7 @@ fn a_recording_played_twice_is_stored_once() {
 }
 
 #[test]
-fn prompts_that_waited_get_batches_of_their_own() {
+fn queued_prompts_get_their_own_batches() {
     let (_stage, sessions) = played("terminal-queued-prompt-resume-hangup");
     let [terminal, resumed, hung_up] = sessions.as_slice() else { panic!("{}", sessions.len()) };
     assert_eq!(sources(terminal), ["user", "queued", "user", "queued"]);
@@ -155,7 +155,7 @@ fn prompts_that_waited_get_batches_of_their_own() {
 }
 
 #[test]
-fn compaction_is_no_prompt_and_no_second_session() {
+fn compaction_creates_no_prompt_and_no_second_session() {
     let session = one("automatic-compaction");
     assert_eq!(sources(&session), ["user"], "{session}");
     assert_eq!(session["batches"][0]["response"], "Done.");
@@ -178,7 +178,7 @@ fn clearing_ends_one_session_and_begins_another() {
 }
 
 #[test]
-fn a_background_agents_return_is_not_the_users_prompt() {
+fn a_background_agents_report_does_not_count_as_a_user_prompt() {
     let session = one("task-with-background-agent");
     assert_eq!(sources(&session), ["user", "agent_notification"]);
     let [asked, returned] = list(&session, "batches") else { unreachable!() };
@@ -210,7 +210,7 @@ fn a_background_agents_return_is_not_the_users_prompt() {
 }
 
 #[test]
-fn a_turn_without_an_end_is_closed_by_what_follows() {
+fn a_turn_whose_end_is_not_reported_is_closed_by_later_events() {
     let error = one("api-error-print");
     assert_eq!(sources(&error), ["user"]);
     assert_eq!(error["batches"][0]["response"], Value::Null);
@@ -228,14 +228,14 @@ fn a_turn_without_an_end_is_closed_by_what_follows() {
 }
 
 #[test]
-fn a_stop_hook_that_always_answers_is_one_turn() {
+fn a_stop_hook_that_always_answers_adds_no_turns() {
     let session = one("stop-hook-loop");
     assert_eq!(sources(&session), ["user"]);
     is_at_rest(&session);
 }
 
 #[test]
-fn a_session_without_a_question_has_no_batch() {
+fn a_session_without_a_prompt_has_no_batch() {
     let session = one("init-only");
     assert_eq!(sources(&session), [""; 0]);
     is_at_rest(&session);
@@ -288,7 +288,7 @@ fn long_sessions_leave_observations_and_a_summary() {
 }
 
 #[test]
-fn a_long_session_through_the_real_shim_is_the_same() {
+fn a_long_session_through_the_real_shim_leaves_observations_and_a_summary() {
     let recordings = longer_recordings();
     let Some(shortest) = recordings.iter().min_by_key(|path| std::fs::metadata(path).unwrap().len()) else {
         return;

@@ -39,7 +39,7 @@ fn is_the_same(recording: &Recording, expected: &Value, manner: Manner) {
 }
 
 #[test]
-fn a_recording_leaves_the_same_memory_twice() {
+fn a_recording_played_in_two_homes_leaves_the_same_memory() {
     let recording = recorded("shell-prompt");
     let expected = remembered(&recording, Manner::InOrder);
     assert!(!expected[0]["observations"].as_array().unwrap().is_empty(), "{expected}");
@@ -47,21 +47,21 @@ fn a_recording_leaves_the_same_memory_twice() {
 }
 
 #[test]
-fn kills_change_nothing_of_what_is_remembered() {
+fn kills_of_the_daemon_do_not_change_the_memory() {
     let recording = recorded("checkpoint-cli");
     let expected = remembered(&recording, Manner::InOrder);
     is_the_same(&recording, &expected, Manner::Killed { seed: 1, kills: 4 });
 }
 
 #[test]
-fn late_events_change_nothing_of_what_is_remembered() {
+fn late_events_do_not_change_the_memory() {
     let recording = recorded("file-vault");
     let expected = remembered(&recording, Manner::InOrder);
     is_the_same(&recording, &expected, Manner::Late { seed: 0 });
 }
 
 #[test]
-fn peculiar_sessions_are_remembered_the_same_however_they_arrive() {
+fn unusual_sessions_leave_the_same_memory_after_kills_or_late_events() {
     let names = [
         "terminal-queued-prompt-resume-hangup",
         "two-background-agents",
@@ -81,7 +81,7 @@ fn peculiar_sessions_are_remembered_the_same_however_they_arrive() {
 /// `RECALL_REPLAY_DIR` names other recordings. `RECALL_SEEDS` sets how often each is played.
 #[test]
 #[ignore = "minutes: every recording many times"]
-fn every_recording_is_remembered_the_same_however_it_arrives() {
+fn every_recording_leaves_the_same_memory_after_kills_or_late_events() {
     let named = std::env::var_os("RECALL_REPLAY_DIR").map(PathBuf::from);
     let folder = named.unwrap_or_else(|| workspace().join("../shared/bench/replay-dev"));
     let seeds: u64 = std::env::var("RECALL_SEEDS").map_or(20, |seeds| seeds.parse().unwrap());

@@ -79,7 +79,7 @@ fn told(stage: &Stage, tag: &str) -> [String; 4] {
 }
 
 #[test]
-fn what_nobody_has_looked_at_is_listed_and_judged() {
+fn review_lists_unreviewed_notes_and_keeps_or_rejects_them() {
     let stage = stage("");
     assert_eq!(waiting(&stage), [2, 1]);
     let said = stage.recall(["review", "--list"]);
@@ -132,7 +132,7 @@ fn what_nobody_has_looked_at_is_listed_and_judged() {
 }
 
 #[test]
-fn an_edit_or_a_pin_is_a_review_and_what_was_written_by_hand_needs_none() {
+fn edited_pinned_and_handwritten_notes_count_as_reviewed() {
     let stage = stage("");
     done(&stage.recall(["pin", "1"]));
     assert_eq!(waiting(&stage), [2]);
@@ -142,7 +142,7 @@ fn an_edit_or_a_pin_is_a_review_and_what_was_written_by_hand_needs_none() {
 }
 
 #[test]
-fn what_was_rejected_is_told_on_no_occasion_and_found_as_resolved() {
+fn a_rejected_note_is_not_injected_and_is_found_as_resolved() {
     let stage = stage("");
     let before = told(&stage, "before");
     for (occasion, told) in ["start", "prompt", "file", "command"].into_iter().zip(&before) {
@@ -164,7 +164,7 @@ fn what_was_rejected_is_told_on_no_occasion_and_found_as_resolved() {
 }
 
 #[test]
-fn only_what_a_person_accepted_is_told_where_that_is_wanted() {
+fn with_reviewed_only_set_unreviewed_notes_are_not_injected() {
     let stage = stage("[context]\nreviewed_only = true\n");
     stage.discount_session("earlier");
     stage.hook(&stage.event("earlier", "SessionEnd", json!({"reason": "other"})));
@@ -205,7 +205,7 @@ fn only_what_a_person_accepted_is_told_where_that_is_wanted() {
 }
 
 #[test]
-fn a_setting_that_restricts_outlives_a_mistake_in_the_file() {
+fn reviewed_only_stays_on_after_a_mistake_in_the_config_file() {
     let mut stage = stage("[context]\nreviewed_only = true\n");
     assert!(!start(&stage, "s1").contains("gateway"));
     stage.stop_daemon();
@@ -250,7 +250,7 @@ fn reviews_survive_a_backup_and_an_own_export() {
 }
 
 #[test]
-fn at_a_terminal_one_key_decides_and_the_next_one_is_selected() {
+fn at_a_terminal_one_key_reviews_a_note_and_the_next_note_is_selected() {
     let stage = stage("");
     note(&stage, "The tax table is generated from `rates.csv` by the build", "rates.csv");
     stage.flush();

@@ -197,7 +197,7 @@ fn shlex(line: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_page_of_screens_is_what_is_shown() {
+fn the_page_of_screens_matches_what_commands_print() {
     let since = Instant::now();
     let stage = played();
     let mut page = HEAD.to_owned();

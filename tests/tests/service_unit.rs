@@ -35,7 +35,7 @@ kill $manager; wait $manager
 "#;
 
 #[test]
-fn the_units_let_the_daemon_and_what_it_starts_work() {
+fn the_daemon_and_the_programs_it_starts_work_under_the_systemd_units() {
     let is_root = rustix::process::geteuid().is_root();
     let unshares =
         || Command::new("unshare").args(["-m", "true"]).status().is_ok_and(|ended| ended.success());
@@ -118,7 +118,7 @@ const NEWER_KEYS: [&str; 4] =
     ["RestartSteps", "RestartMaxDelaySec", "PollLimitIntervalSec", "PollLimitBurst"];
 
 #[test]
-fn the_units_are_valid() {
+fn the_systemd_units_are_valid() {
     let stage = Stage::new();
     let units = stage.user_home().join("units");
     std::fs::create_dir_all(&units).unwrap();
@@ -148,7 +148,7 @@ fn the_units_are_valid() {
 const MOST_EXPOSED: &str = "63";
 
 #[test]
-fn the_service_can_do_no_more_than_it_could() {
+fn the_systemd_service_stays_within_its_exposure_limit() {
     let mut security = Command::new("systemd-analyze");
     security.args(["security", "--offline=true", "--no-pager", "--threshold", MOST_EXPOSED]);
     let Ok(output) = security.arg(workspace().join("systemd/recall.service")).output() else {
@@ -174,7 +174,7 @@ impl Drop for Holder {
 }
 
 #[test]
-fn a_connection_to_a_held_socket_starts_the_daemon() {
+fn a_connection_to_a_socket_held_by_systemd_starts_the_daemon() {
     let activate = "systemd-socket-activate";
     if !Command::new(activate).arg("--version").output().is_ok_and(|output| output.status.success()) {
         println!("skipped: needs {activate}");

@@ -150,7 +150,7 @@ fn a_note_of_one_machine_is_found_on_another_with_its_author() {
 }
 
 #[test]
-fn nothing_leaves_without_a_share_and_only_the_shared_project_does() {
+fn only_shared_projects_are_sent_and_nothing_without_a_share() {
     let shared = Shared::new();
     let mia = machine("mia", "laptop", "");
     remember(&mia, RULE);
@@ -182,7 +182,7 @@ fn nothing_leaves_without_a_share_and_only_the_shared_project_does() {
 }
 
 #[test]
-fn edits_resolves_and_deletions_reach_everybody_and_leave_no_byte() {
+fn edits_and_deletions_reach_all_machines_and_deleted_text_leaves_the_remote() {
     let shared = Shared::new();
     let mia = sharing("mia", "laptop", &shared, &[]);
     let ben = sharing("ben", "desktop", &shared, &[]);
@@ -218,7 +218,7 @@ fn edits_resolves_and_deletions_reach_everybody_and_leave_no_byte() {
 }
 
 #[test]
-fn what_others_change_is_listed_with_their_name_and_undone_for_everybody() {
+fn changes_by_others_are_listed_with_their_author_and_undone_everywhere() {
     let shared = Shared::new();
     let mia = sharing("mia", "laptop", &shared, &[]);
     let ben = sharing("ben", "desktop", &shared, &[]);
@@ -287,7 +287,7 @@ fn what_others_change_is_listed_with_their_name_and_undone_for_everybody() {
 }
 
 #[test]
-fn what_was_forgotten_elsewhere_does_not_come_back_by_an_import() {
+fn an_import_does_not_restore_a_note_forgotten_on_another_machine() {
     let shared = Shared::new();
     let mia = sharing("mia", "laptop", &shared, &[]);
     let ben = sharing("ben", "desktop", &shared, &[]);
@@ -334,7 +334,7 @@ fn documents(stage: &Stage, kind: &str) -> Vec<String> {
 }
 
 #[test]
-fn summaries_and_plans_of_others_are_found_with_their_author_and_told_lower() {
+fn shared_summaries_and_plans_are_found_with_their_author() {
     for (terms, is_told) in [(&["--inject"][..], true), (&[], false)] {
         let shared = Shared::new();
         let mia = sharing("mia", "laptop", &shared, &[]);
@@ -382,7 +382,7 @@ fn summaries_and_plans_of_others_are_found_with_their_author_and_told_lower() {
 }
 
 #[test]
-fn a_share_that_a_project_proposes_is_followed_only_after_a_person_accepts_it() {
+fn a_share_proposed_by_a_project_starts_only_after_a_person_accepts_it() {
     let shared = Shared::new();
     let mia = machine("mia", "laptop", "");
     remember(&mia, RULE);
@@ -416,7 +416,7 @@ fn a_share_that_a_project_proposes_is_followed_only_after_a_person_accepts_it() 
 }
 
 #[test]
-fn status_doctor_and_metrics_tell_of_the_sharing() {
+fn status_doctor_and_metrics_report_the_state_of_sharing() {
     let shared = Shared::new();
     let mia = machine("mia", "laptop", "");
     let metrics = |stage: &Stage| stage.recall(["ctl", "status", "--prometheus"]).stdout;
@@ -454,7 +454,7 @@ fn status_doctor_and_metrics_tell_of_the_sharing() {
 }
 
 #[test]
-fn a_deletion_says_which_machines_have_made_it() {
+fn sync_shows_which_machines_have_confirmed_a_deletion() {
     let shared = Shared::new();
     let mia = sharing("mia", "laptop", &shared, &[]);
     let ben = sharing("ben", "desktop", &shared, &[]);
@@ -502,7 +502,7 @@ fn a_deletion_says_which_machines_have_made_it() {
 }
 
 #[test]
-fn a_search_by_author_finds_what_that_person_made() {
+fn a_search_by_author_finds_only_items_of_that_author() {
     let shared = Shared::new();
     let mia = sharing("mia", "laptop", &shared, &[]);
     let zoe = sharing("zoe", "devbox", &shared, &[]);
@@ -544,7 +544,7 @@ fn a_search_by_author_finds_what_that_person_made() {
 }
 
 #[test]
-fn a_forgotten_summary_is_gone_everywhere_and_no_import_or_restore_brings_it_back() {
+fn a_forgotten_summary_stays_deleted_after_an_import_or_a_restore() {
     let shared = Shared::new();
     let mia = sharing("mia", "laptop", &shared, &[]);
     let ben = sharing("ben", "desktop", &shared, &[]);
@@ -576,7 +576,7 @@ fn a_forgotten_summary_is_gone_everywhere_and_no_import_or_restore_brings_it_bac
 }
 
 #[test]
-fn a_forgotten_session_takes_its_summary_from_everybody() {
+fn forgetting_a_session_removes_its_summary_from_all_machines() {
     let shared = Shared::new();
     let mia = sharing("mia", "laptop", &shared, &[]);
     let ben = sharing("ben", "desktop", &shared, &[]);
@@ -591,7 +591,7 @@ fn a_forgotten_session_takes_its_summary_from_everybody() {
 }
 
 #[test]
-fn a_session_that_is_known_on_two_machines_is_one() {
+fn a_session_imported_on_a_second_machine_is_not_duplicated() {
     let shared = Shared::new();
     let laptop = sharing("mia", "laptop", &shared, &["--personal", "--inject"]);
     let desktop = sharing("mia", "desktop", &shared, &["--personal", "--inject"]);
@@ -609,7 +609,7 @@ fn a_session_that_is_known_on_two_machines_is_one() {
 }
 
 #[test]
-fn a_summary_that_looks_like_a_secret_is_held_back_and_named() {
+fn a_plan_that_contains_a_secret_is_held_back_and_named() {
     let shared = Shared::new();
     let mia = machine("mia", "laptop", "");
     planned_session(&mia, "cart");
@@ -632,7 +632,7 @@ fn a_summary_that_looks_like_a_secret_is_held_back_and_named() {
 }
 
 #[test]
-fn notes_of_others_are_told_only_where_the_share_says_so() {
+fn notes_of_others_are_injected_only_if_the_share_allows_it() {
     let told = |terms: &[&str]| {
         let shared = Shared::new();
         let mia = sharing("mia", "laptop", &shared, &[]);
@@ -697,7 +697,7 @@ fn a_newer_note_of_a_colleague_replaces_an_older_one_on_each_machine() {
 }
 
 #[test]
-fn ones_own_machines_share_what_one_wants() {
+fn a_persons_own_machines_share_preferences_and_pins() {
     let shared = Shared::new();
     let laptop = sharing("mia", "laptop", &shared, &["--personal", "--inject"]);
     let desktop = sharing("mia", "desktop", &shared, &["--personal", "--inject"]);
@@ -714,7 +714,7 @@ fn ones_own_machines_share_what_one_wants() {
 }
 
 #[test]
-fn a_rejection_travels_to_everybody_and_a_review_to_ones_own_machines() {
+fn rejections_reach_all_machines_and_reviews_only_the_reviewers_own() {
     for (terms, to_others) in [(&["--personal", "--inject"][..], true), (&["--inject"], false)] {
         let shared = Shared::new();
         let laptop = sharing("mia", "laptop", &shared, terms);
@@ -742,7 +742,7 @@ fn a_rejection_travels_to_everybody_and_a_review_to_ones_own_machines() {
 }
 
 #[test]
-fn a_daemon_that_is_killed_between_any_two_rounds_loses_and_doubles_nothing() {
+fn daemon_kills_between_sync_rounds_lose_and_duplicate_no_notes() {
     let shared = Shared::new();
     let mut mia = sharing("mia", "laptop", &shared, &[]);
     let mut ben = sharing("ben", "desktop", &shared, &[]);
@@ -766,7 +766,7 @@ fn a_daemon_that_is_killed_between_any_two_rounds_loses_and_doubles_nothing() {
 }
 
 #[test]
-fn partial_files_and_conflict_copies_are_waited_for_or_ignored() {
+fn partial_files_are_waited_for_and_conflict_copies_are_ignored() {
     let shared = Shared::new();
     let mia = sharing("mia", "laptop", &shared, &[]);
     remember(&mia, RULE);
@@ -791,7 +791,7 @@ fn partial_files_and_conflict_copies_are_waited_for_or_ignored() {
 }
 
 #[test]
-fn a_forged_file_a_missing_one_and_one_of_another_project_stop_their_machine_alone() {
+fn a_forged_damaged_or_missing_log_file_stops_only_its_own_machine() {
     let shared = Shared::new();
     let mia = sharing("mia", "laptop", &shared, &[]);
     let zoe = sharing("zoe", "devbox", &shared, &[]);
@@ -825,7 +825,7 @@ fn a_forged_file_a_missing_one_and_one_of_another_project_stop_their_machine_alo
 }
 
 #[test]
-fn a_copied_data_folder_takes_a_name_of_its_own_and_nothing_is_lost() {
+fn a_copied_data_folder_gets_its_own_device_id_and_no_notes_are_lost() {
     let shared = Shared::new();
     let mut mia = sharing("mia", "laptop", &shared, &[]);
     remember(&mia, RULE);
@@ -881,7 +881,7 @@ fn a_copied_data_folder_takes_a_name_of_its_own_and_nothing_is_lost() {
 }
 
 #[test]
-fn a_remote_from_an_older_backup_gets_again_what_it_lacks() {
+fn a_remote_restored_from_an_older_backup_is_sent_the_missing_entries() {
     let shared = Shared::new();
     let mia = sharing("mia", "laptop", &shared, &[]);
     for number in 0..3 {
@@ -898,7 +898,7 @@ fn a_remote_from_an_older_backup_gets_again_what_it_lacks() {
 }
 
 #[test]
-fn a_folder_that_is_gone_or_another_one_is_named_and_costs_nothing() {
+fn a_missing_or_different_shared_folder_is_reported_and_loses_nothing() {
     let shared = Shared::new();
     let mia = sharing("mia", "laptop", &shared, &[]);
     let aside = shared.0.path().join("aside");
@@ -922,7 +922,7 @@ fn a_folder_that_is_gone_or_another_one_is_named_and_costs_nothing() {
 }
 
 #[test]
-fn a_damaged_key_is_named_with_the_way_out_and_is_not_replaced() {
+fn a_damaged_device_key_is_named_and_not_replaced() {
     let shared = Shared::new();
     let mia = sharing("mia", "laptop", &shared, &[]);
     sync(&mia);
@@ -939,7 +939,7 @@ fn a_damaged_key_is_named_with_the_way_out_and_is_not_replaced() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_is_read_all_the_same() {
+fn a_shared_folder_that_cannot_be_written_is_still_read() {
     if rustix::process::getuid().is_root() {
         eprintln!("skipped: root may write everywhere");
         return;
@@ -962,7 +962,7 @@ fn a_folder_that_cannot_be_written_is_read_all_the_same() {
 }
 
 #[test]
-fn what_the_rules_of_the_day_call_a_secret_is_held_back_and_named() {
+fn a_note_that_current_rules_call_a_secret_is_held_back_and_named() {
     let shared = Shared::new();
     let mia = machine("mia", "laptop", "");
     let id = remember(&mia, "The badge of the boiler house is ACME-4711");
@@ -988,7 +988,7 @@ fn what_the_rules_of_the_day_call_a_secret_is_held_back_and_named() {
 }
 
 #[test]
-fn leaving_removes_what_came_and_keeps_what_is_ones_own() {
+fn unshare_removes_received_notes_and_keeps_own_notes() {
     let shared = Shared::new();
     let mia = sharing("mia", "laptop", &shared, &[]);
     let ben = sharing("ben", "desktop", &shared, &[]);
@@ -1015,7 +1015,7 @@ fn leaving_removes_what_came_and_keeps_what_is_ones_own() {
 }
 
 #[test]
-fn settings_with_mistakes_end_no_share() {
+fn a_mistake_in_the_settings_does_not_end_a_share() {
     let shared = Shared::new();
     let mia = sharing("mia", "laptop", &shared, &[]);
     remember(&mia, RULE);
@@ -1051,7 +1051,7 @@ fn the_key_of_a_data_folder_is_in_no_backup_and_in_no_export() {
 }
 
 #[test]
-fn a_mistake_is_told_with_the_way_out() {
+fn mistaken_sharing_commands_fail_and_name_the_mistake() {
     let stage = machine("mia", "laptop", "");
     for (arguments, code, expected) in [
         (&["remote", "add", "team", "/nowhere/at/all"][..], 1, "There is no folder"),
@@ -1074,7 +1074,7 @@ fn a_mistake_is_told_with_the_way_out() {
 }
 
 #[test]
-fn a_second_remote_gets_everything_however_far_the_first_one_is() {
+fn a_second_remote_receives_all_notes_from_before_it_was_added() {
     let (first, second) = (Shared::new(), Shared::new());
     let mia = sharing("mia", "laptop", &first, &[]);
     for number in 0..3 {

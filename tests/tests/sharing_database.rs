@@ -81,7 +81,7 @@ fn leaked(folder: &Path, text: &str) -> bool {
 }
 
 #[test]
-fn two_machines_and_a_colleague_share_behind_a_pooler_and_a_prompt_is_answered() {
+fn machines_of_two_people_share_a_database_behind_a_pooler() {
     let Some(cluster) = Cluster::start().and_then(Cluster::pooled) else { return };
     init(&cluster);
     let port = cluster.port();
@@ -141,7 +141,7 @@ fn two_machines_and_a_colleague_share_behind_a_pooler_and_a_prompt_is_answered()
 }
 
 #[test]
-fn a_server_that_stops_costs_nothing_and_what_waited_is_sent() {
+fn a_stopped_server_loses_nothing_and_waiting_notes_are_sent_later() {
     let Some(mut cluster) = Cluster::start() else { return };
     init(&cluster);
     let mia = sharing("mia", cluster.port(), &[]);
@@ -184,7 +184,7 @@ fn put(disk: Disk, cluster: &Cluster, table: &str) {
 }
 
 #[test]
-fn a_server_without_room_loses_nothing_and_gets_what_waited_once_it_has_some() {
+fn a_full_server_loses_nothing_and_receives_waiting_notes_once_it_has_room() {
     let Some(cluster) = Cluster::start() else { return };
     init(&cluster);
     let mia = sharing("mia", cluster.port(), &[]);
@@ -220,7 +220,7 @@ fn a_server_without_room_loses_nothing_and_gets_what_waited_once_it_has_some() {
 }
 
 #[test]
-fn a_transaction_that_somebody_leaves_open_holds_nothing_up_and_hides_nothing() {
+fn an_open_transaction_on_the_server_delays_and_hides_nothing() {
     let Some(cluster) = Cluster::start() else { return };
     init(&cluster);
     let mia = sharing("mia", cluster.port(), &[]);
@@ -241,7 +241,7 @@ fn a_transaction_that_somebody_leaves_open_holds_nothing_up_and_hides_nothing() 
 }
 
 #[test]
-fn whoever_is_not_let_in_is_told_why_and_what_to_do() {
+fn denied_database_access_is_explained_with_a_remedy() {
     let Some(cluster) = Cluster::start() else { return };
     let port = cluster.port();
     let mia = machine("mia", "laptop", "");
@@ -312,7 +312,7 @@ fn whoever_is_not_let_in_is_told_why_and_what_to_do() {
 }
 
 #[test]
-fn setting_up_again_changes_nothing_and_a_newer_schema_is_refused() {
+fn repeated_database_setup_changes_nothing_and_a_newer_schema_is_rejected() {
     let Some(cluster) = Cluster::start() else { return };
     let port = cluster.port();
     // Setting up needs no superuser.
@@ -369,7 +369,7 @@ fn setting_up_again_changes_nothing_and_a_newer_schema_is_refused() {
 }
 
 #[test]
-fn a_server_restored_from_an_older_copy_gets_again_what_it_lacks() {
+fn a_server_restored_from_an_older_copy_is_sent_the_missing_entries() {
     let Some(mut cluster) = Cluster::start() else { return };
     init(&cluster);
     let mia = sharing("mia", cluster.port(), &[]);
@@ -392,7 +392,7 @@ fn a_server_restored_from_an_older_copy_gets_again_what_it_lacks() {
 }
 
 #[test]
-fn other_content_under_a_number_stops_that_machine_alone_and_is_named() {
+fn a_changed_log_entry_stops_only_its_own_machine_and_is_named() {
     let Some(cluster) = Cluster::start() else { return };
     init(&cluster);
     let mia = sharing("mia", cluster.port(), &[]);
@@ -430,7 +430,7 @@ fn other_content_under_a_number_stops_that_machine_alone_and_is_named() {
 }
 
 #[test]
-fn a_network_that_is_cut_at_any_byte_loses_and_doubles_nothing() {
+fn network_cuts_during_a_sync_lose_and_duplicate_nothing() {
     let Some(cluster) = Cluster::start() else { return };
     init(&cluster);
     let way = Way::to(cluster.port());
@@ -455,7 +455,7 @@ fn a_network_that_is_cut_at_any_byte_loses_and_doubles_nothing() {
 }
 
 #[test]
-fn a_copied_data_folder_takes_a_name_of_its_own_on_a_server_too() {
+fn a_copied_data_folder_loses_no_notes_with_a_database_remote() {
     let Some(cluster) = Cluster::start() else { return };
     init(&cluster);
     let mut mia = sharing("mia", cluster.port(), &[]);
@@ -530,7 +530,7 @@ impl Certificates {
 }
 
 #[test]
-fn a_server_proves_itself_by_a_certificate_and_a_client_may_too() {
+fn server_certificates_are_verified_and_client_certificates_accepted() {
     let Some(mut cluster) = Cluster::start() else { return };
     let Some(certificates) = Certificates::make() else { return };
     init(&cluster);

@@ -116,12 +116,12 @@ fn all_points(points: &[Point], place: &(dyn Fn() -> Box<dyn Place> + Sync)) {
 }
 
 #[test]
-fn a_daemon_killed_at_any_step_of_a_round_with_a_folder_loses_and_doubles_nothing() {
+fn kills_at_any_step_of_a_folder_sync_lose_and_duplicate_nothing() {
     all_points(&Point::OF_SHARING, &|| Box::new(Shared::new()));
 }
 
 #[test]
-fn a_daemon_killed_at_any_step_of_a_round_with_a_database_loses_and_doubles_nothing() {
+fn kills_at_any_step_of_a_database_sync_lose_and_duplicate_nothing() {
     if Cluster::start().is_none() {
         return;
     }

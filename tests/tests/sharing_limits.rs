@@ -85,7 +85,7 @@ fn device<'s>(state: &'s Value, author: &str) -> &'s Value {
 }
 
 #[test]
-fn a_flood_costs_a_bounded_round_and_the_rest_waits_and_is_named() {
+fn a_sync_round_reads_a_limited_part_of_a_flood_and_reports_the_rest() {
     let (shared, keys) = (Shared::new(), tempfile::tempdir().unwrap());
     let (ben, mut eve) = beside_a_hostile(&shared, keys.path());
     eve.write(MOST_READ as usize + 500, |seq| edit(seq % 7, "mood", json!(seq)));
@@ -112,7 +112,7 @@ fn a_flood_costs_a_bounded_round_and_the_rest_waits_and_is_named() {
 }
 
 #[test]
-fn entries_of_any_length_and_kind_are_counted_or_stop_their_machine_alone() {
+fn oversized_and_unknown_entries_are_counted_or_stop_only_their_machine() {
     let (shared, keys) = (Shared::new(), tempfile::tempdir().unwrap());
     let (ben, mut eve) = beside_a_hostile(&shared, keys.path());
     let mia = machine("mia", "laptop", "");
@@ -140,7 +140,7 @@ fn entries_of_any_length_and_kind_are_counted_or_stop_their_machine_alone() {
 }
 
 #[test]
-fn a_clock_that_is_a_year_off_is_shown_and_the_last_word_counts_all_the_same() {
+fn a_clock_a_year_off_is_shown_and_the_latest_change_still_applies() {
     // A year and an hour, because the message gives a lower bound.
     const YEAR_MS: i64 = 365 * 86_400_000 + 3_600_000;
     for (ahead, said) in [(YEAR_MS, "365 days or more ahead of"), (-YEAR_MS, "365 days or more behind")] {
@@ -201,12 +201,12 @@ fn share_a_backlog_of(bytes: usize) {
 }
 
 #[test]
-fn a_large_backlog_is_sent_in_pieces_and_takes_no_memory() {
+fn a_large_backlog_is_sent_in_pieces_and_uses_little_memory() {
     share_a_backlog_of(40_000_000);
 }
 
 #[test]
-fn a_remote_without_room_and_a_machine_without_room_lose_nothing() {
+fn a_full_disk_of_a_remote_or_a_machine_loses_no_notes() {
     let shared = Shared::new();
     let Some(disk) = SmallDisk::mount(&shared.path(), 256) else {
         println!("skipped: nothing can be mounted here");

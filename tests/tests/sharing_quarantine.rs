@@ -57,7 +57,7 @@ const TRACES: [&str; 4] =
     ["all previous instructions", "evil.example", "earlier instructions\\n", "do not tell the user"];
 
 #[test]
-fn what_reads_like_instructions_is_told_nowhere_until_a_person_keeps_it() {
+fn text_that_reads_like_instructions_is_quarantined_until_a_person_keeps_it() {
     let shared = Shared::new();
     let (mia, ben) = (telling("mia", "laptop", &shared), telling("ben", "desktop", &shared));
     remember(&mia, ORDER);
@@ -153,7 +153,7 @@ fn what_reads_like_instructions_is_told_nowhere_until_a_person_keeps_it() {
 }
 
 #[test]
-fn at_a_terminal_each_is_shown_and_asked_about() {
+fn at_a_terminal_review_shows_and_asks_about_each_quarantined_item() {
     let shared = Shared::new();
     let (mia, ben) = (telling("mia", "laptop", &shared), telling("ben", "desktop", &shared));
     remember(&mia, ORDER);

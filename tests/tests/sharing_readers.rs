@@ -199,7 +199,7 @@ fn only_named_members_read_a_restricted_project_of_a_database() {
 }
 
 #[test]
-fn a_project_in_the_open_cannot_be_restricted() {
+fn a_project_on_an_unencrypted_remote_cannot_be_restricted() {
     let shared = Shared::new();
     let mia = machine("mia", "laptop", "");
     done(&mia.recall(["remote", "add", "team", &folder(&shared), "--plaintext"]));

@@ -36,7 +36,7 @@ fn preview(stage: &Stage, terms: &[&str]) -> Value {
 }
 
 #[test]
-fn prompts_and_answers_leave_only_with_these_words_and_are_told_to_no_session() {
+fn prompts_and_answers_are_sent_only_if_shared_and_are_never_injected() {
     let shared = Shared::new();
     let (mia, ben) = (machine("mia", "laptop", ""), machine("ben", "desktop", ""));
     talk(&mia, "crane", PROMPT, ANSWER);
@@ -97,7 +97,7 @@ fn prompts_and_answers_leave_only_with_these_words_and_are_told_to_no_session() 
 }
 
 #[test]
-fn unshare_forget_and_other_terms_hold_for_what_was_said() {
+fn narrower_terms_forget_and_unshare_remove_shared_prompts_and_answers() {
     let shared = Shared::new();
     let (mia, ben) = (machine("mia", "laptop", ""), machine("ben", "desktop", ""));
     talk(&mia, "crane", PROMPT, ANSWER);

@@ -118,7 +118,7 @@ fn standings(stage: &Stage) -> Vec<(String, String)> {
 }
 
 #[test]
-fn what_leaves_is_read_by_the_team_and_by_nobody_else() {
+fn data_in_an_encrypted_remote_is_readable_only_by_the_team() {
     let shared = Shared::new();
     let place = folder(&shared);
     let mia = with_remote("mirabelle", "laptop", &place);
@@ -180,7 +180,7 @@ fn what_leaves_is_read_by_the_team_and_by_nobody_else() {
 }
 
 #[test]
-fn whoever_was_removed_reads_nothing_new_and_what_they_wrote_stays() {
+fn a_removed_member_reads_nothing_new_and_their_notes_stay() {
     let shared = Shared::new();
     let place = folder(&shared);
     let mia = with_remote("mia", "laptop", &place);
@@ -260,7 +260,7 @@ fn all_machines_of_one_person_own_the_team() {
 }
 
 #[test]
-fn a_wrong_key_writes_nothing_and_mistakes_are_told_with_the_way_out() {
+fn a_machine_without_the_teams_key_neither_reads_nor_adds_notes() {
     let (shared, elsewhere) = (Shared::new(), Shared::new());
     let mia = with_remote("mia", "laptop", &folder(&shared));
     let ben = with_remote("ben", "desktop", &folder(&elsewhere));
@@ -315,7 +315,7 @@ fn a_wrong_key_writes_nothing_and_mistakes_are_told_with_the_way_out() {
 }
 
 #[test]
-fn a_database_is_encrypted_too_and_its_server_sees_no_text() {
+fn an_encrypted_database_remote_stores_no_readable_text() {
     let Some(cluster) = Cluster::start().and_then(Cluster::pooled) else { return };
     init(&cluster);
     let on = |author: &str, device: &str| {

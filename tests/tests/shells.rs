@@ -61,7 +61,7 @@ fn completed(stage: &Stage, shell: &str, words: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn shells_complete_what_the_memory_has() {
+fn shells_complete_commands_and_values_from_the_memory() {
     let stage = Stage::new().daemon();
     stage.discount_session("52ab9f04-one");
     stage.flush();
@@ -136,7 +136,7 @@ fn shells_complete_what_the_memory_has() {
 }
 
 #[test]
-fn without_a_daemon_nothing_is_offered_and_none_is_started() {
+fn completion_without_a_daemon_offers_no_ids_and_starts_no_daemon() {
     let stage = Stage::new();
     for shell in ["bash", "zsh", "fish"].into_iter().filter(|shell| is_here(shell)) {
         assert!(
@@ -149,7 +149,7 @@ fn without_a_daemon_nothing_is_offered_and_none_is_started() {
 }
 
 #[test]
-fn a_daemon_that_does_not_answer_is_not_waited_for() {
+fn completion_does_not_wait_for_a_daemon_that_does_not_answer() {
     let stage = Stage::new().variable("RECALL_ANSWER_MS", "100").daemon();
     let daemon = rustix::process::Pid::from_raw(i32::try_from(stage.daemon_pid()).unwrap()).unwrap();
     rustix::process::kill_process(daemon, rustix::process::Signal::STOP).unwrap();

@@ -28,7 +28,7 @@ const HEAVY: [&str; 9] =
     ["tokio", "ractor", "regex", "rustls", "reqwest", "rusqlite", "tantivy", "clap", "serde_json"];
 
 #[test]
-fn the_shim_links_nothing_heavy() {
+fn the_shim_links_no_heavy_crates() {
     let names = linked("recall-shim");
     assert!(names.iter().any(|name| name == "recall-protocol"), "{names:?}");
     let heavy: Vec<_> = names.iter().filter(|name| HEAVY.contains(&name.as_str())).collect();
@@ -36,7 +36,7 @@ fn the_shim_links_nothing_heavy() {
 }
 
 #[test]
-fn the_same_look_at_the_daemon_finds_what_it_links() {
+fn the_dependency_check_finds_the_daemons_heavy_crates() {
     let names = linked("recall-memory");
     for expected in ["tokio", "ractor", "rusqlite", "tantivy", "clap", "serde_json"] {
         assert!(names.iter().any(|name| name == expected), "{expected} not in {names:?}");
@@ -56,7 +56,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn one_module_names_the_codec() {
+fn only_one_module_uses_the_codec_crate() {
     let mut found = Vec::new();
     for folder in ["protocol/src", "shim/src", "daemon/src", "daemon/crates"] {
         sources(&workspace().join(folder), &mut found);

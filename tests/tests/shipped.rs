@@ -19,7 +19,7 @@ fn builds_faults(arguments: &[&str]) -> bool {
 }
 
 #[test]
-fn no_build_of_a_program_has_faults() {
+fn no_build_of_a_program_contains_planted_faults() {
     for packages in
         [&["-p", "recall-memory"][..], &["-p", "recall-shim"], &["-p", "recall-tests"], &["--workspace"]]
     {
@@ -28,17 +28,17 @@ fn no_build_of_a_program_has_faults() {
 }
 
 #[test]
-fn a_build_of_the_tests_has_them() {
+fn a_build_of_the_tests_contains_planted_faults() {
     assert!(builds_faults(&["-p", "recall-tests", "--edges", "normal,build,dev"]));
     for program in ["recall", "recall-shim"] {
         assert!(has_faults(&recall_tests::binaries().join(program)), "{program}");
     }
 }
 
-/// `cargo test -p recall-tests -- --ignored what_is_installed --nocapture`
+/// `cargo test -p recall-tests -- --ignored installed_programs_contain_no_planted_faults --nocapture`
 #[test]
 #[ignore = "builds both programs as they are shipped"]
-fn what_is_installed_has_no_faults() {
+fn installed_programs_contain_no_planted_faults() {
     let stage = Stage::new();
     let mut install = Command::new(workspace().join("install.sh"));
     install.args(["--prefix"]).arg(stage.user_home()).args(["--no-agents", "--no-service", "--no-demo"]);

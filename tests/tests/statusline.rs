@@ -14,7 +14,7 @@ fn line(stage: &Stage, arguments: &[&str], stdin: &str) -> String {
 }
 
 #[test]
-fn a_status_line_and_the_place_of_the_settings_come_as_json() {
+fn statusline_and_config_path_print_json() {
     let stage = Stage::new();
     assert_eq!(stage.json(["statusline"]), Value::Null, "nothing runs");
     let stage = stage.daemon();
@@ -26,7 +26,7 @@ fn a_status_line_and_the_place_of_the_settings_come_as_json() {
 }
 
 #[test]
-fn a_project_is_told_in_a_line() {
+fn statusline_shows_the_note_counts_of_the_project() {
     let stage = Stage::new().daemon();
     assert_eq!(line(&stage, &[], ""), "recall 0 notes\n");
     stage.discount_session("first");
@@ -49,7 +49,7 @@ fn a_project_is_told_in_a_line() {
 }
 
 #[test]
-fn without_a_daemon_it_says_so_and_starts_none() {
+fn statusline_reports_a_missing_daemon_and_starts_none() {
     let stage = Stage::new();
     assert_eq!(line(&stage, &[], "{}"), "recall is not running\n");
     assert!(!stage.home().exists());
@@ -58,7 +58,7 @@ fn without_a_daemon_it_says_so_and_starts_none() {
 }
 
 #[test]
-fn a_daemon_that_does_not_answer_in_time_is_busy() {
+fn statusline_shows_a_daemon_that_does_not_answer_in_time_as_busy() {
     let stage = Stage::new().daemon();
     let daemon = Pid::from_raw(i32::try_from(stage.daemon_pid()).unwrap()).unwrap();
     kill_process(daemon, Signal::STOP).unwrap();
@@ -70,7 +70,7 @@ fn a_daemon_that_does_not_answer_in_time_is_busy() {
 }
 
 #[test]
-fn hooks_that_are_gone_are_named() {
+fn missing_hooks_of_an_agent_are_named() {
     let stage = Stage::new().daemon();
     let install = || stage.recall(["install", "--agent", "claude-code", "--yes", "--no-service"]);
     assert_eq!(install().code(), 0);
@@ -183,7 +183,7 @@ fn an_agent_that_works_and_reports_nothing_is_named() {
 }
 
 #[test]
-fn a_record_shows_nothing_while_recording_is_paused() {
+fn an_agent_is_not_reported_as_silent_while_recording_is_paused() {
     let (stage, records) = reported();
     assert_eq!(stage.recall(["pause"]).code(), 0);
     record(&records.join("s2.jsonl"), 30);

@@ -39,7 +39,7 @@ fn starts(stage: &Stage, session: &str, id: &str, kind: &str) -> Said {
 }
 
 #[test]
-fn a_subagent_is_told_what_bears_on_its_task() {
+fn notes_about_a_subagents_task_are_injected_at_its_start() {
     let mut stage = stage();
     give(&stage, "second", "c1", "Explore");
     let told = starts(&stage, "second", "a1", "Explore");
@@ -72,7 +72,7 @@ fn a_subagent_is_told_what_bears_on_its_task() {
 }
 
 #[test]
-fn nothing_is_kept_or_looked_up_of_a_private_turns_task() {
+fn a_subagent_task_of_a_private_turn_is_neither_stored_nor_searched() {
     let stage = stage();
     begin(&stage, "private", "<private>not for recall</private>");
     give(&stage, "private", "c1", "Explore");

@@ -232,7 +232,7 @@ fn check_calls(spans: &[Span]) {
 }
 
 #[test]
-fn a_call_lasts_from_its_start_to_its_end_or_to_the_end_of_its_turn() {
+fn the_span_of_a_tool_call_ends_with_the_call_its_turn_or_its_session() {
     let collector = collector();
     let stage = Stage::new().config(&config(&collector)).daemon();
     calls_of_every_end(&stage);
@@ -241,7 +241,7 @@ fn a_call_lasts_from_its_start_to_its_end_or_to_the_end_of_its_turn() {
 }
 
 #[test]
-fn a_call_is_remembered_while_the_daemon_is_away() {
+fn the_span_of_a_tool_call_survives_a_restart_of_the_daemon() {
     let collector = collector();
     let mut stage = Stage::new().config(&config(&collector)).daemon();
     let began = Recording::of(&stage).began;
@@ -261,7 +261,7 @@ fn a_call_is_remembered_while_the_daemon_is_away() {
 }
 
 #[test]
-fn a_call_that_a_guard_refuses_ends_at_once_and_names_the_rule() {
+fn the_span_of_a_refused_call_ends_at_once_and_names_the_guards_rule() {
     let collector = collector();
     let guards = "[guards]\nreads = 'deny'\nwrites = 'ask'\n";
     let stage = Stage::new().config(&(config(&collector) + guards)).daemon();
@@ -407,7 +407,7 @@ impl Drop for Running {
 /// `RECALL_COLLECTOR` names a collector of another project (`rotel-agent`). It accepts what recall sends, and passes
 /// it on to our collector.
 #[test]
-fn a_collector_of_others_takes_it_and_hands_it_on() {
+fn a_third_party_collector_accepts_and_forwards_all_spans() {
     let Some(program) = std::env::var_os("RECALL_COLLECTOR") else { return };
     let behind = collector();
     let ports = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
@@ -466,7 +466,7 @@ fn a_private_turn_leaves_no_span() {
 }
 
 #[test]
-fn the_daemon_is_measured() {
+fn the_daemons_metrics_are_exported() {
     let collector = collector();
     let stage = Stage::new().config(&config(&collector)).daemon();
     let _ = stage.json(["ctl", "status"]);
@@ -490,7 +490,7 @@ fn the_daemon_is_measured() {
 }
 
 #[test]
-fn a_collector_in_trouble_is_told_later() {
+fn spans_that_a_collector_refused_are_sent_again() {
     let traces = AtomicU64::new(0);
     let collector = Provider::start(move |asked, _| match asked.path.as_str() {
         "/v1/traces" if traces.fetch_add(1, Ordering::SeqCst) == 0 => Behaviour::Status(503),
@@ -519,7 +519,7 @@ fn a_collector_in_trouble_is_told_later() {
 }
 
 #[test]
-fn a_collector_that_is_silent_holds_nobody_up() {
+fn a_collector_that_does_not_respond_blocks_nothing() {
     let collector = Provider::start(|_, _| Behaviour::Silence);
     let mut stage = Stage::new().config(&config(&collector)).daemon();
     stage.discount_session("s");

@@ -34,7 +34,7 @@ fn context(stage: &Stage, session: &str) -> String {
 }
 
 #[test]
-fn the_agents_own_title_wins_over_any_made_one() {
+fn a_session_title_by_the_agent_takes_precedence_over_one_by_recall() {
     let mut stage = Stage::new().daemon();
     turn(&stage, "p1", None);
     let made = titles(&stage);
@@ -65,7 +65,7 @@ fn the_agents_own_title_wins_over_any_made_one() {
 }
 
 #[test]
-fn the_latest_title_counts_whichever_is_heard_first_and_holds_no_secret() {
+fn the_latest_title_applies_in_any_order_of_arrival_and_is_redacted() {
     let stage = Stage::new().daemon();
     let named = |prompt_id: &str, title: &str| {
         let prompt = json!({"prompt": "Go on", "prompt_id": prompt_id, "session_title": title});
@@ -79,7 +79,7 @@ fn the_latest_title_counts_whichever_is_heard_first_and_holds_no_secret() {
 }
 
 #[test]
-fn a_summary_without_a_title_is_named_by_what_it_says() {
+fn a_summary_without_a_title_gets_one_from_its_text() {
     let stage = Stage::new().daemon();
     stage.session("plain", "Theme palette", &[], "Palette theme palette.");
     stage.hook(&stage.event("open", "UserPromptSubmit", json!({"prompt": "Palette", "prompt_id": "p"})));

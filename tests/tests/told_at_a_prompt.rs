@@ -24,7 +24,7 @@ fn write(stage: &Stage, name: &str, later: Duration) {
 }
 
 #[test]
-fn a_statement_on_a_file_that_was_changed_since_says_so() {
+fn an_injected_note_shows_that_its_file_has_changed_since() {
     let stage = Stage::new().daemon();
     let _ = Repository::init(&stage.project());
     write(&stage, "src/gateway.rs", Duration::ZERO);
@@ -48,7 +48,7 @@ const LOAVES: &str =
     "The oven takes 40 loaves, `MOST_LOAVES` in src/oven.rs, because more of them stay raw in the middle.";
 
 #[test]
-fn a_statement_holds_while_its_lines_are_in_the_file_and_is_not_told_when_they_are_gone() {
+fn a_note_is_injected_only_while_the_lines_it_refers_to_are_in_the_file() {
     let stage = Stage::new().daemon();
     let _ = Repository::init(&stage.project());
     let file = stage.project().join("src/oven.rs");
@@ -91,14 +91,14 @@ fn all_are_told(after_each: impl Fn(&Stage, &str)) -> Stage {
 }
 
 #[test]
-fn a_question_that_was_asked_before_is_answered_again() {
+fn a_note_is_injected_again_when_another_session_asks_the_same_question() {
     let stage = all_are_told(|_, _| ());
     let said = stage.recall(["context", "--prompt", QUESTION]).stdout;
     assert!(said.contains("best answer (#1)"), "{said}");
 }
 
 #[test]
-fn a_question_that_was_left_without_an_answer_hides_no_answer() {
+fn a_session_that_left_a_question_unanswered_hides_no_note() {
     let stage = all_are_told(|stage, session| {
         stage.hook(&stage.event(session, "SessionEnd", json!({"reason": "other"})));
     });
@@ -108,7 +108,7 @@ fn a_question_that_was_left_without_an_answer_hides_no_answer() {
 }
 
 #[test]
-fn what_was_remembered_a_moment_ago_is_told_at_the_next_prompt() {
+fn a_note_stored_a_moment_ago_is_injected_at_the_next_prompt() {
     let stage = Stage::new().daemon();
     assert_eq!(stage.recall(["remember", REMARK, "--type", "gotcha"]).code(), 0);
     let told = ask(&stage, "one", QUESTION);
@@ -120,7 +120,7 @@ fn what_was_remembered_a_moment_ago_is_told_at_the_next_prompt() {
 }
 
 #[test]
-fn of_an_issue_that_no_line_names_nothing_is_told() {
+fn a_prompt_that_names_an_unknown_issue_gets_nothing_injected() {
     let stage = Stage::new().daemon();
     stage.session("one", "Add a percentage discount to the cart total", &[], DISCOUNT_ANSWER);
     stage.flush();
@@ -133,7 +133,7 @@ fn of_an_issue_that_no_line_names_nothing_is_told() {
 }
 
 #[test]
-fn sessions_that_ask_the_same_at_once_are_all_told() {
+fn all_open_sessions_with_the_same_question_get_the_answer() {
     let stage = Stage::new().daemon();
     stage.session("one", "Add a percentage discount to the cart total", &[], DISCOUNT_ANSWER);
     stage.flush();
@@ -144,7 +144,7 @@ fn sessions_that_ask_the_same_at_once_are_all_told() {
 }
 
 #[test]
-fn an_answer_that_a_later_one_changes_is_not_told_whatever_the_start_has_given() {
+fn an_answer_that_a_later_one_changed_is_not_injected() {
     let stage = Stage::new().daemon();
     let turns = [
         (

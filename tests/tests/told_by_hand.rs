@@ -70,7 +70,7 @@ fn first_of(stage: &Stage, query: &str) -> Value {
 }
 
 #[test]
-fn what_was_remembered_is_the_first_of_a_search() {
+fn a_note_written_by_hand_ranks_first_in_a_search() {
     let stage = busy();
     assert_ne!(first_of(&stage, "invoices")["title"], RULE);
     assert_eq!(stage.recall(["remember", RULE]).code(), 0);
@@ -89,7 +89,7 @@ fn what_was_remembered_is_the_first_of_a_search() {
 }
 
 #[test]
-fn of_two_choices_the_newer_is_found_first() {
+fn the_newer_of_two_conflicting_notes_ranks_first() {
     let stage = Stage::new().daemon();
     for (old, new) in [
         ("Orders are kept in SQLite", "Orders are kept in Postgres"),
@@ -108,7 +108,7 @@ fn of_two_choices_the_newer_is_found_first() {
 }
 
 #[test]
-fn what_was_pinned_or_written_anew_is_the_first_until_that_is_undone() {
+fn a_pinned_or_edited_note_ranks_first_in_a_search() {
     let stage = Stage::new().daemon();
     noted(
         &stage,
@@ -143,7 +143,7 @@ fn what_was_pinned_or_written_anew_is_the_first_until_that_is_undone() {
 }
 
 #[test]
-fn a_start_begins_with_it_within_half_of_the_budget() {
+fn notes_by_hand_come_first_at_a_session_start_and_leave_room_for_others() {
     let stage = busy();
     for number in 0..40 {
         let rule = format!("Rule {number}: the ledger of year {number} is closed and stays as it is");
@@ -171,7 +171,7 @@ fn a_start_begins_with_it_within_half_of_the_budget() {
 }
 
 #[test]
-fn a_prompt_about_it_is_told_and_no_other() {
+fn a_note_by_hand_is_injected_only_at_a_prompt_about_it() {
     let stage = busy();
     // This session started before the note was written.
     start(&stage, "running");

@@ -46,7 +46,7 @@ fn uses(stage: &Stage, session: &str, moment: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_an_agent_opens_and_follows_is_stored_with_what_it_was_told() {
+fn uses_of_an_injected_note_are_stored_with_its_injection() {
     let stage = remembered(DEPLOY);
     assert!(start(&stage, "s1").contains("scripts/deploy.sh"));
     ask(&stage, "s1", "Bring it to staging", 1);
@@ -80,7 +80,7 @@ fn what_an_agent_opens_and_follows_is_stored_with_what_it_was_told() {
 }
 
 #[test]
-fn what_should_not_have_been_told_is_not_told_like_that_again() {
+fn a_note_reported_as_wrong_is_not_injected_like_that_again() {
     let stage = remembered(RULE);
     let about = "Write a job that deletes old invoices";
     let told = |session: &str| ask(&stage, session, about, 1).contains("Hedwig");
@@ -115,7 +115,7 @@ fn what_should_not_have_been_told_is_not_told_like_that_again() {
 }
 
 #[test]
-fn only_what_was_told_can_have_been_told_wrongly() {
+fn only_an_injected_note_can_be_reported_as_wrong() {
     let stage = remembered(RULE);
     let said = stage.recall(["wrong", "1"]);
     assert_eq!(said.code(), 1, "{said:?}");
@@ -134,7 +134,7 @@ fn only_what_was_told_can_have_been_told_wrongly() {
 }
 
 #[test]
-fn what_the_user_contradicts_counts_less() {
+fn a_note_that_the_user_contradicts_twice_is_no_longer_injected() {
     let stage = remembered(RULE);
     assert!(ask(&stage, "s1", "Write a job that deletes old invoices", 1).contains("Hedwig"));
     stop(&stage, "s1");

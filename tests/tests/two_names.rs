@@ -19,7 +19,7 @@ fn twice(stage: &Stage, event: &Value, names: [&str; 2]) -> Vec<Reply> {
 }
 
 #[test]
-fn an_event_under_two_names_is_stored_and_answered_once() {
+fn an_event_sent_under_two_agent_names_is_stored_and_answered_once() {
     let stage = Stage::new().daemon();
     stage.discount_session("before");
     stage.flush();
@@ -45,7 +45,7 @@ fn an_event_under_two_names_is_stored_and_answered_once() {
 }
 
 #[test]
-fn an_event_without_ids_is_known_by_its_moment() {
+fn a_repeated_event_without_ids_is_recognised_by_its_time() {
     let stage = Stage::new().daemon();
     for name in ["SessionStart", "UserPromptSubmit", "PostToolUse.view"] {
         let mut event = recorded(&format!("copilot-cli/{name}.json"));

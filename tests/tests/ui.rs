@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 const SIZE: (u16, u16) = (120, 30);
 
 #[test]
-fn a_user_looks_around_and_forgets() {
+fn a_user_can_search_resolve_and_forget_in_the_terminal_ui() {
     let stage = Stage::new().daemon();
     stage.discount_session("first");
     let remembered = ["remember", "The greenhouse door sticks in winter", "--type", "gotcha"];
@@ -47,7 +47,7 @@ fn a_user_looks_around_and_forgets() {
 }
 
 #[test]
-fn a_user_follows_a_thread_and_pins_its_newest() {
+fn a_user_can_open_a_thread_and_pin_its_newest_note() {
     let stage = Stage::new().daemon();
     for seconds in ["30", "60", "90"] {
         let note = format!("Timeout of the gateway is {seconds} seconds");
@@ -78,7 +78,7 @@ fn a_user_follows_a_thread_and_pins_its_newest() {
 }
 
 #[test]
-fn an_editor_has_the_terminal_for_itself() {
+fn an_editor_started_by_the_ui_gets_the_terminal_alone() {
     let stage = Stage::new().daemon();
     assert_eq!(stage.recall(["remember", "The greenhouse door sticks", "--type", "gotcha"]).code(), 0);
     let mut command = stage.command("recall");
@@ -104,7 +104,7 @@ fn an_editor_has_the_terminal_for_itself() {
 }
 
 #[test]
-fn a_long_list_comes_in_pages() {
+fn a_long_list_is_loaded_in_pages() {
     let stage = Stage::new().daemon();
     assert_eq!(stage.recall(["remember", "Note 0 of the greenhouse", "--type", "gotcha"]).code(), 0);
     let export = stage.recall(["export"]).stdout;
@@ -140,7 +140,7 @@ fn a_long_list_comes_in_pages() {
 }
 
 #[test]
-fn without_a_terminal_it_says_what_to_use_instead() {
+fn the_ui_without_a_terminal_suggests_another_command() {
     let stage = Stage::new();
     let said = stage.recall(["ui"]);
     assert_eq!(said.code(), 2);
@@ -148,7 +148,7 @@ fn without_a_terminal_it_says_what_to_use_instead() {
 }
 
 #[test]
-fn what_a_user_types_is_found_by_its_meaning() {
+fn the_ui_finds_notes_by_the_meaning_of_typed_words() {
     let stage = crate::embedding::with_tiny().daemon();
     for note in ["Signin is sluggish", "Deploy rollout"] {
         assert_eq!(stage.recall(["remember", note]).code(), 0);

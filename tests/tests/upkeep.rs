@@ -32,7 +32,7 @@ fn restore(stage: &Stage, path: &Path) -> Said {
 }
 
 #[test]
-fn a_table_in_a_pipe_has_whole_cells() {
+fn table_cells_in_a_pipe_are_not_truncated() {
     let stage = Stage::new().daemon();
     let note = format!("The gateway {} sleeps.", "and its very long name ".repeat(5));
     assert_eq!(stage.recall(["remember", &note]).code(), 0);
@@ -47,7 +47,7 @@ fn a_table_in_a_pipe_has_whole_cells() {
 }
 
 #[test]
-fn a_backup_is_restored_and_the_memory_goes_on() {
+fn a_restored_backup_is_searchable_and_takes_new_sessions() {
     let stage = worked();
     let path = backup(&stage, "memory.db");
     let documents = stage.json(["ctl", "check"])["documents"].clone();
@@ -101,7 +101,7 @@ fn holding(stage: &Stage, text: &str) -> Vec<PathBuf> {
 }
 
 #[test]
-fn of_a_backup_with_other_tables_only_the_rows_are_taken() {
+fn a_restore_takes_only_known_rows_of_a_backup_with_other_tables() {
     let stage = worked();
     stage.json(["remember", "The quetzalcoatlus cache is cold", "--type", "decision"]);
     let path = backup(&stage, "hostile.db");
@@ -166,7 +166,7 @@ fn of_a_backup_with_other_tables_only_the_rows_are_taken() {
 }
 
 #[test]
-fn a_backup_whose_texts_are_broken_is_restored_with_the_rest() {
+fn a_restore_skips_unreadable_values_of_a_backup() {
     let stage = worked();
     let path = backup(&stage, "broken.db");
     let sound = stage.json(["ctl", "restore", path.to_str().unwrap(), "--yes"]);
@@ -184,7 +184,7 @@ fn a_backup_whose_texts_are_broken_is_restored_with_the_rest() {
 }
 
 #[test]
-fn what_is_no_database_of_recall_is_not_restored() {
+fn a_file_that_is_not_a_database_of_recall_is_not_restored() {
     let stage = worked();
     let garbage = stage.user_home().join("garbage.db");
     std::fs::write(&garbage, "no database".repeat(1000)).unwrap();
@@ -208,7 +208,7 @@ fn what_is_no_database_of_recall_is_not_restored() {
 }
 
 #[test]
-fn a_check_finds_what_refers_to_nothing() {
+fn a_check_finds_references_to_missing_rows() {
     let stage = worked();
     let said = stage.recall(["ctl", "check"]);
     assert!(said.code() == 0 && said.stdout.starts_with("No problems found: 1 session, "), "{said:?}");
@@ -236,7 +236,7 @@ fn a_check_says_that_index_and_database_differ() {
 }
 
 #[test]
-fn a_flush_tells_of_jobs_that_wait_run_or_were_given_up() {
+fn a_flush_reports_jobs_that_wait_or_were_given_up() {
     let mut stage = worked();
     let said = stage.recall(["ctl", "flush"]).stdout;
     assert!(said.starts_with("Everything is stored") && said.lines().count() == 1, "{said}");
@@ -262,7 +262,7 @@ fn a_flush_tells_of_jobs_that_wait_run_or_were_given_up() {
 }
 
 #[test]
-fn a_flush_does_not_wait_for_somebody_who_holds_a_lock_of_the_index() {
+fn a_flush_does_not_wait_for_a_process_that_locks_the_index() {
     let stage = worked();
     let path = stage.home().join("data/index/.tantivy-meta.lock");
     let lock = std::fs::File::options().write(true).create(true).truncate(false).open(&path).unwrap();
@@ -301,7 +301,7 @@ fn old_sessions_are_pruned() {
 }
 
 #[test]
-fn the_index_is_built_again() {
+fn reindex_rebuilds_the_index() {
     let stage = worked();
     let before = stage.json(["ctl", "check"])["documents"].clone();
     let said = stage.json(["ctl", "reindex"]);
@@ -329,7 +329,7 @@ fn sql_reads_and_changes_nothing() {
 }
 
 #[test]
-fn a_query_cannot_take_the_memory_or_the_disk() {
+fn a_query_that_needs_too_much_memory_or_time_is_stopped() {
     let stage = worked();
     let before = peak_memory(stage.daemon_pid());
     let endless = "WITH RECURSIVE n(x, y) AS (SELECT 1, '' UNION ALL SELECT x + 1, '' FROM n)";
@@ -358,7 +358,7 @@ fn a_query_cannot_take_the_memory_or_the_disk() {
 
 /// While SQLite copies texts of 16 MB it makes no steps, so the clock is not checked.
 #[test]
-fn a_query_whose_steps_are_long_is_ended() {
+fn a_query_with_long_steps_is_ended_at_its_time_limit() {
     let stage = worked();
     let text = "replace(hex(zeroblob(7900000)), '00', '11')";
     let long = format!(

@@ -106,7 +106,7 @@ fn is_same(found: &[(String, f64)], expected: &[(String, f64)]) {
 }
 
 #[test]
-fn a_project_is_searched_in_its_file_and_in_what_came_after_it() {
+fn a_search_uses_the_projects_vector_file_and_later_vectors() {
     let mut stage = with_tiny().daemon();
     talk(&stage, many(20));
     stage.flush();
@@ -158,7 +158,7 @@ fn a_project_is_searched_in_its_file_and_in_what_came_after_it() {
 }
 
 #[test]
-fn what_is_forgotten_is_in_no_file() {
+fn vectors_of_a_forgotten_session_are_in_no_file() {
     let mut stage = with_tiny().daemon();
     stage.session("doomed", "Theme palette", &[], "Palette colour theme colour.");
     talk(&stage, many(40));
@@ -203,7 +203,7 @@ fn what_is_forgotten_is_in_no_file() {
 }
 
 #[test]
-fn a_daemon_killed_at_each_step_of_vectors_has_none_that_is_wrong() {
+fn kills_while_vectors_are_computed_or_written_leave_no_wrong_vector() {
     for (point, passes) in [(Point::Vectors, 0), (Point::Vectors, 70), (Point::VectorFile, 0)] {
         let mut stage = Stage::new().daemon();
         talk(&stage, many(40));
@@ -290,14 +290,14 @@ fn kill_at_random(seed: u64, rounds: usize) {
 }
 
 #[test]
-fn kills_while_vectors_are_made_and_a_model_is_removed_leave_none_that_is_wrong() {
+fn random_kills_while_vectors_and_models_change_leave_no_wrong_vector() {
     kill_at_random(1, 8);
 }
 
-/// `cargo test -p recall-tests --release -- --ignored many_random_kills_and_vectors --nocapture`
+/// `cargo test -p recall-tests --release -- --ignored many_random_kills_leave_no_wrong_vector --nocapture`
 #[test]
 #[ignore = "some hundred kills"]
-fn many_random_kills_and_vectors() {
+fn many_random_kills_leave_no_wrong_vector() {
     for seed in 100..112 {
         kill_at_random(seed, 25);
         println!("seed {seed}: 25 kills, nothing stale, orphaned or left");

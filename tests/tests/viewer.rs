@@ -214,7 +214,7 @@ fn link(stage: &Stage) -> String {
 }
 
 #[test]
-fn an_empty_memory_says_what_to_do_and_fills_by_itself() {
+fn an_empty_viewer_shows_what_to_do_and_updates_as_notes_arrive() {
     let stage = Stage::new().daemon();
     let Some(mut browser) = Browser::open(&link(&stage)) else { return };
     browser.shows("Nothing is stored here yet");
@@ -229,7 +229,7 @@ fn an_empty_memory_says_what_to_do_and_fills_by_itself() {
 }
 
 #[test]
-fn a_page_without_a_link_is_locked() {
+fn a_page_opened_without_a_valid_link_is_locked() {
     let stage = Stage::new().daemon();
     let used = link(&stage);
     let (address, key) = used.split_once("#/open/").unwrap();
@@ -259,7 +259,7 @@ fn a_page_without_a_link_is_locked() {
 
 /// Cookies are sent to every port of a machine, and so to servers of other users.
 #[test]
-fn a_server_on_another_port_is_sent_nothing_of_the_viewer() {
+fn a_server_on_another_port_receives_no_credentials_of_the_viewer() {
     let stage = Stage::new().daemon();
     let Some(mut browser) = Browser::open(&link(&stage)) else { return };
     browser.shows("Nothing is stored here yet");
@@ -375,7 +375,7 @@ fn sessions_and_items_are_found_read_and_changed() {
 }
 
 #[test]
-fn answers_are_set_as_markdown_and_rows_of_a_search_name_their_project() {
+fn answers_are_shown_as_markdown_and_search_rows_name_their_project() {
     let stage = Stage::new().daemon();
     let answer = "# Done\n\nThe cart total is *rounded* once:\n\n- **Rounding** happens in `total`\n  after summing\n- see [the page](https://example.org/a?b=1) and [this](javascript:window.pwned=1)\n\n\
         ```rust\nfn total() -> <b>u64</b> {}\n```\n\n| field | sum |\n|---|---:|\n| net | 12 |\n\n> quoted <img src=x onerror=window.pwned=1>\n\n\u{202e}sdrawkcab";
@@ -417,7 +417,7 @@ fn answers_are_set_as_markdown_and_rows_of_a_search_name_their_project() {
 }
 
 #[test]
-fn keys_act_on_the_row_with_the_focus_and_forgetting_can_be_taken_back() {
+fn keys_act_on_the_focused_row_and_forgetting_can_be_undone() {
     let stage = Stage::new().daemon();
     for note in ["The wombat is grey", "The heron flies at noon"] {
         stage.json(["remember", note]);
@@ -461,7 +461,7 @@ fn keys_act_on_the_row_with_the_focus_and_forgetting_can_be_taken_back() {
 }
 
 #[test]
-fn in_a_review_the_next_one_is_shown_after_each_verdict() {
+fn a_review_shows_the_next_note_after_each_verdict() {
     let stage = Stage::new().daemon();
     for (number, animal) in ["wombat", "heron", "otter", "lynx"].into_iter().enumerate() {
         let text = format!("The {animal} of enclosure {number} is fed at noon by `feed_{animal}`");
@@ -564,7 +564,7 @@ fn every_machine_is_shown_in_the_viewer() {
 }
 
 #[test]
-fn what_goes_wrong_again_and_again_is_a_page() {
+fn repeated_failures_are_shown_on_a_page() {
     let stage = Stage::new().daemon();
     for (number, session) in ["one", "two", "three"].into_iter().enumerate() {
         stage.ask(session, 1, "Import the prices");
@@ -692,7 +692,7 @@ fn stored_text_is_never_markup() {
 
 /// Takes the pictures of the documentation, and checks that no view is wider than the screen.
 #[test]
-fn it_fits_a_desk_a_tablet_and_a_phone() {
+fn the_viewer_fits_a_desktop_a_tablet_and_a_phone() {
     let stage = Stage::new().daemon();
     stage.discount_session("7c1e-discounts");
     demonstrate(&stage);
@@ -737,7 +737,7 @@ fn it_fits_a_desk_a_tablet_and_a_phone() {
 
 /// Parts that a reader has opened stay open when the page reads the same session again, nested parts too.
 #[test]
-fn what_was_opened_stays_open() {
+fn opened_parts_of_a_session_stay_open_when_the_page_updates() {
     let stage = Stage::new().daemon();
     demonstrate(&stage);
     stage.flush();
@@ -761,7 +761,7 @@ fn what_was_opened_stays_open() {
 
 /// Scrolling to the end reaches the oldest item.
 #[test]
-fn everything_is_reached_by_scrolling() {
+fn scrolling_reaches_the_oldest_note() {
     let stage = Stage::new().daemon();
     for number in 0..130 {
         let said = stage.recall(["remember", &format!("Note number {number} of many")]);
@@ -788,7 +788,7 @@ fn everything_is_reached_by_scrolling() {
 
 /// There are more sessions and threads than are read at once. The list reaches all of them.
 #[test]
-fn sessions_and_threads_go_on_as_far_as_there_are_any() {
+fn lists_of_sessions_and_threads_reach_their_last_entry() {
     let stage = Stage::new().daemon();
     let prompt = |number: u32| {
         stage.delivery(&stage.event(
@@ -835,7 +835,7 @@ fn sessions_and_threads_go_on_as_far_as_there_are_any() {
 }
 
 #[test]
-fn a_long_list_has_only_the_rows_in_sight() {
+fn a_long_list_draws_only_the_visible_rows() {
     let stage = Stage::new().daemon();
     let Some(mut browser) = Browser::open(&link(&stage)) else { return };
     browser.shows("Nothing is stored here yet");

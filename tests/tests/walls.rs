@@ -35,7 +35,7 @@ fn users(daemon: &Path, library: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn libraries_are_used_only_where_they_may_be() {
+fn each_restricted_library_is_used_only_by_its_allowed_crates() {
     let daemon = recall_tests::workspace().join("daemon");
     for (library, allowed) in WALLS {
         let allowed: BTreeSet<String> = allowed.iter().map(|name| (*name).to_owned()).collect();
@@ -44,7 +44,7 @@ fn libraries_are_used_only_where_they_may_be() {
 }
 
 #[test]
-fn the_domain_knows_no_other_room() {
+fn the_domain_depends_on_no_workspace_crate_but_the_protocol() {
     let manifest = recall_tests::workspace().join("daemon/crates/domain/Cargo.toml");
     let manifest = std::fs::read_to_string(manifest).unwrap();
     let rooms = manifest.lines().filter(|line| line.starts_with("recall-"));

@@ -90,7 +90,7 @@ const WRONG: [(&[&str], i32, &str); 77] = [
 ];
 
 #[test]
-fn a_slip_is_told_with_the_way_out() {
+fn a_mistyped_command_is_explained_and_changes_nothing() {
     let stage = Stage::new().daemon();
     stage.discount_session("first");
     stage.flush();
@@ -119,7 +119,7 @@ fn a_search_without_a_word_says_so() {
 
 /// A search with an unknown name does not fail. It suggests the name that may be meant.
 #[test]
-fn a_search_says_which_name_may_be_meant() {
+fn a_search_suggests_a_similar_known_name() {
     let stage = Stage::new().daemon();
     stage.discount_session("first");
     stage.flush();
@@ -145,7 +145,7 @@ fn a_search_says_which_name_may_be_meant() {
 }
 
 #[test]
-fn the_hook_client_answers_a_person_and_starts_nothing() {
+fn the_hook_client_explains_itself_at_a_terminal_and_starts_nothing() {
     let stage = Stage::new();
     for (arguments, expected) in [
         (&["--help"][..], "Usage: recall-shim AGENT [EVENT]"),

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_probability_is_found_again() {
+    fn logistic_regression_recovers_known_probabilities() {
         let mut examples = Examples::default();
         for number in 0..400 {
             // Three quarters of x = 1 are positive, and one quarter of x = 0.

@@ -180,7 +180,7 @@ mod tests {
     /// names.
     #[test]
     #[ignore = "needs the training sessions, which are not part of the project"]
-    fn the_training_set_makes_the_shipped_weights_to_the_byte() {
+    fn training_reproduces_the_shipped_weights_byte_for_byte() {
         let paths = std::env::var("RECALL_TRAINING").unwrap();
         let paths: Vec<PathBuf> = paths.split_whitespace().map(PathBuf::from).collect();
         let mut sentences = Sentences::read(&paths[0], None).unwrap();

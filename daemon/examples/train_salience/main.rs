@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sample_makes_its_weights_to_the_byte() {
+    fn training_on_the_sample_reproduces_its_weights_byte_for_byte() {
         let weights = made(&[(&format!("{SAMPLE}/sessions"), SAMPLE)]);
         let known = std::fs::read_to_string(format!("{SAMPLE}/weights.txt")).unwrap();
         assert!(weights == known, "train again, see sample/README.md");
@@ -184,7 +184,7 @@ mod tests {
     /// `docs/observations.md` names.
     #[test]
     #[ignore = "needs the training sessions, which are not part of the project"]
-    fn the_training_set_makes_the_shipped_weights_to_the_byte() {
+    fn training_reproduces_the_shipped_weights_byte_for_byte() {
         let folders = std::env::var("RECALL_TRAINING").unwrap();
         let folders: Vec<&str> = folders.split_whitespace().collect();
         let sessions: Vec<Read> = folders
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shipped_weights_name_the_features_of_today() {
+    fn the_shipped_weights_name_the_current_features() {
         use recall_compression::salience::feature_names;
 
         let known: Vec<(String, Vec<String>)> = recall_compression::salience::built_in()
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sample_is_scored_by_its_gold() {
+    fn the_sample_is_scored_against_its_gold_notes() {
         let folder = PathBuf::from(SAMPLE);
         let sessions = train::read(&folder.join("sessions"), &folder).unwrap();
         let read = &sessions[0];

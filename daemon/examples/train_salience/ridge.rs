@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_found_again() {
+    fn ridge_regression_recovers_a_linear_function() {
         let mut examples = Examples::default();
         for number in 0..200 {
             let (x, y) = (f64::from(number % 7), f64::from(number % 5));

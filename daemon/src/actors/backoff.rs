@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn retries_double_up_to_minutes() {
+    fn retry_delays_double_up_to_256_seconds() {
         let delays: Vec<i64> = [1, 2, 3, 8, 9, 10, u32::MAX].map(retry_delay_ms).to_vec();
         assert_eq!(delays, [1_000, 2_000, 4_000, 128_000, 256_000, 256_000, 256_000]);
     }

@@ -556,7 +556,7 @@ mod tests {
     use recall_domain::document::DocumentKind;
 
     #[test]
-    fn a_log_that_was_begun_anew_is_not_taken_for_the_next_entries() {
+    fn a_log_that_has_started_over_is_detected() {
         let entry =
             |seq| LogEntry { seq: LogSeq(seq), key: DocumentKey { kind: DocumentKind::Observation, row: 1 } };
         assert!(!has_started_over(LogSeq(3), &[]));

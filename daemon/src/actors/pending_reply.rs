@@ -560,7 +560,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_commit_is_waited_for_during_the_lookup_and_until_the_time_is_over() {
+    async fn a_commit_is_awaited_during_the_lookup_and_until_the_deadline() {
         let after = |ms: u64| tokio::time::sleep(Duration::from_millis(ms));
         let check = async |look_ms: u64, commit_ms: u64, known: bool, took_ms: u64| {
             let begun = Instant::now();
@@ -581,7 +581,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_start_that_has_waited_for_half_of_its_time_gets_what_is_ready_first() {
+    async fn a_session_start_that_waited_half_its_time_gets_the_first_ready_reply() {
         let within = Duration::from_millis(45);
         let times = |waited: u64| {
             let times = AnswerTimes::of(within, Duration::from_millis(waited));
@@ -609,7 +609,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn at_the_end_of_its_time_a_start_gets_what_is_ready() {
+    async fn a_session_start_gets_titles_at_its_deadline_if_the_state_is_not_ready() {
         let after = async |ms: u64, found: &'static str| {
             tokio::time::sleep(Duration::from_millis(ms)).await;
             found

@@ -108,7 +108,7 @@ impl Tree {
 }
 
 #[tokio::test(start_paused = true)]
-async fn retries_are_delayed_ever_longer_and_end() {
+async fn retries_stay_within_growing_delays_and_end_after_max_attempts() {
     let provider = Scripted::failing(100, None);
     let mut config = Config::default();
     config.compression.max_attempts = 4;
@@ -163,7 +163,7 @@ async fn after_five_failures_in_a_row_a_provider_is_not_called_for_a_minute() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_spent_budget_starts_again_at_midnight() {
+async fn a_spent_budget_is_reset_at_midnight() {
     let provider = Scripted { tokens: 20_000, ..Scripted::default() };
     let mut config = Config::default();
     // Enough for one call.

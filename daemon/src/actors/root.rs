@@ -463,7 +463,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn restarts_slow_down() {
+    fn restart_delays_grow_up_to_five_seconds() {
         let delays: Vec<u128> =
             [0, 1, 2, 3, 4, 99].map(|failures| restart_delay(failures).as_millis()).to_vec();
         assert_eq!(delays, [0, 0, 400, 800, 1600, 5000]);

@@ -14,7 +14,7 @@ fn seconds(range: std::ops::RangeInclusive<u64>, took: Duration) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_batch_is_closed_and_later_its_session() {
+async fn an_idle_batch_is_closed_and_later_its_session_ends() {
     let mut tree = Tree::start(Config::default()).await;
     tree.hook("SessionStart", json!({"source": "startup"})).await;
     tree.hook("UserPromptSubmit", json!({"prompt": "go"})).await;
@@ -34,7 +34,7 @@ async fn a_silent_batch_is_closed_and_later_its_session() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_running_call_keeps_its_batch_and_other_sessions_are_not_its_business() {
+async fn a_running_call_keeps_only_the_batch_of_its_own_session_open() {
     let mut tree = Tree::start(Config::default()).await;
     let call = json!({"tool_name": "Bash", "tool_input": {"command": "make world"}, "tool_use_id": "t1"});
     tree.hook("UserPromptSubmit", json!({"prompt": "go"})).await;
@@ -50,7 +50,7 @@ async fn a_running_call_keeps_its_batch_and_other_sessions_are_not_its_business(
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_timers_are_the_users() {
+async fn idle_times_follow_the_users_settings() {
     let mut config = Config::default();
     (config.idle.batch_ms, config.idle.session_ms, config.housekeeping_s) = (5_000, 20_000, 1);
     let mut tree = Tree::start(config).await;
@@ -63,7 +63,7 @@ async fn the_timers_are_the_users() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_is_over_is_let_go_and_comes_back() {
+async fn an_ended_session_releases_its_actor_and_can_start_again() {
     let mut tree = Tree::start(Config::default()).await;
     tree.hook("UserPromptSubmit", json!({"prompt": "go"})).await;
     tree.hook_of("other", "UserPromptSubmit", json!({"prompt": "go"})).await;
@@ -87,7 +87,7 @@ async fn a_session_that_is_over_is_let_go_and_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_many_live_sessions_those_of_lately_have_an_actor_and_the_others_go_on() {
+async fn only_some_of_many_live_sessions_keep_an_actor_and_the_rest_still_work() {
     let tree = Tree::start(Config::default()).await;
     let sessions: Vec<String> = (0..200).map(|nth| format!("many-{nth}")).collect();
     for session in &sessions {
@@ -107,7 +107,7 @@ async fn of_many_live_sessions_those_of_lately_have_an_actor_and_the_others_go_o
 }
 
 #[tokio::test(start_paused = true)]
-async fn orphans_are_found_within_a_round() {
+async fn orphaned_batches_and_activities_are_repaired_within_a_round() {
     let mut tree = Tree::start(Config::default()).await;
     tree.hook("UserPromptSubmit", json!({"prompt": "go"})).await;
     tree.hook(

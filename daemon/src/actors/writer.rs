@@ -507,7 +507,7 @@ mod tests {
 
     /// An import of 40 MB failed on a busy machine, because a part of it took more than ten seconds.
     #[tokio::test(start_paused = true)]
-    async fn a_write_of_thousands_of_rows_has_minutes() {
+    async fn a_bulk_write_waits_longer_for_its_reply_than_a_normal_write() {
         assert!(
             waited(async |writer| writer.write(WakeRetries).await.map(drop)).await < Duration::from_secs(11)
         );

@@ -22,7 +22,9 @@ const MOST: u32 = 40;
 const TITLE: usize = 60;
 
 /// The letter of an id, its view, and the column that describes it.
-const ITEMS: [(&str, &str, &str); 6] = [
+type Item = (&'static str, &'static str, &'static str);
+
+const ITEMS: [Item; 6] = [
     ("", "observations", "title"),
     ("p", "user_prompts", "prompt_text"),
     ("r", "prompts", "answer"),
@@ -134,20 +136,23 @@ fn is_plain(text: &str) -> bool {
     !text.is_empty() && !text.starts_with('-') && text.chars().all(is_plain)
 }
 
-/// Returns the items of these views whose id begins with the typed text. Without typed text: the newest observations
-/// of this project, or of all projects if it has none.
-fn numbered(typed: &str, items: &[(&str, &str, &str)]) -> Vec<CompletionCandidate> {
+/// Splits an id, or the beginning of one, into its letter's entry and its digits. Returns `None` for other text.
+fn split_id<'a>(typed: &'a str, items: &[Item]) -> Option<(Item, &'a str)> {
     let typed = typed.strip_prefix('#').unwrap_or(typed);
     let digits = typed.trim_start_matches(|character: char| character.is_ascii_alphabetic());
-    let letter = typed.strip_suffix(digits).unwrap_or_default();
-    let known = items.iter().find(|(known, ..)| *known == letter);
-    let Some((_, view, told)) = known.filter(|_| digits.bytes().all(|byte| byte.is_ascii_digit())) else {
-        return Vec::new();
-    };
+    let letter = typed.strip_suffix(digits)?;
+    let item = items.iter().find(|(known, ..)| *known == letter)?;
+    digits.bytes().all(|byte| byte.is_ascii_digit()).then_some((*item, digits))
+}
+
+/// Returns the items of these views whose id begins with the typed text. Without typed text: the newest observations
+/// of this project, or of all projects if it has none.
+fn numbered(typed: &str, items: &[Item]) -> Vec<CompletionCandidate> {
+    let Some(((letter, view, column), digits)) = split_id(typed, items) else { return Vec::new() };
     let Ok(mut soon) = Soon::connect() else { return Vec::new() };
     let query = |condition: &str| {
         // Long texts are truncated before they are sent.
-        format!("SELECT id, substr({told}, 1, 200) FROM {view} WHERE {condition} ORDER BY id DESC")
+        format!("SELECT id, substr({column}, 1, 200) FROM {view} WHERE {condition} ORDER BY id DESC")
     };
     let mut rows = Vec::new();
     if digits.is_empty() {
@@ -218,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_needs_no_quotes_is_offered() {
+    fn only_values_that_need_no_quotes_are_offered() {
         for plain in ["shop", "my-project_2", "org/repo", "日本", "52ab9f04-1"] {
             assert!(is_plain(plain), "{plain}");
         }
@@ -228,10 +233,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_id_asks_nobody() {
+    fn text_that_is_no_id_yields_no_candidates() {
         for typed in ["x1", "1x", "p1' OR 1", "ab", "p-"] {
+            assert_eq!(split_id(typed, &ITEMS), None, "{typed}");
             assert!(numbered(typed, &ITEMS).is_empty(), "{typed}");
         }
+        for typed in ["", "#", "12", "#12", "p", "s7"] {
+            assert!(split_id(typed, &ITEMS).is_some(), "{typed}");
+        }
+        assert_eq!(split_id("p1", &ITEMS[..1]), None);
     }
 
     #[test]

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_shell_has_a_script() {
+    fn every_shell_has_a_completion_script() {
         for shell in Shell::value_variants() {
             let mut script = Vec::new();
             run(&CompletionsArgs { shell: *shell }, &mut script).unwrap();
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn bash_completes_what_stands_behind_a_colon() {
+    fn bash_completes_a_filter_value_after_a_colon() {
         assert_eq!(behind_a_colon("recall search cents type:bug").unwrap(), ["bugfix"]);
         assert!(behind_a_colon("recall search type:").unwrap().contains(&"decision".to_owned()));
         assert_eq!(behind_a_colon("recall search type: "), None);

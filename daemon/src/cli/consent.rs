@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_clear_yes_goes_ahead() {
+    fn only_a_clear_yes_counts_as_consent() {
         #[track_caller]
         fn check(typed: &str, answer: Confirmation) {
             let mut input = typed.as_bytes();
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_terminal_the_way_out_is_named() {
+    fn the_error_without_a_terminal_names_the_yes_option() {
         let error = Consent::Unavailable.obtain("Do it?", &mut Vec::new()).unwrap_err();
         let failure = error.downcast_ref::<Failure>().unwrap();
         assert_eq!(failure.kind.code(), 2);

@@ -294,7 +294,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_is_read() {
+    fn an_edited_observation_is_parsed() {
         let edit = parse(
             "# help\ntitle: A: b\ntype: gotcha\nfiles: src/a.rs, b c.rs,\n\nOne.\n\n- in the text\nTwo.\n\n- a fact\n- another\n",
         );
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn slips_name_their_line() {
+    fn a_parse_error_names_its_line() {
         assert_eq!(parse("# help\ntitle: x\ntitel: y\n").unwrap_err().line, 3);
         assert_eq!(parse("no key").unwrap_err().line, 1);
         assert_eq!(parse("type: gotcha\n\ntext").unwrap_err().what, "there is no title");

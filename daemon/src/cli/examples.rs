@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn each_command_has_examples_and_each_example_is_understood() {
+    fn each_command_has_examples_and_each_example_is_parsed() {
         let mut found = Vec::new();
         leaves(&command_line(), "", &mut found);
         for (path, examples) in EXAMPLES {

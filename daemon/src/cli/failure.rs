@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exit_codes_follow_from_the_kind_of_a_refusal() {
+    fn the_kind_of_an_error_determines_the_exit_code() {
         let code = |kind: ErrorKind| ExitKind::from(kind).code();
         let failed = [ErrorKind::NotFound, ErrorKind::Busy, ErrorKind::Conflict, ErrorKind::Internal];
         assert!(failed.into_iter().all(|kind| code(kind) == 1));

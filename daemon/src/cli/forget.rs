@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_and_phrases_are_told_apart() {
+    fn a_query_is_split_into_words_and_phrases() {
         let check = |query: &str, expected: &[&str]| assert_eq!(texts(query), expected, "{query}");
         check("cart total", &["cart", "total"]);
         check(r#"cart "sum of lines" x"#, &["cart", "sum of lines", "x"]);

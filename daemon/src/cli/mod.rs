@@ -491,7 +491,7 @@ pub(crate) fn command_line() -> clap::Command {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_command_line_is_sound() {
+    fn the_command_line_definition_is_valid() {
         super::command_line().debug_assert();
     }
 }

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn no_line_is_wider_than_a_terminal() {
+    fn no_help_line_is_wider_than_a_terminal() {
         let help = super::super::command_line().render_help().to_string();
         let (ours, _) = help.split_once("Options:").unwrap();
         for line in ours.lines().chain(FIRST_STEPS.lines()) {

@@ -286,7 +286,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shown_steers_no_terminal_and_hides_nothing() {
+    fn output_can_set_styles_but_not_control_the_terminal() {
         for (given, shown) in [
             ("a\u{202e}b\u{200b}c\u{1b}[2Jd\r\u{7}", "abc[2Jd"),
             ("\u{1b}[1mbold\u{1b}[0m \u{1b}[38;5;12mblue", "\u{1b}[1mbold\u{1b}[0m \u{1b}[38;5;12mblue"),
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_goes_on_where_it_began() {
+    fn a_wrapped_line_continues_where_its_text_began() {
         assert_eq!(fit("  one two three\nfour\n", 9), "  one two\n  three\nfour\n");
         assert_eq!(fit("short\n\n", 9), "short\n\n");
         assert_eq!(fit("\u{1b}[1mone two\u{1b}[0m three", 7), "\u{1b}[1mone two\u{1b}[0m\nthree");
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_fitted_as_they_end() {
+    fn lines_are_wrapped_when_they_are_complete() {
         let mut out = Fitted::new(Vec::new(), Some(9));
         out.write_all(b"one two th").unwrap();
         assert_eq!(out.out, b"");
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_first_lines_are_shown() {
+    fn a_long_text_is_truncated_to_its_first_lines() {
         assert_eq!(first_lines("one two three four", 2, 9, 2), "one two\n  three …");
         assert_eq!(first_lines("one two three four", 2, 9, 1), "one …");
         assert_eq!(first_lines("one two", 2, 9, 1), "one two");
@@ -341,7 +341,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_lost_and_no_word_is_broken(text in "[a-cé日 \n]{0,80}", width in 5_usize..40) {
+        fn wrapping_keeps_every_word_whole(text in "[a-cé日 \n]{0,80}", width in 5_usize..40) {
             let fitted = fit(&text, width);
             let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
             prop_assert_eq!(words(&fitted), words(&text));

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_synonym_is_a_command_and_each_means_one() {
+    fn synonyms_are_not_commands_but_name_existing_commands() {
         let line = command_line();
         let is_command =
             |path: &str| path.split(' ').try_fold(&line, |at, name| at.find_subcommand(name)).is_some();

@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_recall_has_written_is_deleted() {
+    fn only_files_written_by_recall_are_deleted() {
         let home = tempfile::tempdir().unwrap();
         let folder = home.path().as_os_str().to_owned();
         let paths = Paths::from_variables(&|name| (name == "RECALL_HOME").then(|| folder.clone())).unwrap();

@@ -142,7 +142,7 @@ mod tests {
     use recall_app::answers::found::ExplainedSource;
 
     #[test]
-    fn what_is_merely_close_is_not_marked() {
+    fn a_vaguely_similar_observation_is_not_marked() {
         let found = |cosine: Option<f32>, matched: &[&str]| {
             let matched = matched.iter().map(|word| (*word).to_owned()).collect();
             let sources = cosine

@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn words_to_leave_out_are_told_from_options() {
+    fn excluded_words_are_distinguished_from_options() {
         check("recall|search|a|-cents|--json|-n|5|-n5", "recall|search|a| -cents|--json|-n|5|-n5");
         check("recall|search|-exact phrase|-type:bugfix", "recall|search| -exact phrase| -type:bugfix");
         check("recall|search|--|-cents", "recall|search|--|-cents");

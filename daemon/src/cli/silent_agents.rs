@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_record_is_found_within_the_limits() {
+    fn a_newer_session_record_is_found_within_the_search_limits() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().to_owned();
         let now = clock::now().0;

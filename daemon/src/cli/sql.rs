@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_quoted_where_they_must_be() {
+    fn values_are_quoted_only_where_needed() {
         assert_eq!(quoted("plain"), "plain");
         assert_eq!(quoted("a,b \"c\"\n"), "\"a,b \"\"c\"\"\n\"");
     }

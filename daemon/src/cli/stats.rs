@@ -108,7 +108,7 @@ mod tests {
     use recall_app::answers::status::SpendingLine;
 
     #[test]
-    fn days_are_told_with_a_bar_each() {
+    fn each_day_is_shown_with_a_bar() {
         let total =
             |calls, tokens_in, usd| SpendingTotal { calls, tokens_in, usd, ..SpendingTotal::default() };
         let line = |day: &str, tokens, usd| SpendingLine {

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_what_there_is() {
+    fn the_status_line_shows_counts_pause_and_project() {
         let glance = |project: Option<&str>, notes, open, paused| {
             let project = project.map(str::to_owned);
             line(
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_says_where_it_is() {
+    fn the_folder_is_read_from_the_agents_input() {
         let folder = |text: &str| folder_in(text.as_bytes());
         assert_eq!(folder(r#"{"cwd": "/a", "workspace": {"current_dir": "/b"}}"#).as_deref(), Some("/b"));
         assert_eq!(folder(r#"{"cwd": "/a"}"#).as_deref(), Some("/a"));

@@ -229,12 +229,12 @@ mod tests {
     }
 
     #[test]
-    fn people_read_answers_and_calls() {
+    fn responses_and_activities_are_shown_as_answers_and_calls() {
         assert_eq!(["response", "activity", "bugfix"].map(kind), ["answer", "call", "bugfix"]);
     }
 
     #[test]
-    fn stored_texts_do_not_steer_a_terminal() {
+    fn control_characters_are_removed_from_stored_texts() {
         let mut answer =
             serde_json::json!({"a": ["\u{1b}[2Jx\u{7}", {"b": "one\r\ntwo\tthree\u{202e}"}], "n": 1});
         defuse(&mut answer);
@@ -242,13 +242,13 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_sessions_are_short() {
+    fn long_session_ids_are_shortened() {
         assert_eq!(session("52ab9f04-61c3-4b8e-a0a3-5d1c7f0e9b21"), "52ab9f04");
         assert_eq!(session("first-session"), "first-session");
     }
 
     #[test]
-    fn a_cut_title_ends_with_a_word() {
+    fn a_truncated_title_ends_with_a_whole_word() {
         assert_eq!(whole_words("Both call `round_half_ev…"), "Both call …");
         assert_eq!(whole_words("Both call it"), "Both call it");
         assert_eq!(whole_words("incomprehensi…"), "incomprehensi…");
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn one_is_no_plural() {
+    fn a_count_of_one_is_singular() {
         assert_eq!([0, 1, 2].map(|count| counted(count, "job", "jobs")), ["0 jobs", "1 job", "2 jobs"]);
     }
 

@@ -249,8 +249,13 @@ mod tests {
                 commands: &commands,
             };
             let mut out = anstream::StripStream::new(Vec::new());
-            uninstallation.run(consent, &mut out)?;
-            for settings in commands.seen.take() {
+            let result = uninstallation.run(consent, &mut out);
+            let seen = commands.seen.take();
+            if result.is_err() {
+                assert!(seen.is_empty(), "commands ran before the error");
+            }
+            result?;
+            for settings in seen {
                 assert!(
                     !settings.contains("/recall-shim"),
                     "the hooks are gone before anything else happens"
@@ -261,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn hooks_then_service_then_daemon() {
+    fn hooks_are_removed_before_the_service() {
         let home = home(ALREADY);
         for unit in [".config/systemd/user/recall.socket", "Library/LaunchAgents/recall.daemon.plist"] {
             let path = home.folder.path().join(unit);
@@ -279,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn showing_and_a_no_change_nothing() {
+    fn a_dry_run_or_answering_no_changes_nothing() {
         let home = home(ALREADY);
         let said = home.run(Daemon::Keep, Consent::ShowOnly).unwrap();
         assert!(said.contains("-            \"command\": \"/opt/recall-0.0.1/recall-shim"), "{said}");
@@ -288,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_settings_stop_everything() {
+    fn uninstalling_fails_on_broken_settings_and_leaves_them_unchanged() {
         let home = home("{ recall");
         assert!(home.run(Daemon::Remove, Consent::Given).is_err());
         assert_eq!(fs::read_to_string(&home.settings).unwrap(), "{ recall");

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_is_told_who_was_first() {
+    fn a_second_claim_is_rejected_with_the_owners_process_id() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("lock");
         let mut first = Instance::claim(&path).unwrap();
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn somebody_who_passes_by_the_note_of_a_dead_daemon_is_waited_for() {
+    async fn claiming_waits_for_a_brief_holder_of_a_dead_daemons_lock() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("lock");
         let mut gone = std::process::Command::new("true").spawn().unwrap();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_symlink_is_no_lock() {
+    fn a_symlink_is_rejected_as_lock_file() {
         let home = tempfile::tempdir().unwrap();
         let (path, target) = (home.path().join("lock"), home.path().join("target"));
         std::os::unix::fs::symlink(&target, &path).unwrap();

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_door_that_is_gone_is_opened_again() {
+    async fn a_deleted_socket_is_reopened() {
         let (_home, path) = place();
         let folder = path.parent().unwrap();
         let opened = reopen(&path).unwrap();
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn modes_are_put_right_and_other_files_are_no_door() {
+    async fn wrong_socket_modes_are_corrected_and_another_file_is_replaced() {
         let (_home, path) = place();
         let folder = path.parent().unwrap();
         let opened = reopen(&path).unwrap();

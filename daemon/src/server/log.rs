@@ -124,7 +124,7 @@ mod tests {
 
     /// This test starts itself again as the panicking program, because a panic hook is for the whole process.
     #[test]
-    fn a_panic_is_told_by_its_place_and_not_in_its_words() {
+    fn a_panic_is_logged_with_its_place_but_without_its_message() {
         if let Some(home) = std::env::var_os(HOME) {
             start(&paths(Path::new(&home)));
             let text = std::hint::black_box("h\u{e9}liotrope quokka");
@@ -132,7 +132,7 @@ mod tests {
             return;
         }
         let home = tempfile::tempdir().unwrap();
-        let name = "server::log::tests::a_panic_is_told_by_its_place_and_not_in_its_words";
+        let name = "server::log::tests::a_panic_is_logged_with_its_place_but_without_its_message";
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", name, "--nocapture"]).env(HOME, home.path()).env_remove("JOURNAL_STREAM");
         let said = command.output().unwrap();
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_the_logs_place_is_neither_waited_for_nor_followed() {
+    fn a_pipe_or_symlink_in_place_of_the_log_is_rejected() {
         let home = tempfile::tempdir().unwrap();
         let paths = paths(home.path());
         LogFile::new(&paths).write_all(b"line").unwrap();

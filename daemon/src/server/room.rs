@@ -118,7 +118,7 @@ mod tests {
     const SECOND: usize = 100_000;
 
     #[tokio::test]
-    async fn a_frame_comes_whole_and_holds_what_goes_beyond_its_first_piece() {
+    async fn a_frame_takes_budget_only_beyond_its_first_piece() {
         let room = Room::of(2 * SECOND);
         let whole: Vec<u8> = (0..FIRST_PIECE + SECOND).map(|at| at as u8).collect();
         let body = room.read(&mut &whole[..], whole.len()).await.unwrap();
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn where_the_budget_is_held_small_frames_still_pass() {
+    async fn small_frames_pass_even_when_the_budget_is_exhausted() {
         let room = Room::of(SECOND);
         let whole = vec![7; FIRST_PIECE + SECOND];
         let holder = room.read(&mut &whole[..], whole.len()).await.unwrap();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_announces_much_and_sends_little_holds_little() {
+    async fn a_large_announced_frame_takes_no_budget_until_its_bytes_arrive() {
         let room = Room::of(SECOND);
         let (mut slow, mut theirs) = tokio::io::duplex(SECOND);
         let reading = tokio::spawn({

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn output_and_failure_are_told_apart() {
+    fn a_command_returns_its_output_or_a_detailed_error() {
         assert_eq!(sh("echo ' done '"), Ok("done".into()));
         let failed = |output: &str, script: &str| {
             Err(CommandError::Failed { line: format!("sh -c {script}"), output: output.into() })
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_hangs_is_given_up() {
+    fn a_program_that_exceeds_its_deadline_is_an_error() {
         let hung = run_within(Duration::ZERO, OsStr::new("sh"), &["-c", "exec sleep 600"]);
         assert!(matches!(hung, Err(CommandError::TooSlow { .. })));
     }

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_property_list_in_the_repository_is_one() {
+    fn the_property_list_in_the_repository_is_valid() {
         let agent = parse(AGENT);
         assert_eq!(agent["Label"].as_string(), Some(LABEL));
         assert_eq!(agent["Umask"].as_unsigned_integer(), Some(0o077));
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn path_and_folders_survive_the_markup() {
+    fn program_path_and_folders_are_escaped_in_the_property_list() {
         // The runtime folder is not passed on, so the socket is not there.
         let variables = [("XDG_STATE_HOME", "/data/<mine>"), ("XDG_RUNTIME_DIR", "/run/user/501")];
         let variables = variables.map(|(name, value)| (name.into(), value.into()));

@@ -344,7 +344,7 @@ mod tests {
     const RECALL: &str = "/opt/bin/recall";
 
     #[test]
-    fn systemd_is_set_up_once_and_removed_without_a_trace() {
+    fn systemd_units_are_installed_once_and_removed_completely() {
         let (folder, environment) = home(&[]);
         let units = folder.path().join(".config/systemd/user");
         let commands = Recorded::default();
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_launch_agent_comes_with_the_folder_of_its_socket() {
+    fn installing_a_launch_agent_creates_the_folder_of_its_socket() {
         let (folder, environment) = home(&[]);
         let commands = Recorded::default();
         let service = Service { manager: Manager::Launchd, environment: &environment, commands: &commands };
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_manager_nothing_is_written() {
+    fn without_a_service_manager_nothing_is_written() {
         let (folder, environment) = home(&[]);
         let commands = Recorded::failing(&["show-environment"]);
         let service = systemd(&environment, &commands);
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn a_home_of_its_own_gets_no_service() {
+    fn a_custom_recall_home_gets_no_service() {
         let (_folder, environment) = home(&[("RECALL_HOME", "/tmp/memory")]);
         let commands = Recorded::default();
         let outcome = systemd(&environment, &commands).install(Path::new(RECALL)).unwrap();
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_was_switched_off_is_switched_on_again() {
+    fn a_disabled_socket_makes_the_plan_write_the_units_again() {
         let (_folder, environment) = home(&[]);
         systemd(&environment, &Recorded::default()).install(Path::new(RECALL)).unwrap();
         let commands = Recorded::failing(&["is-enabled"]);
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_manager_refuses_is_an_error_with_its_words() {
+    fn a_failed_service_manager_command_is_an_error_with_its_output() {
         let (_folder, environment) = home(&[]);
         let commands = Recorded::failing(&["enable"]);
         let error = systemd(&environment, &commands).install(Path::new(RECALL)).unwrap_err();
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn the_status_names_a_program_that_is_gone() {
+    fn the_status_shows_that_the_program_is_missing() {
         let (folder, environment) = home(&[]);
         let recall = folder.path().join("recall");
         fs::write(&recall, "").unwrap();

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_socket_is_for_the_user_alone_and_never_gives_up() {
+    fn the_socket_unit_is_private_and_has_no_trigger_limit() {
         let unit = parse(SOCKET_UNIT);
         assert_eq!(unit["Socket"]["ListenStream"], "%t/recall/recall.sock");
         assert_eq!(unit["Socket"]["SocketMode"], "0600");
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_service_is_watched_and_restarted_for_ever() {
+    fn the_service_has_a_watchdog_and_restarts_without_limit() {
         let unit = parse(SERVICE_UNIT);
         assert_eq!(unit["Service"]["Type"], "notify");
         assert_eq!(unit["Service"]["Restart"], "on-failure");
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_service_may_do_no_more_than_it_needs() {
+    fn the_service_unit_restricts_memory_privileges_and_system_calls() {
         let service = &parse(SERVICE_UNIT)["Service"];
         for (key, value) in [
             ("LimitCORE", "0"),
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_program_differs_from_the_repository() {
+    fn the_written_unit_differs_from_the_repository_only_in_its_program() {
         let text = service_text(Path::new("/opt/my bin/recall"), &environment(&[])).unwrap();
         let differing: Vec<_> =
             text.lines().zip(SERVICE_UNIT.lines()).filter(|(ours, given)| ours != given).collect();
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_that_the_shell_moved_are_passed_on() {
+    fn absolute_xdg_folders_are_passed_to_the_service() {
         let environment = environment(&[
             ("XDG_STATE_HOME", "/data/100% \"mine\""),
             ("XDG_DATA_HOME", "relative"),
@@ -225,21 +225,21 @@ mod tests {
     }
 
     #[test]
-    fn a_path_of_two_lines_is_refused() {
+    fn a_program_path_with_a_line_break_is_rejected() {
         let refused = service_text(Path::new("/opt/a\nExecStartPre=/bin/rm"), &environment(&[]));
         assert!(matches!(refused, Err(ServiceError::Path(_))));
     }
 
     proptest! {
         #[test]
-        fn the_program_is_read_back_as_it_was_written(path in "/[a-zA-Z0-9 '%$äß./\"\\\\-]{0,40}") {
+        fn the_program_path_is_read_back_unchanged(path in "/[a-zA-Z0-9 '%$äß./\"\\\\-]{0,40}") {
             let text = service_text(Path::new(&path), &environment(&[])).unwrap();
             prop_assert_eq!(program(&text), Some(PathBuf::from(path)));
         }
     }
 
     #[test]
-    fn unquoted_programs_are_read_too() {
+    fn an_unquoted_program_path_is_read() {
         assert_eq!(program(SERVICE_UNIT), Some("/usr/local/bin/recall".into()));
         assert_eq!(program("[Service]\n"), None);
         assert_eq!(program("ExecStart=\"/unclosed"), None);

@@ -40,7 +40,7 @@ fn the_daemons_answer_is_printed_byte_for_byte() {
 }
 
 #[test]
-fn an_agent_that_does_not_read_the_answer_is_no_signal() {
+fn the_shim_succeeds_if_the_agent_does_not_read_the_answer() {
     let home = Home::new();
     let daemon = home.daemon(|_| acknowledge("{}"));
     let (reader, writer) = std::io::pipe().expect("pipe");
@@ -51,7 +51,7 @@ fn an_agent_that_does_not_read_the_answer_is_no_signal() {
 }
 
 #[test]
-fn without_any_descriptor_the_event_that_cannot_be_read_is_no_failure() {
+fn the_shim_succeeds_with_closed_standard_streams() {
     let home = Home::new();
     let daemon = home.daemon(|_| acknowledge("{}"));
     let script = "exec \"$0\" claude-code <&- >&- 2>&-";
@@ -62,7 +62,7 @@ fn without_any_descriptor_the_event_that_cannot_be_read_is_no_failure() {
 }
 
 #[test]
-fn arguments_and_folders_travel_along() {
+fn arguments_and_folders_are_sent_with_the_event() {
     let home = Home::new();
     let daemon = home.daemon(|_| acknowledge(""));
     let mut command = home.shim(&["codex", "PostToolUse"]);
@@ -89,7 +89,7 @@ fn without_arguments_the_agent_is_claude_code() {
 }
 
 #[test]
-fn a_duplicate_is_as_good_as_an_acknowledgement() {
+fn a_duplicate_reply_counts_as_an_acknowledgement() {
     let home = Home::new();
     let daemon = home.daemon(|_| encode_frame(&Reply::Duplicate { stdout: b"{}".to_vec() }).expect("fits"));
     assert_eq!(home.run(&["claude-code"], STOP).stdout, "{}");
@@ -98,7 +98,7 @@ fn a_duplicate_is_as_good_as_an_acknowledgement() {
 }
 
 #[test]
-fn an_answer_for_what_is_not_safe_yet_is_printed_and_the_event_kept() {
+fn an_unsaved_reply_is_printed_and_its_event_is_spooled() {
     let home = Home::new();
     let daemon = home.daemon(|_| encode_frame(&Reply::Unsaved { stdout: b"{}".to_vec() }).expect("fits"));
     assert_eq!(home.run(&["claude-code"], STOP).stdout, "{}");
@@ -107,7 +107,7 @@ fn an_answer_for_what_is_not_safe_yet_is_printed_and_the_event_kept() {
 }
 
 #[test]
-fn agents_that_need_an_object_get_one_from_an_empty_answer() {
+fn an_empty_answer_becomes_an_object_for_agents_that_need_one() {
     for agent in ["gemini-cli", "opencode", "cursor"] {
         let home = Home::new();
         let daemon = home.daemon(|_| acknowledge(""));
@@ -117,7 +117,7 @@ fn agents_that_need_an_object_get_one_from_an_empty_answer() {
 }
 
 #[test]
-fn a_socket_that_only_the_lock_file_names_is_found() {
+fn a_socket_named_only_in_the_lock_file_is_found() {
     let home = Home::with_folders();
     let socket = home.dir.path().join("elsewhere.sock");
     let listener = UnixListener::bind(&socket).expect("binds");
@@ -135,7 +135,7 @@ fn a_socket_that_only_the_lock_file_names_is_found() {
 // A daemon that does not acknowledge: the event is in the spool.
 
 #[test]
-fn every_other_answer_leads_to_the_spool() {
+fn an_event_is_spooled_if_the_reply_does_not_acknowledge_it() {
     let frame = |reply: &Reply| encode_frame(reply).expect("fits");
     let mut newer = acknowledge("{}");
     newer[4] = frame::PROTOCOL_VERSION + 1;
@@ -165,7 +165,7 @@ fn every_other_answer_leads_to_the_spool() {
 }
 
 #[test]
-fn a_daemon_that_cuts_its_answer_short_is_not_believed() {
+fn an_event_is_spooled_if_the_daemons_answer_is_truncated() {
     let home = Home::with_folders();
     let listener = UnixListener::bind(home.paths.socket().expect("short")).expect("binds");
     let daemon = thread::spawn(move || {
@@ -180,7 +180,7 @@ fn a_daemon_that_cuts_its_answer_short_is_not_believed() {
 }
 
 #[test]
-fn a_daemon_that_never_answers_does_not_hold_the_agent() {
+fn a_daemon_that_never_answers_does_not_block_the_agent() {
     let home = Home::new();
     let daemon = home.daemon(|_| Vec::new());
     let mut command = home.shim(&["claude-code"]);
@@ -191,7 +191,7 @@ fn a_daemon_that_never_answers_does_not_hold_the_agent() {
 }
 
 #[test]
-fn a_daemon_that_never_accepts_does_not_hold_the_agent() {
+fn a_daemon_that_never_accepts_does_not_block_the_agent() {
     let home = Home::with_folders();
     let _listener = UnixListener::bind(home.paths.socket().expect("short")).expect("binds");
     let mut command = home.shim(&["claude-code"]);
@@ -202,7 +202,7 @@ fn a_daemon_that_never_accepts_does_not_hold_the_agent() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_full_backlog_does_not_hold_the_agent() {
+fn a_full_socket_backlog_does_not_block_the_agent() {
     let home = Home::with_folders();
     let socket = home.paths.socket().expect("short");
     let listener = UnixListener::bind(socket).expect("binds");
@@ -215,7 +215,7 @@ fn a_full_backlog_does_not_hold_the_agent() {
 }
 
 #[test]
-fn no_daemon_a_stale_socket_and_a_foreign_file_lead_to_the_spool() {
+fn an_event_is_spooled_if_no_daemon_listens_at_the_socket() {
     let absent = Home::new();
     absent.run(&["claude-code"], START);
     assert_eq!(absent.only_spooled().payload, START);
@@ -232,7 +232,7 @@ fn no_daemon_a_stale_socket_and_a_foreign_file_lead_to_the_spool() {
 }
 
 #[test]
-fn spooled_events_are_private_in_order_and_distinct() {
+fn spooled_events_are_distinct_ordered_and_private() {
     let home = Home::new();
     for n in 0..5 {
         home.run(&["claude-code"], format!("{{\"n\":{n}}}").as_bytes());
@@ -250,7 +250,7 @@ fn spooled_events_are_private_in_order_and_distinct() {
 }
 
 #[test]
-fn where_nothing_can_be_written_the_agent_still_gets_its_answer() {
+fn the_shim_answers_the_agent_even_if_no_file_can_be_written() {
     let home = Home::new();
     fs::create_dir(home.dir.path().join("home")).expect("mkdir");
     fs::write(home.paths.state_dir(), "a file in the way").expect("writes");
@@ -261,7 +261,7 @@ fn where_nothing_can_be_written_the_agent_still_gets_its_answer() {
 }
 
 #[test]
-fn inside_recalls_own_compressor_nothing_happens() {
+fn the_shim_does_nothing_inside_recalls_own_compressor() {
     let home = Home::new();
     let mut command = home.shim(&["claude-code"]);
     // Stdin stays open and empty. The shim must not read it.
@@ -358,7 +358,7 @@ fn a_daemon_is_started_detached_and_with_a_scrubbed_environment() {
 }
 
 #[test]
-fn a_daemon_is_started_once_and_not_again_so_soon() {
+fn hooks_in_quick_succession_start_at_most_one_daemon() {
     let home = Home::new();
     let starts = home.dir.path().join("starts");
     let shim = beside_a_daemon(&home, &format!("#!/bin/sh\necho started >> {}\n", starts.display()));
@@ -400,7 +400,7 @@ fn a_session_start_waits_for_the_daemon_it_starts() {
 }
 
 #[test]
-fn a_missing_daemon_is_no_error() {
+fn an_event_is_spooled_if_the_daemons_binary_is_missing() {
     let home = Home::new();
     let mut command = without_a_daemon(&home, &["gemini-cli", "SessionStart"]);
     assert_eq!(finish(feed(command.spawn().expect("starts"), START)).stdout, "{}");
@@ -408,7 +408,7 @@ fn a_missing_daemon_is_no_error() {
 }
 
 #[test]
-fn a_daemon_takes_no_program_from_the_project_at_hand_and_leaves_no_dump() {
+fn a_daemon_starts_with_a_safe_path_and_without_core_dumps() {
     let home = Home::new();
     let told = Told::new(&home);
     let script =
@@ -440,7 +440,7 @@ fn a_daemon_takes_no_program_from_the_project_at_hand_and_leaves_no_dump() {
 // A person at a terminal.
 
 #[test]
-fn an_option_answers_a_person_and_starts_nothing() {
+fn help_and_version_are_printed_and_nothing_is_started() {
     for (arguments, said) in [
         (&["--help"][..], "Usage: recall-shim AGENT [EVENT]"),
         (&["-h"], "Usage: recall-shim AGENT [EVENT]"),
@@ -460,7 +460,7 @@ fn an_option_answers_a_person_and_starts_nothing() {
 }
 
 #[test]
-fn an_unknown_option_alone_is_answered_on_stderr_only() {
+fn an_unknown_option_alone_is_reported_on_stderr_only() {
     let home = Home::new();
     let mut child = home.shim(&["--foo"]).env_remove("RECALL_NO_DAEMON_START").spawn().expect("starts");
     let stdin = child.stdin.take();
@@ -473,7 +473,7 @@ fn an_unknown_option_alone_is_answered_on_stderr_only() {
 }
 
 #[test]
-fn an_unknown_option_beside_an_agents_name_keeps_the_event() {
+fn an_unknown_option_beside_an_agents_name_is_ignored_and_the_event_kept() {
     for arguments in [&["claude-code", "--foo"][..], &["--foo", "claude-code"], &["claude-code", "--"]] {
         let home = Home::new();
         assert_eq!(home.run(arguments, STOP).stdout, "", "{arguments:?}");
@@ -482,7 +482,7 @@ fn an_unknown_option_beside_an_agents_name_keeps_the_event() {
 }
 
 #[test]
-fn an_agent_nobody_knows_is_kept() {
+fn an_event_of_an_unknown_agent_is_spooled() {
     let home = Home::new();
     assert_eq!(home.run(&["from-the-future"], STOP).stdout, "");
     assert_eq!(home.only_spooled().agent, "from-the-future");

@@ -16,7 +16,7 @@ fn kept(stdin: &[u8]) -> Deliver {
 }
 
 #[test]
-fn a_whole_value_is_enough_though_stdin_stays_open() {
+fn a_complete_value_is_spooled_while_stdin_stays_open() {
     let home = Home::new();
     let mut child = home.shim(&["claude-code"]).spawn().expect("starts");
     let mut stdin = child.stdin.take().expect("piped");
@@ -28,7 +28,7 @@ fn a_whole_value_is_enough_though_stdin_stays_open() {
 }
 
 #[test]
-fn a_value_in_single_bytes_is_put_together() {
+fn a_value_that_arrives_in_single_bytes_is_read_whole() {
     let home = Home::new();
     let mut child = home.shim(&["claude-code"]).spawn().expect("starts");
     let mut stdin = child.stdin.take().expect("piped");
@@ -43,7 +43,7 @@ fn a_value_in_single_bytes_is_put_together() {
 }
 
 #[test]
-fn stdin_that_never_completes_is_kept_and_marked() {
+fn incomplete_stdin_is_kept_and_flagged() {
     for start in [&b"{\"session_id\":\"s\",\"x\":["[..], b""] {
         let home = Home::new();
         let mut child = home.shim(&["gemini-cli"]).spawn().expect("starts");
@@ -57,7 +57,7 @@ fn stdin_that_never_completes_is_kept_and_marked() {
 }
 
 #[test]
-fn stdin_may_be_closed_or_a_file() {
+fn stdin_may_be_a_file_or_empty() {
     let home = Home::new();
     let file = home.dir.path().join("event.json");
     fs::write(&file, "{\"a\":1}").expect("writes");
@@ -75,7 +75,7 @@ fn stdin_may_be_closed_or_a_file() {
 }
 
 #[test]
-fn what_is_hostile_is_kept_raw() {
+fn hostile_input_is_spooled_unchanged() {
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let raw: [(&[u8], Flags); 8] = [
         (b"{\"a\":\"\xff\xfe\x80\"}", Flags::default()),
@@ -110,7 +110,7 @@ fn private_text_never_reaches_the_spool() {
 }
 
 #[test]
-fn a_wholly_private_prompt_travels_without_its_text() {
+fn a_wholly_private_prompt_is_spooled_without_its_text() {
     let event = kept(br#"{"session_id":"s","prompt":"<private>SECRET</private>\n"}"#);
     assert_eq!(event.payload, br#"{"session_id":"s","prompt":"\n"}"#);
     assert_eq!(event.flags, Flags::WHOLLY_PRIVATE.with(Flags::STRIPPED));
@@ -126,7 +126,7 @@ fn has_taken_little_memory(event: &Deliver) {
 }
 
 #[test]
-fn a_hundred_megabytes_pass_through_little_memory() {
+fn a_value_of_a_hundred_megabytes_needs_little_memory() {
     let home = Home::new();
     let daemon = home.daemon(|event| {
         has_taken_little_memory(event);
@@ -153,7 +153,7 @@ fn a_hundred_megabytes_pass_through_little_memory() {
 }
 
 #[test]
-fn a_hundred_megabytes_of_short_values_pass_through_little_memory() {
+fn a_hundred_megabytes_of_short_values_need_little_memory() {
     let home = Home::new();
     let daemon = home.daemon(|event| {
         has_taken_little_memory(event);

@@ -4,7 +4,7 @@ use crate::Stage;
 use crate::provider::{Behaviour, Provider, well};
 
 /// No redirect and no variable of the environment changes the configured address.
-pub fn nothing_reaches_a_second_host(stage: Stage, status: u16) -> Stage {
+pub fn redirects_reach_no_second_host(stage: Stage, status: u16) -> Stage {
     let elsewhere = Provider::start(well);
     let target = elsewhere.url();
     let location = vec![("location".to_owned(), format!("{target}/chat/completions"))];

@@ -32,7 +32,7 @@ fn batches(stage: &Stage) -> Vec<Value> {
     stage.json(["ctl", "session", "one"])["batches"].as_array().unwrap().clone()
 }
 
-pub fn one_event_id_is_one_event_after_a_restart(stage: Stage) {
+pub fn an_event_is_stored_once_across_a_restart(stage: Stage) {
     let mut stage = stage.daemon();
     // The event has no id from the agent, so there is no second key.
     let event = stage.event("one", "UserPromptSubmit", json!({"prompt": "Add a discount"}));
@@ -45,7 +45,7 @@ pub fn one_event_id_is_one_event_after_a_restart(stage: Stage) {
     assert_eq!(batches(&stage).len(), 1);
 }
 
-pub fn one_call_of_a_tool_is_one_activity(stage: Stage) {
+pub fn a_tool_call_is_stored_once(stage: Stage) {
     let mut stage = stage.daemon();
     let calls = ["t1", "t1", "t2"].map(|id| call(&stage, id));
     let replies = stage.deliver(&calls);
@@ -63,7 +63,7 @@ pub fn one_call_of_a_tool_is_one_activity(stage: Stage) {
 }
 
 /// The events of one session may arrive in any order: some live and in time, the others later from the spool.
-pub fn late_events_find_their_place(stage: Stage, seed: u64, turn_ids: TurnIds, clock: &Clock) {
+pub fn late_events_are_placed_correctly(stage: Stage, seed: u64, turn_ids: TurnIds, clock: &Clock) {
     let mut stage = stage.daemon();
     let mut random = fastrand::Rng::with_seed(seed);
     let script = Script::random("late".to_owned(), 60, turn_ids, &mut random);
@@ -93,7 +93,7 @@ pub fn late_events_find_their_place(stage: Stage, seed: u64, turn_ids: TurnIds, 
 }
 
 /// A daemon that dies just before its commit has not acknowledged or removed anything.
-pub fn nothing_is_lost_before_its_commit(mut stage: Stage, arrival: Arrival) {
+pub fn no_event_is_lost_before_its_commit(mut stage: Stage, arrival: Arrival) {
     let death = Death { at: Point::Commit, passes: 1, manner: Manner::Slowly };
     let (died, remains) = endure(&mut stage, &[death], arrival);
     assert_eq!(died, [death]);
@@ -103,7 +103,7 @@ pub fn nothing_is_lost_before_its_commit(mut stage: Stage, arrival: Arrival) {
 }
 
 /// A job has one compressor, however long it takes. Other compressors look for work meanwhile.
-pub fn a_job_is_one_compressors(mut stage: Stage) {
+pub fn a_job_belongs_to_one_compressor(mut stage: Stage) {
     let points = format!("{}=1*sleep(2500)->off", Point::Lease.name());
     let mut daemon = Daemon::spawn_armed(&stage, &points, Stdio::null());
     daemon.wait_until_it_listens(&stage).unwrap();
@@ -125,21 +125,21 @@ pub fn a_job_is_one_compressors(mut stage: Stage) {
 
 /// Delivers an event again while it is refused, as the spool does, at most twenty times. A session that has just
 /// crashed refuses events until its supervisor notices.
-pub fn offered_until_taken(stage: &Stage, delivery: &Deliver) -> Reply {
+pub fn deliver_until_accepted(stage: &Stage, delivery: &Deliver) -> Reply {
     let mut offers = (0..20).map(|_| stage.deliver([delivery]).remove(0));
     offers.find(|reply| *reply != Reply::Busy).unwrap_or(Reply::Busy)
 }
 
 /// An event that crashes its session is tried twice. Then it is stored unprocessed, so that it is not delivered for
 /// ever.
-pub fn an_event_that_crashes_its_session_is_parked(stage: Stage) {
+pub fn an_event_that_crashes_its_session_is_set_aside(stage: Stage) {
     let points = format!("{}=1*off->panic", Point::Enqueue.name());
     let mut daemon = Daemon::spawn_armed(&stage, &points, Stdio::null());
     daemon.wait_until_it_listens(&stage).unwrap();
     let (before, poison) = (prompt(&stage, "p1"), call(&stage, "poison"));
     is_stored(stage.deliver([&before]).first());
     assert_eq!(stage.deliver([&poison]), [Reply::Busy]);
-    is_stored(Some(&offered_until_taken(&stage, &poison)));
+    is_stored(Some(&deliver_until_accepted(&stage, &poison)));
     is_duplicate(stage.deliver([&poison]).first());
     let events = &stage.json(["ctl", "status"])["events"];
     assert_eq!((&events["stored"], &events["unparsed"]), (&json!(2), &json!(1)), "{events}");

@@ -42,7 +42,7 @@ pub fn answer_to(socket: &Path, bytes: &[u8]) -> Vec<u8> {
 
 /// Another user gets no answer from the daemon. `test` is the name of the calling test, which is started again as the
 /// other user.
-pub fn another_user_gets_no_word_out_of_the_daemon(stage: Stage, test: &str) {
+pub fn another_user_gets_no_answer_from_the_daemon(stage: Stage, test: &str) {
     let ping = encode_frame(&Request::Query(Ping.into())).unwrap();
     if intruder::role().is_some() {
         println!("answered {} bytes", answer_to(&intruder::socket(), &ping).len());
@@ -135,7 +135,7 @@ pub fn a_false_daemon_of_another_user_gets_no_payload(stage: Stage, test: &str) 
 }
 
 /// A link in the spool is not read. So somebody who can create a name there cannot make recall read its target.
-pub fn a_symlink_in_the_spool_is_no_event(stage: Stage) {
+pub fn a_symlink_in_the_spool_is_not_read(stage: Stage) {
     let stage = stage.daemon();
     let delivery = stage.delivery(&prompt(&stage, "Somewhere else", "p1"));
     let elsewhere = stage.user_home().join("elsewhere");
@@ -148,7 +148,7 @@ pub fn a_symlink_in_the_spool_is_no_event(stage: Stage) {
     assert!(stage.home().join("state/spool/bad").join(name.as_str()).is_symlink());
 }
 
-pub fn a_symlink_is_no_runtime_folder(stage: Stage) {
+pub fn a_symlinked_runtime_folder_is_rejected(stage: Stage) {
     paths(&stage).create_state_folder().unwrap();
     let elsewhere = stage.user_home().join("elsewhere");
     std::fs::create_dir(&elsewhere).unwrap();
@@ -159,7 +159,7 @@ pub fn a_symlink_is_no_runtime_folder(stage: Stage) {
 }
 
 /// The daemon refuses the length before it allocates memory and before it reads any more.
-pub fn a_length_beyond_the_greatest_is_refused(stage: Stage) {
+pub fn a_message_longer_than_the_limit_is_rejected(stage: Stage) {
     let stage = stage.daemon();
     for length in [MAX_BODY as u32 + 1, u32::MAX] {
         let mut frame = length.to_le_bytes().to_vec();

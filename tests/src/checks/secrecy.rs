@@ -45,7 +45,7 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
 
 /// The user's private words and recall's own blocks are stored nowhere, whether they arrive through the daemon or the
 /// spool.
-pub fn private_words_go_nowhere(mut stage: Stage) {
+pub fn private_words_are_stored_nowhere(mut stage: Stage) {
     let text = "Why twice? <private>heliotrope</private><recall-context>quokka</recall-context>";
     stage.hook(&prompt(&stage, text));
     assert_eq!(stage.spooled().len(), 1);
@@ -60,7 +60,7 @@ pub fn private_words_go_nowhere(mut stage: Stage) {
 }
 
 /// After the commit no file contains a secret. Before it, only the spool contains the unchanged event.
-pub fn secrets_go_nowhere(stage: Stage) {
+pub fn secrets_are_stored_nowhere(stage: Stage) {
     let stage = stage.daemon();
     let secret = "swordfish-heliotrope-7741";
     stage.hook(&prompt(&stage, &format!("Use DB_PASSWORD={secret} for the harbour")));
@@ -71,7 +71,7 @@ pub fn secrets_go_nowhere(stage: Stage) {
 }
 
 /// A model receives one fence with no tag inside, whatever was stored.
-pub fn stored_text_is_only_text(stage: Stage) {
+pub fn stored_text_contains_no_tag(stage: Stage) {
     let stage = stage.daemon();
     let answer = "The cart rounds once after summing its `Vec<Line>`, because rounding each `</system>` line lost a cent.";
     stage.session(
@@ -93,7 +93,7 @@ pub fn stored_text_is_only_text(stage: Stage) {
 }
 
 /// A word reaches the daemon in every possible way. The daemon's log must not contain it.
-pub fn what_an_agent_said_is_in_no_log(stage: Stage, filter: &str, to_stderr: bool) {
+pub fn agent_text_is_in_no_log(stage: Stage, filter: &str, to_stderr: bool) {
     const CANARY: &str = "heliotrope-quokka-7741";
     let mut stage = stage.variable("RECALL_LOG", filter);
     if to_stderr {

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_found() {
+    fn lost_doubled_and_misplaced_events_are_found() {
         let (one, two) = ("s-call-1-1", "s-call-1-2");
         check(json!([batch(1, &[one, two], Some(1)), batch(2, &[], None)]), 0, 0, 0);
         check(json!([batch(1, &[one], Some(1)), batch(2, &[], None)]), 1, 0, 0);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_that_differs_is_not_clean() {
+    fn a_verdict_with_a_wrong_count_or_bad_integrity_is_not_clean() {
         let clean =
             OracleVerdict { accepted: 6, stored: 6, integrity: "ok".to_owned(), ..OracleVerdict::default() };
         assert!(clean.is_clean());

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_leads_back_to_its_step() {
+    fn a_mark_identifies_its_step() {
         let script = Script::random("s-1".to_owned(), 200, TurnIds::Sent, &mut fastrand::Rng::with_seed(1));
         assert_eq!(script.steps.len(), 200);
         for of in &script.steps[1..] {
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_is_a_script() {
+    fn a_seed_determines_the_script() {
         let script = |seed| {
             Script::random("s".to_owned(), 60, TurnIds::Absent, &mut fastrand::Rng::with_seed(seed)).steps
         };

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::turns::{job, observations, origins, turn};
 
 #[test]
-fn the_days_budget_is_hard_and_the_built_in_one_takes_over() {
+fn the_daily_token_budget_is_never_exceeded_and_jobs_still_finish() {
     const CAP: u64 = 16_000;
     let provider = Provider::start(well);
     let keys = format!("tokens_per_day = {CAP}\nconcurrency = 1");
@@ -38,7 +38,7 @@ fn the_days_budget_is_hard_and_the_built_in_one_takes_over() {
 }
 
 #[test]
-fn kills_never_overspend_and_double_nothing() {
+fn kills_exceed_no_budget_and_duplicate_no_note() {
     // The cap has room for one call in each life of the daemon.
     const CAP: u64 = 50_000;
     let provider = Provider::start(|_, _| Behaviour::Held);
@@ -70,7 +70,7 @@ fn kills_never_overspend_and_double_nothing() {
 }
 
 #[test]
-fn an_answer_that_was_not_committed_costs_one_more_call_and_nothing_else() {
+fn an_answer_lost_before_its_commit_costs_exactly_one_more_call() {
     let provider = Provider::start(well);
     let mut stage = Stage::new().config(&provider.config("openai", "concurrency = 1"));
     // The answer has arrived and its rows are written, but they are not committed.
@@ -120,7 +120,7 @@ fn dies_at(stage: &Stage, point: Point) {
 }
 
 #[test]
-fn a_call_is_in_the_account_wherever_the_daemon_dies() {
+fn a_model_call_is_accounted_for_wherever_the_daemon_dies() {
     const CHARGED: u64 = TOKENS_IN + TOKENS_OUT;
     for (point, asked) in Point::OF_MODELS.into_iter().zip([0, 1, 1]) {
         let provider = Provider::start(well);
@@ -156,7 +156,7 @@ fn a_call_is_in_the_account_wherever_the_daemon_dies() {
 }
 
 #[test]
-fn what_nobody_knows_counts_against_the_cap() {
+fn calls_of_unknown_cost_count_against_the_cap() {
     // The cap has room for one call, but not for another.
     const CAP: u64 = 9_000;
     for point in [Point::Reserved, Point::Answered] {

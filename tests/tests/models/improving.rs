@@ -52,7 +52,7 @@ fn is_noted(stage: &Stage, session: &str) -> bool {
 }
 
 #[test]
-fn the_newest_sessions_are_written_anew_and_nothing_is_asked_twice() {
+fn improve_rewrites_the_notes_of_each_session_once_and_the_newest_first() {
     let provider = Provider::start(own_notes);
     let stage = played(&["s1", "s2", "s3"], &provider, "usd_per_mtok_in = 1.0\nusd_per_mtok_out = 2.0");
     assert_eq!(provider.asked().len(), 0, "nothing is asked by itself");
@@ -101,7 +101,7 @@ fn own_notes(asked: &Asked, _: u64) -> Behaviour {
 }
 
 #[test]
-fn without_a_model_it_says_what_to_set() {
+fn improve_without_a_model_names_the_missing_setting() {
     let stage = Stage::new().daemon();
     let said = improve(&stage, &["--yes"]);
     assert_eq!(said.code(), 2, "{said:?}");
@@ -110,7 +110,7 @@ fn without_a_model_it_says_what_to_set() {
 }
 
 #[test]
-fn what_a_person_edited_pinned_or_resolved_stays_as_it_is() {
+fn notes_edited_pinned_or_resolved_by_a_person_are_kept() {
     let provider = Provider::start(own_notes);
     let stage = Stage::new().daemon();
     for (session, prompt, answer) in [
@@ -166,7 +166,7 @@ fn what_a_person_edited_pinned_or_resolved_stays_as_it_is() {
 }
 
 #[test]
-fn beyond_the_cap_sessions_wait_for_the_next_day_and_are_not_asked_for_twice() {
+fn sessions_beyond_the_cap_wait_and_are_queued_only_once() {
     let provider = Provider::start(own_notes);
     // A call reserves about 7,000 tokens and costs 350.
     const CAP: u64 = 7_800;
@@ -195,7 +195,7 @@ fn beyond_the_cap_sessions_wait_for_the_next_day_and_are_not_asked_for_twice() {
 }
 
 #[test]
-fn kills_in_the_middle_lose_nothing_and_ask_again_only_what_was_under_way() {
+fn after_a_kill_improve_repeats_only_the_call_under_way() {
     let provider = Provider::start(|asked, number| match number {
         0 => own_notes(asked, number),
         _ => Behaviour::Held,
@@ -224,7 +224,7 @@ fn kills_in_the_middle_lose_nothing_and_ask_again_only_what_was_under_way() {
 }
 
 #[test]
-fn imported_and_live_sessions_are_told_apart() {
+fn a_session_that_has_not_ended_is_not_improved() {
     let provider = Provider::start(well);
     let stage = played(&["s1"], &provider, "");
     turn(&stage, "s2");
@@ -242,7 +242,7 @@ fn imported_and_live_sessions_are_told_apart() {
 }
 
 #[test]
-fn a_model_that_refuses_leaves_the_notes_and_says_why() {
+fn a_model_error_leaves_the_notes_unchanged_and_is_reported() {
     let provider = Provider::start(|_, _| Behaviour::Status(401));
     let stage = played(&["s1"], &provider, "");
     let before = observations(&stage, "s1");

@@ -42,7 +42,7 @@ fn rss_mib(stage: &Stage) -> u64 {
 #[test]
 #[ignore = "minutes of load"]
 #[allow(clippy::print_stdout)] // Its figures are what it is for.
-fn a_thousand_turns_drain_at_the_pools_width() {
+fn a_thousand_turns_make_a_thousand_model_calls_and_all_tokens_are_counted() {
     let quiet = {
         let stage = Stage::new().daemon();
         p99((0..TURNS).flat_map(|number| hand_over(&stage, number)).collect())

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::turns::{job, observations, origins, turn};
 
 #[test]
-fn both_apis_make_notes_and_are_paid_for() {
+fn both_apis_produce_notes_and_their_cost_is_counted() {
     for backend in ["anthropic", "openai"] {
         let provider = Provider::start(well);
         let key = tempfile::NamedTempFile::new().unwrap();
@@ -81,7 +81,7 @@ fn noted(title: &str, replaces: &str) -> Behaviour {
 }
 
 #[test]
-fn a_new_value_in_the_models_own_words_replaces_the_old_one() {
+fn a_note_with_a_new_value_in_other_words_supersedes_the_old_note() {
     let provider = Provider::start(|_, number| match number {
         0 => noted("`max_items` is 99", "none"),
         1 => noted("Carts of large orders: `max_items` went up to 200", "k1"),
@@ -108,7 +108,7 @@ fn a_new_value_in_the_models_own_words_replaces_the_old_one() {
 }
 
 #[test]
-fn an_empty_answer_is_honoured() {
+fn an_empty_model_answer_is_accepted_and_stores_no_notes() {
     let provider = Provider::start(|_, _| Behaviour::Says("{\"observations\": []}".to_owned()));
     let stage = Stage::new().config(&provider.config("anthropic", "")).daemon();
     turn(&stage, "s1");
@@ -119,7 +119,7 @@ fn an_empty_answer_is_honoured() {
 }
 
 #[test]
-fn an_unusable_answer_may_be_mended_once() {
+fn a_model_may_correct_an_unusable_answer() {
     let provider = Provider::start(|asked, number| match number {
         0 => Behaviour::Says("Certainly!".to_owned()),
         _ => well(asked, number),
@@ -133,7 +133,7 @@ fn an_unusable_answer_may_be_mended_once() {
 }
 
 #[test]
-fn a_server_that_knows_no_schemas_is_asked_without() {
+fn a_server_without_schema_support_is_asked_without_a_schema() {
     let provider = Provider::start(|asked, number| match asked.body.get("response_format") {
         Some(_) => Behaviour::Status(400),
         None => well(asked, number),
@@ -147,7 +147,7 @@ fn a_server_that_knows_no_schemas_is_asked_without() {
 }
 
 #[test]
-fn one_tiny_call_says_whether_a_model_answers() {
+fn config_test_makes_one_call_and_reports_whether_the_model_answers() {
     let provider = Provider::start(well);
     let stage = Stage::new().config(&provider.config("anthropic", ""));
     let said = stage.recall(["config", "test"]);
@@ -166,7 +166,7 @@ fn one_tiny_call_says_whether_a_model_answers() {
 }
 
 #[test]
-fn a_model_that_chats_is_not_said_to_work() {
+fn config_test_reports_a_model_that_only_chats_as_unusable() {
     let provider = Provider::start(|_, _| Behaviour::Says("Sure! I am here and happy to help.".to_owned()));
     let stage = Stage::new().config(&provider.config("openai", ""));
     let said = stage.recall(["config", "test"]);

@@ -20,7 +20,7 @@ fn with_claude(stage: Stage, script: &str) -> Stage {
 }
 
 #[test]
-fn the_users_own_program_is_asked_without_tools_hooks_or_settings() {
+fn a_model_program_of_the_user_runs_without_tools_hooks_or_settings() {
     let answer = json!({"type": "result", "subtype": "success", "is_error": false, "total_cost_usd": 0.002,
         "result": format!("Here: {}", provider::OBSERVATIONS), "usage": {"input_tokens": 11, "output_tokens": 7}});
     let stage = Stage::new()
@@ -57,7 +57,7 @@ fn the_users_own_program_is_asked_without_tools_hooks_or_settings() {
 }
 
 #[test]
-fn nothing_that_it_started_survives_its_deadline_or_its_end() {
+fn children_of_a_model_program_end_at_its_deadline_or_exit() {
     let good = json!({"is_error": false, "result": provider::OBSERVATIONS});
     let hangs = "echo $$ >> $HOME/pids; sleep 1000 & echo $! >> $HOME/pids; wait";
     let leaves =
@@ -99,7 +99,7 @@ fn lifeline(stage: &Stage) -> std::sync::mpsc::Receiver<String> {
 }
 
 #[test]
-fn nothing_that_it_started_survives_the_daemon() {
+fn a_model_program_and_its_children_end_with_the_daemon() {
     use std::sync::mpsc::RecvTimeoutError;
     /// Much shorter than a forgotten process would run.
     const PATIENCE: Duration = Duration::from_secs(60);

@@ -227,7 +227,7 @@ fn play(stage: &Stage, session: &str, recorded: &Recorded) {
 }
 
 #[test]
-fn twelve_recorded_answers_become_notes_through_each_program() {
+fn answers_in_each_programs_format_become_notes() {
     for ((backend, program, envelope), pair) in PROGRAMS.into_iter().zip(RECORDED.chunks(2)) {
         let stage = stage(backend, program, "");
         for (number, recorded) in pair.iter().enumerate() {

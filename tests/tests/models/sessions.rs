@@ -31,7 +31,7 @@ fn stage(provider: &Provider, more: &str) -> Stage {
 }
 
 #[test]
-fn a_session_is_one_call_when_it_ends_and_has_built_in_notes_until_then() {
+fn one_model_call_at_a_sessions_end_replaces_its_built_in_notes() {
     let provider = Provider::start(well);
     let stage = stage(&provider, "");
     turn(&stage, "s1");
@@ -71,7 +71,7 @@ fn a_session_is_one_call_when_it_ends_and_has_built_in_notes_until_then() {
 }
 
 #[test]
-fn a_resumed_session_tells_what_is_new_and_keeps_its_notes() {
+fn a_resumed_session_adds_notes_on_new_turns_and_keeps_earlier_notes() {
     let provider = Provider::start(well);
     let stage = stage(&provider, "");
     talk(&stage, "s1", 1, "Round the cart's total", DISCOUNT_ANSWER);
@@ -102,7 +102,7 @@ fn a_resumed_session_tells_what_is_new_and_keeps_its_notes() {
 }
 
 #[test]
-fn a_compaction_has_the_turns_before_it_noted() {
+fn a_compaction_triggers_model_notes_on_the_turns_before_it() {
     let provider = Provider::start(well);
     let stage = stage(&provider, "");
     talk(&stage, "s1", 1, "Round the cart's total", DISCOUNT_ANSWER);
@@ -116,7 +116,7 @@ fn a_compaction_has_the_turns_before_it_noted() {
 }
 
 #[test]
-fn what_a_person_has_pinned_stays_beside_the_models_notes() {
+fn a_pinned_note_stays_beside_the_models_notes() {
     let provider = Provider::start(well);
     let stage = stage(&provider, "");
     turn(&stage, "s1");
@@ -133,7 +133,7 @@ fn what_a_person_has_pinned_stays_beside_the_models_notes() {
 }
 
 #[test]
-fn a_model_in_trouble_leaves_the_built_in_notes_until_it_answers() {
+fn built_in_notes_stay_until_a_failing_model_answers() {
     let provider = Provider::start(|_, _| Behaviour::Status(401));
     let stage = stage(&provider, "");
     turn(&stage, "s1");
@@ -150,7 +150,7 @@ fn a_model_in_trouble_leaves_the_built_in_notes_until_it_answers() {
 }
 
 #[test]
-fn kills_while_a_session_is_asked_about_double_and_lose_nothing() {
+fn daemon_kills_during_a_model_call_lose_and_duplicate_no_notes() {
     let provider = Provider::start(|_, _| Behaviour::Held);
     let mut stage = stage(&provider, "");
     turn(&stage, "s1");
@@ -169,7 +169,7 @@ fn kills_while_a_session_is_asked_about_double_and_lose_nothing() {
 }
 
 #[test]
-fn no_note_comes_from_an_answer_that_is_none() {
+fn an_unusable_answer_about_a_session_leaves_the_built_in_notes() {
     let summary = r#"{"title": "MARKED", "request": "", "learned": "", "completed": "x", "next_steps": ""}"#;
     let of = |observation: &str| format!(r#"{{"observations": [{observation}], "summary": {summary}}}"#);
     let good = r#"{"turn": 1, "type": "gotcha", "title": "MARKED carts round once", "narrative": "So.", "importance": 5}"#;
@@ -209,7 +209,7 @@ fn no_note_comes_from_an_answer_that_is_none() {
 }
 
 #[test]
-fn beyond_the_cap_a_session_keeps_its_built_in_notes() {
+fn a_session_beyond_the_token_cap_keeps_its_built_in_notes() {
     let provider = Provider::start(well);
     let stage = stage(&provider, "tokens_per_day = 100");
     turn(&stage, "s1");

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::turns::{job, observations, origins, turn, until};
 
 #[test]
-fn a_failure_costs_no_note_and_a_later_success_replaces_what_stood_in() {
+fn a_failed_call_leaves_built_in_notes_and_a_later_success_replaces_them() {
     let provider = Provider::start(|_, _| Behaviour::Status(500));
     let stage = Stage::new().config(&provider.config("openai", "max_attempts = 100")).daemon();
     turn(&stage, "s1");
@@ -31,7 +31,7 @@ fn a_failure_costs_no_note_and_a_later_success_replaces_what_stood_in() {
 }
 
 #[test]
-fn what_always_fails_is_given_up_and_says_why() {
+fn a_job_whose_calls_always_fail_is_given_up_and_status_shows_why() {
     let provider = Provider::start(|_, _| Behaviour::Status(503));
     let stage = Stage::new().config(&provider.config("openai", "max_attempts = 2")).daemon();
     turn(&stage, "s1");
@@ -75,7 +75,7 @@ fn status_says_why_a_model_is_not_asked_and_until_when() {
 }
 
 #[test]
-fn flush_claims_no_more_than_is_done() {
+fn flush_does_not_claim_compression_while_a_job_waits() {
     let provider = Provider::start(limited);
     let stage = Stage::new().config(&provider.config_of("openai", "max_attempts = 100")).daemon();
     // The session is live. A compaction causes notes on its turns so far.
@@ -96,7 +96,7 @@ fn limited(_: &Asked, _: u64) -> Behaviour {
 }
 
 #[test]
-fn status_tells_what_was_asked_what_waits_and_what_was_given_up() {
+fn status_shows_model_calls_waiting_turns_and_given_up_jobs() {
     let provider = Provider::start(well);
     let stage = Stage::new().config(&provider.config("openai", "concurrency = 1")).daemon();
     turn(&stage, "s1");
@@ -127,7 +127,7 @@ fn status_tells_what_was_asked_what_waits_and_what_was_given_up() {
 }
 
 #[test]
-fn a_refused_key_is_shown_once_and_not_tried_again() {
+fn a_rejected_key_stops_all_model_calls_until_a_retry() {
     for status in [401, 402, 403] {
         let provider = Provider::start(move |_, _| Behaviour::Status(status));
         let mut stage = Stage::new().config(&provider.config("anthropic", "concurrency = 1")).daemon();
@@ -157,16 +157,16 @@ fn a_refused_key_is_shown_once_and_not_tried_again() {
 }
 
 #[test]
-fn nothing_reaches_a_second_host() {
+fn redirects_reach_no_second_host() {
     for status in [301, 302, 307, 308] {
-        let stage = calls::nothing_reaches_a_second_host(Stage::new(), status);
+        let stage = calls::redirects_reach_no_second_host(Stage::new(), status);
         let dead = until(&stage, "s1", |job| job["status"] == "dead");
         assert!(dead["error"].as_str().unwrap().contains("redirects to another address"), "{dead}");
     }
 }
 
 #[test]
-fn no_row_comes_from_an_answer_that_is_none() {
+fn an_unusable_answer_about_a_turn_leaves_the_built_in_notes() {
     let raw =
         |body: &str| Behaviour::Raw { status: 200, headers: Vec::new(), body: body.as_bytes().to_vec() };
     let says = |text: &str| Behaviour::Says(text.to_owned());
@@ -214,7 +214,7 @@ fn no_row_comes_from_an_answer_that_is_none() {
 }
 
 #[test]
-fn answers_that_cannot_be_read_cost_three_calls_and_the_built_in_notes_stay_until_retry() {
+fn unreadable_answers_cost_at_most_three_calls_until_a_retry() {
     let provider = Provider::start(|_, _| Behaviour::Says("I am sorry, I cannot help with that.".to_owned()));
     let mut stage = Stage::new().config(&provider.config("openai", "max_attempts = 100")).daemon();
     stage.hook(&stage.event("s1", "UserPromptSubmit", json!({"prompt": "Round once", "prompt_id": "p"})));
@@ -246,7 +246,7 @@ fn answers_that_cannot_be_read_cost_three_calls_and_the_built_in_notes_stay_unti
 }
 
 #[test]
-fn an_answer_without_end_is_cut_off_and_taken_for_paid() {
+fn an_endless_answer_is_cut_off_and_counted_as_a_paid_call() {
     let provider = Provider::start(|_, _| Behaviour::Flood);
     let stage = Stage::new().config(&provider.config("openai", "max_attempts = 1")).daemon();
     turn(&stage, "s1");
@@ -260,7 +260,7 @@ fn an_answer_without_end_is_cut_off_and_taken_for_paid() {
 }
 
 #[test]
-fn a_storm_of_failures_is_cut_short() {
+fn repeated_failures_pause_calls_to_the_provider() {
     const TURNS: usize = 12;
     let provider = Provider::start(|_, _| Behaviour::Status(500));
     let keys = "concurrency = 1\nmax_attempts = 100";
@@ -296,7 +296,7 @@ fn slow_answers_end_at_their_deadline() {
 }
 
 #[test]
-fn a_provider_that_asks_for_a_pause_gets_it() {
+fn a_pause_requested_by_a_provider_is_respected_up_to_an_hour() {
     let provider = Provider::start(|_, _| Behaviour::Raw {
         status: 429,
         headers: vec![("retry-after".to_owned(), "86400".to_owned())],
@@ -323,7 +323,7 @@ fn a_provider_that_asks_for_a_pause_gets_it() {
 }
 
 #[test]
-fn an_empty_account_is_no_passing_trouble() {
+fn an_exhausted_quota_is_not_retried() {
     let provider = Provider::start(|_, _| Behaviour::Raw {
         status: 429,
         headers: Vec::new(),
@@ -338,7 +338,7 @@ fn an_empty_account_is_no_passing_trouble() {
 }
 
 #[test]
-fn long_trouble_is_told_at_the_next_start() {
+fn a_long_model_failure_is_reported_at_the_next_session_start() {
     let provider = Provider::start(|_, _| Behaviour::Status(401));
     let stage = Stage::new().config(&provider.config("openai", "")).daemon();
     let start = |session: &str| {

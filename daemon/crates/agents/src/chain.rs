@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_follows_a_lost_record_is_broken_up_to_the_next_prompt() {
+    fn records_after_a_lost_one_are_broken_until_the_next_prompt() {
         let mut chain = Chain::default();
         assert_eq!(chain.follow("a", Some("elsewhere")), Link::Whole);
         assert_eq!(chain.follow("b", Some("a")), Link::Whole);

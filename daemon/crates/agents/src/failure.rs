@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn other_fields_report_no_failure() {
+    fn unrelated_fields_and_success_values_report_no_failure() {
         for response in [
             r#"{"stdout":"error: failed","stderr":"","interrupted":false}"#,
             r#"{"exit_code":0,"error":null,"success":true,"is_error":false,"status":"completed"}"#,
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_servers_result_is_data() {
+    fn in_an_mcp_result_only_is_error_reports_a_failure() {
         check(
             "mcp__ci__build",
             "{}",

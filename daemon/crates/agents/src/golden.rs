@@ -41,7 +41,7 @@ fn short(text: &str) -> String {
 }
 
 #[test]
-fn every_payload_is_understood_and_answered_as_its_agent_expects() {
+fn recorded_payloads_have_the_expected_events_and_answers() {
     for spec in AGENTS.iter().filter(|spec| spec.name != "claude-code") {
         let mut told = String::new();
         for path in payloads(spec.name) {
@@ -79,7 +79,7 @@ fn every_payload_is_understood_and_answered_as_its_agent_expects() {
 }
 
 #[test]
-fn payloads_under_another_agents_name_are_told_by_their_marks() {
+fn payloads_under_another_agents_name_are_recognized_by_their_marks() {
     let check = |folder: &str, file: &str, expected: Option<&str>| {
         let path = Path::new(FIXTURES).join(folder).join(file);
         let found = AGENTS.real_sender(&delivery("claude-code", &path)).map(|spec| spec.name);
@@ -93,7 +93,7 @@ fn payloads_under_another_agents_name_are_told_by_their_marks() {
 }
 
 #[test]
-fn no_answer_takes_a_decision_for_the_user() {
+fn hook_answers_make_no_decision_for_the_user() {
     for spec in AGENTS.iter() {
         for event in spec.events() {
             let output = HookOutput { event: event.is, context: Some("x".into()), notice: None };

@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_that_of_a_hook_client() {
+    fn recorded_events_have_stable_ids_and_no_private_text() {
         let session = session();
         let spec = AGENTS.spec("claude-code");
         let deliver = session.events[0].deliver(spec, "/shop", 0);
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_end_where_they_end() {
+    fn lines_are_read_without_their_line_ends() {
         let mut lines = Vec::new();
         each_line(&b"one\r\n\ntwo"[..], |line| lines.push(line.to_vec())).unwrap();
         assert_eq!(lines, [b"one".to_vec(), Vec::new(), b"two".to_vec()]);
@@ -497,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_too_long_is_skipped_without_keeping_it() {
+    fn an_overlong_line_is_skipped_as_damaged_and_the_next_is_read() {
         let long = std::io::Read::take(std::io::repeat(b'x'), LONGEST_LINE + 70_000);
         let file = std::io::Read::chain(long, &b"\n{}"[..]);
         let mut seen = Vec::new();

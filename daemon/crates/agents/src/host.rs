@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_named_like_one_of_ours_is_that_event() {
+    fn host_events_are_recognized_by_name_in_any_spelling() {
         let start = |source| HookEventKind::SessionStart { source, audience: Audience::Nobody };
         let end = |reason: &str| HookEventKind::SessionEnd { reason: reason.to_owned() };
         let suspend = |reason: &str| HookEventKind::SessionSuspend { reason: reason.to_owned() };
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_ids_stand_where_the_host_puts_them() {
+    fn event_name_session_and_folder_are_read_from_alternative_fields() {
         let event =
             read("", &json!({"type": "command", "action": "new", "sessionKey": "agent:main", "context": {}}));
         assert_eq!((event.session.as_str(), event.name()), ("agent:main", "SessionEnd"));
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_tells_who_sent_it_where_and_when() {
+    fn a_messages_sender_channel_and_time_are_read() {
         let origin = |session_key: Option<&str>, sent_at| MessageOrigin {
             sender: Some("telegram:4711".to_owned()),
             channel: Some("telegram".to_owned()),

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_an_error() {
+    fn anything_but_one_json_object_is_rejected() {
         for bad in [&b"[]"[..], b"", b"{", b"{\"a\":", b"\xff", b"nonsense", b"{} {}"] {
             assert!(JsonFields::read(bad).is_err(), "{bad:?}");
         }

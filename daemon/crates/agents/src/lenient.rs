@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_meant_is_read() {
+    fn payloads_that_are_almost_json_are_repaired() {
         check(b"{\"a\":\"one\ntwo\x07\"}", r#"{"a":"one\u000atwo\u0007"}"#);
         check(b"{\"a\":\"one \xe3\x81 two\"}", "{\"a\":\"one \u{fffd} two\"}");
         check(br#"warning: {old} config {"a":1}"#, r#"{"a":1}"#);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_off_is_closed() {
+    fn a_truncated_payload_is_closed() {
         check(br#"{"a":"1","b":"Fixed: the com"#, r#"{"a":"1","b":"Fixed: the com"}"#);
         check(br#"{"a":"1","b":"x\"#, r#"{"a":"1","b":"x"}"#);
         check(br#"{"a":"1","b":"x\u00"#, r#"{"a":"1","b":"x"}"#);
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_stays_none() {
+    fn payloads_without_a_usable_object_are_not_repaired() {
         for payload in
             ["", "{", "{}", "[1]", "[{\"a\":1}]", "hello {world}", "{'a': 1}", "\"{\\\"a\\\":1}\"", "{a:1}"]
         {
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_payloads_take_linear_time() {
+    fn huge_hostile_payloads_do_not_crash_or_hang() {
         for part in ["{", "{\"a\":", "[", "{\"", "\\", "\"", "{\"a\":[", "\\ud800"] {
             legible(part.repeat(100_000).as_bytes());
             legible(format!("{{\"a\":\"{}", part.repeat(100_000)).as_bytes());
@@ -274,7 +274,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_made_is_always_json(text in proptest::collection::vec(
+        fn a_repaired_payload_is_always_valid_json(text in proptest::collection::vec(
             prop_oneof![any::<u8>(), prop::sample::select(&b"{}[]\":,\\u\nd8adef0"[..])], 0..120))
         {
             if let Some(made) = legible(&text) {
@@ -283,7 +283,7 @@ mod tests {
         }
 
         #[test]
-        fn a_cut_anywhere_keeps_what_stood_before(at in 12_usize..70) {
+        fn a_payload_cut_anywhere_keeps_its_first_field(at in 12_usize..70) {
             let whole = r#"{"a":"first","b":{"c":[1,"two",null],"d":"\u00e9\"x"},"e":true,"f":"last"}"#;
             let made = legible(whole.get(..at).unwrap_or_default().as_bytes()).unwrap();
             let made: serde_json::Value = serde_json::from_slice(&made).unwrap();

@@ -638,7 +638,7 @@ mod tests {
     }
 
     #[test]
-    fn only_events_with_a_cap_are_answered_and_only_within_it() {
+    fn context_over_the_cap_is_dropped_and_events_without_a_cap_get_no_answer() {
         let spec = AGENTS.spec("claude-code");
         let answer = |event: EventName, length: usize, notice: Option<&str>| {
             let (context, notice) = (Some("é".repeat(length)), notice.map(str::to_owned));

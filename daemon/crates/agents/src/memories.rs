@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn code_and_an_introduction_stay_with_what_they_belong_to() {
+    fn code_and_lists_keep_the_words_that_introduce_them() {
         check(
             "To build everything:\n\n```sh\nmake all\n\nmake check\n```\n\nBefore each commit:\n\n- format all the code\n- run all tests\n\nNothing else is needed.\n",
             &[
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_nothing_by_itself_is_left_out() {
+    fn references_comments_and_keyword_lists_are_no_notes() {
         check(
             "---\nname: x\ndescription: \"How to test\"\n---\n@docs/other.md\n\n<!-- a hidden\nremark -->\nTODO\n\n---\n\n### keywords\n- a, b, c, d\n\n### Rest\nRun one test at a time.\n",
             &[("RULES.md: How to test › Rest", "Run one test at a time.")],
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_belongs_to_the_folders_that_it_names() {
+    fn memory_parts_for_other_folders_are_skipped() {
         let own = tempfile::tempdir().unwrap();
         let memory = "# Task Group: cart rounding\nscope: money\napplies_to: cwd=/shop; reuse_rule=safe\n\n## Reusable knowledge\n\
              - Totals are rounded half-even, once.\n\n### keywords\n- cart, rounding, half-even\n\n\
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn a_projects_files_and_its_folder_among_the_agents_own_are_read() {
+    fn notes_are_read_from_the_project_and_from_the_agents_memory_folder() {
         let home = tempfile::tempdir().unwrap();
         let shop = home.path().join("my.shop");
         let memory = home.path().join(".claude/projects").join(dashed(&shop)).join("memory");

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_the_agents_is_read_and_only_its_end() {
+    fn the_end_of_a_file_in_the_agents_folder_is_read() {
         let home = Home::new();
         assert_eq!(home.read("agent/projects/shop/s.jsonl"), "inside");
         let mut file = home.open(&home.path("agent/projects/shop/s.jsonl")).unwrap();
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_is_opened() {
+    fn links_special_files_and_paths_outside_the_folder_are_refused() {
         let home = Home::new();
         let shop = home.path("agent/projects/shop");
         symlink(home.path("secret.jsonl"), shop.join("link.jsonl")).unwrap();
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_becomes_a_symlink_meanwhile_leads_nowhere() {
+    fn a_folder_swapped_for_a_symlink_while_opening_is_not_followed() {
         let home = Home::new();
         let (shop, kept) = (home.path("agent/projects/shop"), home.path("agent/projects/kept"));
         std::fs::create_dir(home.path("outside")).unwrap();

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_and_noughts_are_no_ids() {
+    fn placeholder_words_and_zeros_are_not_session_ids() {
         for id in [
             "unknown",
             "undefined",

@@ -457,7 +457,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_three_numbers_are_the_version() {
+    fn the_first_three_part_number_is_the_version() {
         #[track_caller]
         fn check(text: &str, version: Option<(u32, u32, u32)>) {
             assert_eq!(AgentVersion::find(text), version.map(|(a, b, c)| AgentVersion(a, b, c)), "{text}");
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_of_ours_is_seen_unless_it_is_switched_off() {
+    fn the_recall_plugin_is_detected_unless_it_is_disabled() {
         let hooks = JsonHooks { plugins: Some("enabledPlugins"), ..JsonHooks::GROUPED };
         let plugin = |name: &str, on: bool| hooks.plugin(&serde_json::json!({"enabledPlugins": {name: on}}));
         assert_eq!(plugin("recall@team", true).as_deref(), Some("recall@team"));

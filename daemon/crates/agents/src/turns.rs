@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_is_known_by_its_id_or_its_words() {
+    fn a_turn_is_matched_by_its_id_its_prompt_or_its_time() {
         let record =
             [recorded(Some("t1"), 1_000, "fix  it"), recorded(Some("t2"), 9_000, "and then test it")];
         let known = [stored(Some("t2"), 8_000, "and then test it"), stored(Some("t3"), 9_000, "other")];
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_prompts_each_has_its_own_turn() {
+    fn among_equal_prompts_the_nearest_in_time_is_matched() {
         let record = [recorded(None, 60_000, "go on")];
         let known =
             [stored(None, 100, "go on"), stored(None, 60_100, "go on"), stored(None, 90_000, "go on")];
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_removed_from_a_prompt_does_not_hide_it() {
+    fn a_redacted_prompt_still_matches_its_recorded_turn() {
         let record = [recorded(None, 0, "use DB_PASSWORD=swordfish <private>heron</private> now")];
         let known = [stored(None, 0, "use DB_PASSWORD=[redacted:password] now")];
         assert_eq!(matches(&known, &record), [Some(0)]);

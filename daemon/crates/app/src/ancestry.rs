@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_repository_or_git_nothing_is_known_and_nobody_waits() {
+    fn outside_a_repository_git_is_not_asked_and_containment_is_unknown() {
         let home = tempfile::tempdir().unwrap();
         let ancestry = Ancestry::default();
         let there = ancestry.branch_context(&WorkLocation::at(home.path()), Duration::ZERO);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_answered_is_not_asked_at_once_again() {
+    fn an_unanswered_question_to_git_is_not_repeated_at_once() {
         let home = tempfile::tempdir().unwrap();
         let commit = |digit: &str| CommitId(digit.repeat(40));
         let question =

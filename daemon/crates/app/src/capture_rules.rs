@@ -490,7 +490,7 @@ mod tests {
     use recall_repository::project_file::ExcludedNames;
 
     #[test]
-    fn projects_are_excluded_by_folder_name_or_identity() {
+    fn projects_are_excluded_by_folder_by_name_or_by_identity() {
         let check = |pattern: &str, expected: bool| {
             let set = ExcludedNames::new(&[pattern.to_owned()]).unwrap();
             let facts = RepositoryFacts {
@@ -515,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_holds_in_any_case_where_the_disk_takes_no_notice_of_it() {
+    fn a_pattern_matches_in_any_case_on_a_case_insensitive_disk() {
         let disk = tempfile::tempdir().unwrap();
         let root = disk.path().canonicalize().unwrap();
         for name in ["client-a/src", "client-b/src"] {
@@ -536,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_projects_own_files_are_hidden() {
+    fn exclude_patterns_hide_only_files_of_their_project() {
         let files = vec![(PathBuf::from("/code/shop"), ProjectRules::parse("exclude = ['*.pem']"))];
         let rules = FolderRules { files, ..FolderRules::default() };
         for (path, hidden) in [

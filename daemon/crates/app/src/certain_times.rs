@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_turn_that_hooks_enclose_is_certain() {
+    fn recording_is_certain_only_for_turns_enclosed_by_hooks() {
         let times = played(&[
             ("SessionStart", 10),
             ("UserPromptSubmit", 20),
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_whose_prompts_no_hook_reports_is_certain_between_its_hooks() {
+    fn without_prompt_hooks_recording_is_certain_between_hooks() {
         let events = [("SessionStart", 10), ("PostToolUse", 30), ("Stop", 40), ("PostToolUse", 70)];
         let times = played(&events);
         assert_eq!(spans(&times, SpanExtent::All), (vec![], vec![(10, 30), (30, 40), (40, 70)]));
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_that_only_the_record_has_began_the_start_after_it() {
+    fn with_prompts_only_in_the_record_the_minute_before_a_start_is_certain() {
         let times = CertainTimes::default();
         let start = event("SessionStart");
         let note = |at| {
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn other_rules_another_boot_and_a_clock_that_was_set_end_certainty() {
+    fn new_rules_a_reboot_or_a_clock_change_end_certainty() {
         let context = ShimContext::default();
         for (next, rules) in [
             (at(20), 1),
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silence_is_looked_at_once_and_few_sessions_are_kept() {
+    fn a_silent_session_is_reported_once_and_tracked_sessions_are_limited() {
         let times = played(&[("UserPromptSubmit", 10), ("Stop", 20)]);
         assert!(times.silent(Timestamp(25), 10).is_empty());
         assert_eq!(times.silent(Timestamp(40), 10), [key()]);

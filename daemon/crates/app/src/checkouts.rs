@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_late_is_not_looked_at() {
+    fn late_events_and_events_of_another_boot_are_not_fresh() {
         let now = BootStamp::now();
         let is_fresh = |boot_id: [u8; 16], boot_ns: u64| {
             is_fresh(&Deliver {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_is_news_once() {
+    fn a_checkout_is_new_only_if_it_or_the_batch_changed() {
         let seen = LastSeen::default();
         let on = |name: &str| Checkout { branch: Some(name.into()), commit: None };
         assert!(seen.take(&[Seq(1)], &on("x")));

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_seen_outlives_the_daemon_and_a_broken_file_is_none() {
+    async fn the_clock_record_survives_a_restart_and_a_damaged_file_is_ignored() {
         clock::follow_the_runtime();
         let home = tempfile::tempdir().unwrap();
         let note = home.path().join("clock.json");

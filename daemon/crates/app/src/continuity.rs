@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn drives_and_roots_are_absolute() {
+    fn only_paths_from_a_root_or_from_a_drives_root_are_absolute() {
         for (path, expected) in
             [("/a", true), ("C:\\a", true), ("d:/a", true), ("a/b", false), ("c:a", false), ("", false)]
         {

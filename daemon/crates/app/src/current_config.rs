@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_change_is_told_once_and_counts_when_it_is_applied() {
+    async fn a_changed_config_is_announced_and_takes_effect_when_applied() {
         let current = CurrentConfig::new(&Config::default());
         let mut changes = current.changes();
         current.was_read(&Config::default());

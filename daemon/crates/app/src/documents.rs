@@ -308,7 +308,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prompts_receive_the_beginning_of_each_field_of_a_summary_and_searches_find_all_of_it() {
+    fn passages_have_the_start_of_a_summary_field_and_vectors_all_of_it() {
         let learned: Vec<String> =
             (1..=40).map(|number| format!("Lesson {number} is about the cart.")).collect();
         let row = SummaryRow {

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn while_somebody_works_half_a_core_is_taken() {
+    fn vectors_are_computed_on_half_a_core_while_the_user_works() {
         let pace = Pace::default();
         assert_eq!(pace.speed(), Speed { lanes: 1, rest: Rest::AsLong });
         pace.hurry();
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_is_on_battery_if_no_cord_brings_power() {
+    fn a_machine_is_on_battery_if_all_its_power_supplies_are_offline() {
         let folder = tempfile::tempdir().unwrap();
         let supply = |name: &str, kind: &str, online: &str| {
             let place = folder.path().join(name);

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_follower_gets_the_rows_it_asks_for_until_the_daemon_stops() {
+    async fn a_follower_gets_the_events_it_asks_for_until_the_daemon_stops() {
         let bus = Bus::default();
         let mut rows = EventFeed::new(bus.clone()).follow(filter(Some("ab"), &["batch_closed"])).unwrap();
         assert_eq!(rows.next().await, Some(json!({"event": "following"})));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_slow_follower_is_told_how_many_events_it_missed() {
+    async fn a_slow_follower_gets_the_number_of_events_it_missed() {
         let bus = Bus::default();
         let mut rows = EventFeed::new(bus.clone()).follow(EventFilter::default()).unwrap();
         (0..1_100).for_each(|number| bus.publish(closed("s", number)));
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_unknown_name_and_too_many_followers_are_refused() {
+    async fn unknown_event_names_and_too_many_followers_are_refused() {
         let feed = EventFeed::new(Bus::default());
         let unknown = feed.follow(filter(None, &["batch_closed", "nonsense"])).err();
         assert_eq!(unknown, Some(FollowError::UnknownKind("nonsense".to_owned())));

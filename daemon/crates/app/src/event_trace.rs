@@ -130,14 +130,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_log_nothing_is_measured() {
+    fn without_a_log_a_trace_does_not_read_the_clock() {
         let trace = EventTrace::begin(EventId([1; 16]), Instant::now());
         assert_eq!(trace.now(), None);
         trace.finish(Stage::Commit, trace.now());
     }
 
     #[test]
-    fn names_in_the_log_are_short_and_cannot_steer_a_terminal() {
+    fn logged_names_are_short_and_without_control_characters() {
         assert_eq!(short("UserPromptSubmit"), "UserPromptSubmit");
         assert!(short(&"é".repeat(1_000)).len() <= LONGEST_NAME);
         assert!(!short("a\u{1b}[2Jb\nc").contains(char::is_control));

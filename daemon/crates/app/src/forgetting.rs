@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_known_by_their_session_their_words_or_their_time() {
+    fn damaged_spool_files_are_matched_by_session_words_or_time() {
         let words = |text: &str| Criteria { words: vec![text.to_owned()], ..Criteria::default() };
         check(Criteria::default(), &["s1"], r#"{"session_id":"s1"}"#, true);
         check(Criteria::default(), &["s1"], r#"{"session_id":"s12"}"#, false);
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_goes_where_that_is_wanted_and_what_waits_does_not() {
+    fn unreadable_spool_files_are_removed_on_request_and_waiting_ones_never() {
         let session = || Selection::Session(SessionRow(1));
         let project = |until| {
             let projects = Some(vec![ProjectRow(1)]);

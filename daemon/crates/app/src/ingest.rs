@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_out_moves_the_moment_since_which_all_is_stored() {
+    fn an_excluded_event_resets_the_time_since_which_all_is_stored() {
         let counters = Counters::default();
         let hour = Duration::from_secs(3600);
         let ago = |since: Timestamp| clock::now().0 - since.0;
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn no_secret_of_an_event_goes_on_whatever_the_event() {
+    fn secrets_in_prompts_calls_answers_and_notifications_are_redacted() {
         for (name, fields) in [
             ("UserPromptSubmit", r#""prompt": "use DB_PASSWORD=swordfish""#),
             ("PostToolUse", r#""tool_name": "x", "tool_input": {"password": "swordfish"}"#),
@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn private_text_that_nobody_removed_before_does_not_go_on() {
+    fn private_text_that_a_sender_left_in_an_event_is_removed() {
         for (name, fields) in [
             ("UserPromptSubmit", r#""prompt": "a <private>heron</private> b""#),
             ("UserPromptSubmit", r#""prompt": "a \u003cPRIVATE\u003eheron""#),
@@ -533,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_that_is_private_throughout_is_taken_for_that() {
+    fn a_prompt_of_only_private_text_is_marked_as_wholly_private() {
         let prompt = |text: &str| {
             let payload = format!(
                 r#"{{"session_id": "s", "hook_event_name": "UserPromptSubmit", "prompt": "{text}"}}"#
@@ -549,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_kept_without_its_secrets() {
+    fn unreadable_payloads_are_kept_with_their_secrets_redacted() {
         let ParsedDelivery::Unparsed(kept) = take(r#"{"prompt": "DB_PASSWORD=swordfish"#) else {
             panic!("cut off")
         };
@@ -557,7 +557,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_key_is_of_the_payload_as_it_came() {
+    fn the_second_key_is_computed_from_the_unredacted_payload() {
         let key = |secret: &str| {
             let payload = format!(
                 r#"{{"session_id":"s","hook_event_name":"Stop","prompt_id":"p","a":"PASSWORD={secret}"}}"#

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_last_thousand_count() {
+    fn only_the_last_thousand_measurements_count() {
         let slow_at_first = (0..1_000).map(|_| 900_000).chain((0..1_000).map(|_| 5));
         assert_eq!(window(slow_at_first), Some(Quantiles { samples: 1_000, p50_us: 5, p99_us: 5 }));
     }

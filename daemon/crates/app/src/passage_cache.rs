@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_is_read_once_until_it_changes_is_indexed_or_the_database_is_replaced() {
+    fn a_document_is_read_again_only_if_it_or_the_database_changed() {
         let cache = PassageCache::default();
         let key = |row| DocumentKey { kind: DocumentKind::Observation, row };
         let mut reads = 0;
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_passages_is_not_read_again_either() {
+    fn an_entry_without_a_document_is_read_only_once() {
         let cache = PassageCache::default();
         let entry = LogEntry { seq: LogSeq(3), key: DocumentKey { kind: DocumentKind::Activity, row: 1 } };
         assert_eq!(cache.of(entry, || Ok(None)).unwrap(), None);

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_outlives_the_process_and_a_broken_note_is_one() {
+    fn a_pause_survives_a_restart_and_a_damaged_file_counts_as_a_pause() {
         let home = tempfile::tempdir().unwrap();
         let note = home.path().join("pauses.json");
         let switch = PauseSwitch::load(&note);

@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn only_answers_and_tasks_of_skipped_tools_remain() {
+    fn calls_of_skipped_tools_keep_only_ids_user_answers_and_tasks() {
         for result in [ToolResult::Done("\"out\"".to_owned()), ToolResult::Failed("out".to_owned())] {
             let HookEventKind::Tool(left) = after(HookEventKind::Tool(call("Write", "{\"in\":1}", result)))
             else {

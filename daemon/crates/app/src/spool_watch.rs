@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn new_files_are_reported_once_until_the_watch_is_rearmed() {
+    fn a_rearmed_watch_reports_new_files_again() {
         let (folder, watch, reports) = watched();
         add_file(&folder, "a");
         reports.recv_timeout(SOON).unwrap();

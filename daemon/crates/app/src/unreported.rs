@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_or_lies_elsewhere_is_not_taken() {
+    fn stored_prompts_and_prompts_outside_certain_spans_are_not_taken_over() {
         let recorded = [
             turn(5, "before any hook"),
             turn(20, "reported by its hook"),
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn between_turns_the_last_prompt_alone_began_what_hooks_reported() {
+    fn only_the_last_prompt_between_two_hooks_is_taken_over() {
         let recorded = [turn(20, "typed elsewhere"), turn(30, "began the turn"), turn(70, "and the next")];
         let spans = [Span { since_ms: 10, until_ms: 40 }, Span { since_ms: 50, until_ms: 80 }];
         assert_eq!(found(&[], &recorded, [&[], &spans]), ["began the turn", "and the next"]);

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_said_once() {
+    fn the_welcome_line_is_shown_once() {
         let state = tempfile::tempdir().unwrap();
         let welcome = Welcome::new(state.path());
         assert_eq!(welcome.take(), None);

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_model_is_judged_as_after_any_session() {
+    fn the_probe_accepts_only_answers_that_fulfil_the_contract() {
         let asked = request(Unit::Turn);
         assert!(
             asked.user.contains("a cent too high") && asked.user.contains("src/cart.rs"),

@@ -241,20 +241,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_contract_for_observations() {
+    fn the_request_for_observations_matches_its_snapshot() {
         let request = observations("## The user's request\nWhy is login slow?\n");
         insta::assert_snapshot!(request.system);
         insta::assert_snapshot!(request.user);
     }
 
     #[test]
-    fn the_contract_for_summaries() {
+    fn the_request_for_a_summary_matches_its_snapshot() {
         let request = summary("# Turn 1\n");
         insta::assert_snapshot!(request.system);
     }
 
     #[test]
-    fn a_repair_says_what_was_wrong() {
+    fn a_repair_request_states_what_was_wrong() {
         let first = observations("(material)");
         let again = repair(&first, "Sure! Here it is:", "there is no JSON object in it");
         insta::assert_snapshot!(again.user);

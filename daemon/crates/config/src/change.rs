@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_value_is_refused_with_what_is_allowed() {
+    fn a_bad_value_is_rejected_and_the_allowed_values_are_named() {
         #[track_caller]
         fn refused(name: &str, values: &[&str], expected: &str) {
             let error = set("", &key(name), &given(values)).unwrap_err().to_string();
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn each_value_says_where_it_comes_from() {
+    fn each_setting_shows_where_its_value_comes_from() {
         let text = "[timers]\nbatch_idle_s = 7\nhousekeeping_s = 0\n[compression.openai]\nmodel = 'm'\n";
         let settings = settings_of(text);
         let of = |name: &str| settings.iter().find(|setting| setting.key.name == name).unwrap();

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_and_the_template_name_every_key() {
+    fn the_key_list_and_the_template_contain_every_key() {
         let mut names: Vec<String> = Vec::new();
         for table in known_of("")
             .iter()
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_has_the_table_of_today() {
+    fn the_docs_page_has_the_current_key_table() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/config.md");
         let page = std::fs::read_to_string(path).unwrap();
         let begins = page.find("| key | ").unwrap();
@@ -278,14 +278,18 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_ranges_and_every_default_is_allowed() {
+    fn number_keys_have_limits_and_every_default_is_allowed() {
         for key in Key::all() {
             assert_eq!(matches!(key.kind, Number | Dollars), key.limits.is_some(), "{}", key.name);
             let value = key.default_value();
             let fits = match key.kind {
                 Switch => value.is_boolean(),
-                Number => value.is_i64() || value.is_u64(),
-                Dollars => value.is_f64(),
+                Number => value.as_i64().is_some_and(|value| {
+                    key.limits.is_some_and(|(least, most)| (least..=most).contains(&value))
+                }),
+                Dollars => value.as_f64().is_some_and(|value| {
+                    key.limits.is_some_and(|(least, most)| (least as f64..=most as f64).contains(&value))
+                }),
                 Text => value.is_null(),
                 Choice(names) => names.contains(&value.as_str().unwrap()),
                 Texts | Choices(_) => value.is_array(),
@@ -295,19 +299,21 @@ mod tests {
     }
 
     #[test]
-    fn each_number_beyond_its_limits_is_a_mistake() {
+    fn each_number_outside_its_limits_is_reported() {
         for key in Key::all() {
-            let Some((_, most)) = key.limits else { continue };
+            let Some((least, most)) = key.limits else { continue };
             let (table, own) = key.name.split_once('.').unwrap();
             let dot = if key.kind == Dollars { ".5" } else { "" };
-            let problems = reading::read(&format!("[{table}]\n{own} = {}{dot}\n", most + 1)).problems;
-            let expected = format!("{} is {}{dot}; it must be ", key.name, most + 1);
-            assert!(problems.iter().any(|problem| problem.what.starts_with(&expected)), "{problems:?}");
+            for wrong in [least - 1, most + 1] {
+                let problems = reading::read(&format!("[{table}]\n{own} = {wrong}{dot}\n")).problems;
+                let expected = format!("{} is {wrong}{dot}; it must be ", key.name);
+                assert!(problems.iter().any(|problem| problem.what.starts_with(&expected)), "{problems:?}");
+            }
         }
     }
 
     #[test]
-    fn a_mistyped_key_finds_the_nearest() {
+    fn a_mistyped_key_finds_the_nearest_known_key() {
         for (typed, expected) in [
             ("context.start_token", "context.start_tokens"),
             ("contxt.notice", "context.notice"),

@@ -598,7 +598,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_taken() {
+    fn settings_in_the_file_override_the_defaults() {
         let config = parsed("[durability]\nsync = \"normal\"\n[context]\nnotice = false\n");
         assert_eq!((config.durability, config.notice), (Durability::Normal, Notice::Off));
         let config = parsed("[redaction]\nenabled = false\nextra = ['ACME-\\d+']\n");
@@ -608,7 +608,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backend_gets_its_own_keys_and_a_fallback_those_of_its_table() {
+    fn a_fallback_backend_takes_its_settings_from_its_own_table() {
         let config = parsed(
             "[compression]\nbackend = 'anthropic'\nusd_per_mtok_in = 0.25\nfallback = ['openai', 'extractive']\n\
              [compression.openai]\nmodel = 'llama'\nbase_url = 'http://127.0.0.1:11434/v1/'\n",
@@ -627,7 +627,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_send_memory_in_the_clear_or_a_key_astray_is_refused() {
+    fn unsafe_addresses_keys_and_proxies_are_rejected() {
         let compression = |keys: &str| format!("[compression]\nbackend = 'openai'\nmodel = 'm'\n{keys}\n");
         problem(&compression("base_url = 'http://192.168.1.7:11434'"), "base_url must use https");
         problem(&compression("base_url = 'http://localhost.evil.example'"), "base_url must use https");
@@ -665,7 +665,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_elsewhere_leaves_the_gateway_and_the_telemetry_as_they_are() {
+    fn a_mistake_elsewhere_does_not_affect_gateway_or_telemetry() {
         let text =
             "[gateway]\nport = 7\n[telemetry]\notlp_endpoint = 'http://127.0.0.1:4318'\n[context]\nnotic = 1";
         let Loaded { config, problems, .. } = Config::parse(text);
@@ -679,7 +679,7 @@ mod tests {
     }
 
     #[test]
-    fn an_embedding_model_runs_here_or_is_asked_like_any_other_server() {
+    fn local_and_server_embedding_models_are_parsed_and_checked() {
         let embedding = |keys: &str| format!("[embedding]\n{keys}\n");
         assert_eq!(Config::default().embedding, EmbeddingPolicy::None);
         let local = parsed(&embedding("backend = 'local'\nmodel = 'minilm'")).embedding;
@@ -711,7 +711,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_costs_its_own_key_and_all_are_named_at_once() {
+    fn a_mistake_affects_only_its_key_and_all_mistakes_are_reported() {
         let Loaded { config, problems, exclusions, .. } = Config::parse(
             "[capture]\nexclude = ['~/clients/*', 7, 'shop']\nchunk_kb = 0\n[context]\nstart_token = 5\n\
              prompt_tokens = 70\n[timers]\nbatch_idle_s = 'x'\nretention_days = 30\n[nowhere]\na = 1\n\
@@ -727,7 +727,7 @@ mod tests {
     }
 
     #[test]
-    fn what_reaches_outside_counts_whole_or_not_at_all() {
+    fn settings_for_outgoing_data_with_a_mistake_are_ignored_as_a_whole() {
         let keys = "backend = 'anthropic'\nmodel = 'm'";
         let config = |more: &str| Config::parse(&format!("[compression]\n{keys}\n{more}\n")).config;
         assert_eq!(config("timeout_s = 5").compression.backends.len(), 1);
@@ -744,7 +744,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_no_toml_hides_no_exclusion() {
+    fn exclusions_in_invalid_toml_are_read_or_marked_incomplete() {
         #[track_caller]
         fn check(text: &str, expected: Understood, patterns: &[&str]) {
             let loaded = Config::parse(text);
@@ -784,7 +784,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_mistakes_is_no_less_strict_than_the_last_one_without() {
+    fn a_file_with_mistakes_is_no_less_strict_than_the_last_valid_one() {
         let home = tempfile::tempdir().unwrap();
         let (file, note) = (home.path().join("config.toml"), home.path().join("last-config.json"));
         let in_force = |text: &[u8]| {

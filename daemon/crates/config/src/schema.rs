@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_schema_knows_every_key_with_its_limits() {
+    fn the_schema_describes_every_key() {
         let schema = schema();
         let of = |table: &str, key: &str| schema["properties"][table]["properties"][key].clone();
         let idle = of("timers", "batch_idle_s");

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_without_its_remote_and_a_remote_without_a_folder_are_refused() {
+    fn invalid_remotes_and_shares_are_rejected() {
         #[track_caller]
         fn refused(changed: Result<String, ChangeError>, expected: &str) {
             let error = changed.unwrap_err().to_string();

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cap_is_reached_and_never_exceeded() {
+    fn a_call_may_reach_a_cap_but_not_exceed_it() {
         let tokens = |tokens_in| Usage { tokens_in, ..Usage::default() };
         let caps = Caps { tokens: 100, project_tokens: 60, ..Caps::default() };
         assert_eq!(caps.allow(tokens(60), tokens(0), tokens(40)), Ok(()));

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_text_changes_what_it_says_otherwise() {
+    fn a_later_text_changes_a_statement_only_if_it_says_so() {
         let waits = "The gateway client gives up after **30 s** because the bank is late. See `TIMEOUT_S`.";
         assert!(changes("Done. The gateway client now gives up after 90 s, see `TIMEOUT_S`.", waits));
         assert!(changes(

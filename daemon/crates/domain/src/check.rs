@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ambiguous_command_line_is_no_check() {
+    fn ambiguous_and_unrelated_command_lines_are_not_checks() {
         check("make fmt && make lint", None);
         check("cargo test || true", None);
         check("git commit -m test", None);
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pass_without_a_change_is_flaky() {
+    fn a_pass_after_a_failure_without_a_change_is_flaky() {
         let fails = |number| failed(number, "cargo test", "Exit code 101");
         check_statuses(vec![fails(1), ran(2, "cargo test", "ok")], &["cargo test:flaky:"]);
         check_statuses(
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn output_decides_if_a_pipe_hides_the_exit_status() {
+    fn the_output_decides_when_a_pipe_hides_the_exit_status() {
         let piped = "cargo test 2>&1 | tail -3";
         check_statuses(
             vec![ran(1, piped, "test result: FAILED. 1 passed; 2 failed")],

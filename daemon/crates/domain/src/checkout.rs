@@ -255,7 +255,7 @@ mod tests {
     const BY_NAME: &str = "on branch x";
 
     #[test]
-    fn a_branch_is_marked_until_it_is_merged_or_gone() {
+    fn a_branch_is_marked_until_it_is_merged_or_deleted() {
         let x = made("x", Touched::Nothing);
         let tip = || Tip::At(commit(TIP));
         use Containment::{Contained, Missing, Unknown};
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_committed_cannot_be_merged() {
+    fn uncommitted_work_does_not_count_as_merged() {
         let here = on(Some("main"));
         let at_base = || Tip::At(commit(BASE));
         check(&made("x", Touched::Files), &here, at_base(), Containment::Contained, NOT_MERGED);
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_detached_head_is_known_by_its_commit() {
+    fn work_on_a_detached_head_is_marked_by_its_commit() {
         let detached = MadeOn { branch: None, ..made("x", Touched::Files) };
         let here = on(Some("main"));
         check(&detached, &here, Tip::Gone, Containment::Missing, "at commit aaaaaaaaaa, not merged here");
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_made_again_where_it_is_merged_is_here() {
+    fn work_made_on_several_branches_is_marked_only_if_all_are_unmerged() {
         let git = Git { tip: Tip::At(commit(TIP)), contains: Containment::Missing };
         let (x, y) = (made("x", Touched::Files), made("y", Touched::Files));
         let here = on(Some("main"));
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_lead_astray_are_none() {
+    fn invalid_branch_names_and_commit_hashes_are_rejected() {
         for name in ["main", "feature/x-1", "Ümlaut", "a.b", "release@2"] {
             assert!(BranchName::parse(name).is_some(), "{name}");
         }

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_behind_another_program_is_wrapped() {
+    fn a_command_behind_a_wrapper_program_is_recognized() {
         let wraps = |outer: &str, inner: &str| {
             let one = |line: &str| CommandForm::all(line).remove(0);
             one(outer).wraps(&one(inner))
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_around_has_none() {
+    fn harmless_and_unclear_commands_have_no_form() {
         for line in [
             "ls -la src",
             "git status",
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parts_of_names_are_subjects() {
+    fn the_subjects_of_a_command_include_parts_of_names() {
         let form = CommandForm::all("bin/rails db:migrate staging").remove(0);
         assert_eq!(form.subjects(), "bin rails db migrate staging");
     }

@@ -626,7 +626,7 @@ mod tests {
     }
 
     #[test]
-    fn of_five_known_lines_at_most_two_are_others_while_there_are_own_ones() {
+    fn other_peoples_notes_get_two_of_five_lines_if_own_notes_fill_the_rest() {
         let of_mia = |id, title: &str| Note {
             author: Some("mia".to_owned()),
             is_of_others: true,
@@ -653,7 +653,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_elses_last_session_is_told_at_a_start_after_the_own_one_and_with_its_author() {
+    fn another_persons_last_session_follows_the_users_own_at_a_session_start() {
         let others = SummaryNote {
             id: 9,
             author: Some("mia".to_owned()),
@@ -676,7 +676,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_wrote_comes_first_and_leaves_room() {
+    fn notes_by_a_person_come_first_and_leave_room_for_the_rest() {
         let mut material = shop();
         material.observations.extend((10..60).map(|id| Note {
             maker: Maker::Person,
@@ -697,7 +697,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_state_leaves_room_for_titles_and_says_nothing_twice() {
+    fn a_long_session_state_leaves_room_for_titles_without_repetition() {
         let mut material = shop();
         let summary = material.summary.as_mut().unwrap();
         summary.completed = "Discounts for the cart. `total()` takes discountPercent. ".repeat(3);
@@ -718,7 +718,7 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_that_is_too_long_is_told_by_its_first_sentences() {
+    fn a_long_summary_is_truncated_to_its_first_sentences() {
         let mut material = shop();
         let summary = material.summary.as_mut().unwrap();
         summary.completed =
@@ -736,7 +736,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_lists_the_five_lines_that_read_alone_best_and_repeats_last() {
+    fn a_session_start_lists_five_self_contained_titles_and_avoids_repeats() {
         let mut material = shop();
         let work = |id, alone, title: &str| Note { alone, ..note(id, 7, 1, title) };
         material.observations = vec![
@@ -768,7 +768,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_says_the_title_of_the_last_session_once() {
+    fn a_session_start_omits_notes_that_only_repeat_the_last_sessions_title() {
         let mut material = shop();
         let bare = |id, narrative: &str| Note {
             narrative: narrative.to_owned(),
@@ -789,7 +789,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warning_about_the_branchs_work_stands_as_if_it_were_new() {
+    fn a_warning_about_a_file_that_the_branch_changes_is_ranked_first() {
         let old = note(1, 6, 400, "The parser keeps its cursor");
         let newer = note(2, 5, 1, "Receipts are sorted");
         let first = |observations: Vec<Note>| {
@@ -803,7 +803,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_tells_the_newest_value_alone_and_the_newest_choice_first() {
+    fn a_session_start_omits_old_values_and_puts_the_newest_choice_first() {
         for (old, new) in [
             ("The gateway gives up after 30 s", "The gateway gives up after 90 s"),
             ("Uploads are limited to 5 MB", "Uploads are limited to 20 MB"),
@@ -829,7 +829,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_tells_the_open_ends_and_an_index() {
+    fn a_session_start_shows_open_ends_and_an_index_of_notes() {
         insta::assert_snapshot!("started", assemble(InjectionMoment::Start, &shop(), within(2000), NOW).text);
     }
 
@@ -848,7 +848,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_of_one_moment_stand_in_one_order_however_late_they_are_asked_for() {
+    fn notes_made_together_keep_one_order_at_any_later_time() {
         let of_kind =
             |id, kind, at: i64| Note { kind, at: Timestamp(NOW.0 + at), ..note(id, 9, 0, "It holds") };
         let notes = [
@@ -865,7 +865,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compacted_session_is_told_where_it_stands() {
+    fn the_session_state_is_shown_after_a_compaction_and_at_a_start() {
         let mut material = shop();
         material.continuity = Some(Continuity {
             session: 7,
@@ -888,7 +888,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_gets_what_bears_on_it_and_a_resume_the_news() {
+    fn a_prompt_gets_matching_passages_and_a_resume_gets_new_notes() {
         let material = shop();
         insta::assert_snapshot!(
             "prompted",
@@ -906,14 +906,14 @@ mod tests {
     }
 
     #[test]
-    fn a_file_gets_what_must_be_known_of_it() {
+    fn opening_a_file_injects_the_notes_about_it_in_full() {
         let block = assemble(InjectionMoment::File, &shop(), within(300), NOW);
         insta::assert_snapshot!("file", block.text);
         assert_eq!(block.items[0].reason, "decision about src/cart.rs, which was about to be opened");
     }
 
     #[test]
-    fn nothing_to_say_says_nothing() {
+    fn no_material_or_no_budget_gives_an_empty_block() {
         for moment in [
             InjectionMoment::Start,
             InjectionMoment::Resume,
@@ -929,7 +929,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_budget_keeps_the_weightiest() {
+    fn a_small_budget_keeps_the_most_important_notes() {
         let mut material = shop();
         material.summary = None;
         material.observations =
@@ -942,7 +942,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_stored_renders_to_one_fence_inside_its_budget(
+        fn any_stored_text_is_rendered_in_one_fence_within_the_budget(
             title in ".{0,80}|(<|>|&|/|recall-context|\u{202e}|\n|a){0,40}",
             narrative in ".{0,300}",
             budget in 0u32..3000,

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_most_needed_comes_first_and_lists_have_an_end() {
+    fn a_session_state_puts_the_goal_first_and_truncates_long_lists() {
         let state = Continuity {
             goal: "Add a discount".into(),
             changed_files: (0..14).map(|n| format!("f{n}")).collect(),

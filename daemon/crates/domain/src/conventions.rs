@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_that_no_model_gave_says_nothing() {
+    fn placeholder_and_error_answers_count_as_empty() {
         let conventions = Conventions {
             empty_answers: &["nothing."],
             failed_answers: &["API Error: "],
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_that_no_person_typed_is_known_by_its_beginning_or_by_a_line_in_it() {
+    fn a_machine_prompt_is_recognized_by_its_prefix_or_a_marker_line() {
         let conventions = Conventions {
             machine_prompts: &[("<note>", BatchSource::System)],
             foreign_lines: &["Another agent wrote this"],

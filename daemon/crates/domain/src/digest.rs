@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failed_command_puts_its_error_first_and_long_output_keeps_both_ends() {
+    fn a_digest_puts_the_error_first_and_keeps_both_ends_of_output() {
         let output = format!("BEGIN{}END", "ü".repeat(5000));
         let action = Action::Command { command: "make".to_owned(), description: None, output };
         let digest = digest("Bash", &action, &CallOutcome::Failed { error: "Exit code 2".to_owned() }, None);

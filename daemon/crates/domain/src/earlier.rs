@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_passed_on_to_what_names_it_in_its_file() {
+    fn a_new_statement_inherits_a_subject_it_names_in_the_same_file() {
         let new = "Since the gateway is slow, requests are tried up to 5 times (`max_retries`)";
         check("`max_retries` is 3", new, "src/gateway.rs", true);
         check("`max_retries` is 3", new, "src/cart.rs", false);
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn only_values_are_passed_on() {
+    fn only_statements_of_a_value_can_be_inherited() {
         let value = |kind, title: &str| earlier(kind, title).is_some_and(|one| one.is_a_value());
         assert!(value(ObservationType::Discovery, "`max_retries` is 3"));
         assert!(value(ObservationType::Change, "Raised `max_retries` from 3 to 5"));

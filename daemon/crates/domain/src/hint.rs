@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_hint_is_named() {
+    fn an_invalid_hint_is_rejected_with_the_reason() {
         for (pattern, text, expected) in [
             (" ", "x", "hint.pattern is empty"),
             ("tdd", " ", "hint.text is empty"),
@@ -154,7 +154,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_prompt_is_answered(prompt in "\\PC{0,200}", tokens in 0_u32..200) {
+        fn hints_for_any_prompt_stay_within_the_token_limit(prompt in "\\PC{0,200}", tokens in 0_u32..200) {
             let hints = hints(&[("a|b", "x"), ("\\w+", "y")]).unwrap();
             let given = hints.for_prompt(&prompt, tokens);
             prop_assert!(given.is_none_or(|given| given.tokens <= tokens));

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_that_says_what_went_wrong() {
+    fn the_first_line_that_states_the_error_is_found() {
         #[track_caller]
         fn check(output: &str, line: Option<&str>) {
             assert_eq!(error_line(output).as_deref(), line, "{output}");
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_error_is_known_by_words_in_a_row_or_by_a_code() {
+    fn the_same_error_is_recognized_by_consecutive_words_or_a_code() {
         #[track_caller]
         fn check(text: &str, line: &str, same: bool) {
             assert_eq!(is_about(text, line), same, "{text}: {line}");

@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_is_listed() {
+    fn every_event_name_is_listed() {
         let (tally, totals) = (Tally::default(), Totals::default());
         let reason = String::new;
         let all = [
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_names_its_sender_where_one_is_known() {
+    fn a_message_event_names_its_sender_if_known() {
         let said = |origin| {
             let (source, content) = (Some(BatchSource::User), Some("hello".to_owned()));
             LifecycleKind::MessageReceived { source, prompt_number: None, content, origin }.detail()

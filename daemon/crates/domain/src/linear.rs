@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_read_as_it_was_written() {
+    fn a_written_weights_file_is_parsed_unchanged() {
         let linear = Linear { bias: 0.5, weights: vec![-1.25e-3, 2.0] };
         let mut weights = Weights::default();
         weights.models.insert("unit".to_owned(), (vec!["a".to_owned(), "b c".to_owned()], linear));
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_makes_no_noise() {
+    fn a_damaged_weights_file_is_parsed_as_far_as_possible() {
         let weights = Weights::parse("x\n[unit]\nbias\na 1 2\nb x\n\u{0}[");
         assert_eq!(weights.model("unit").weights, [2.0]);
         assert!(weights.model("other").predict(&[1.0]).abs() < f64::EPSILON);

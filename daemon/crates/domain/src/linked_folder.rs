@@ -120,7 +120,7 @@ mod tests {
     use crate::ids::SessionId;
 
     #[test]
-    fn what_is_named_by_a_link_is_what_differs_from_the_real_folder() {
+    fn a_linked_folder_is_found_from_its_named_and_real_path() {
         let found = |named: &str, real: &str| {
             LinkedFolder::new(named, real, "/code/shop").map(|folder| (folder.named, folder.real))
         };
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_paths_of_a_call_are_the_real_ones() {
+    fn paths_in_a_tool_call_are_rewritten_to_the_real_folder() {
         let folder = LinkedFolder::new("/home/link", "/code/shop", "/code/shop").unwrap();
         let real = |input: &str| {
             let call = ToolCall {

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_told_from_sentences_and_numbers() {
+    fn file_paths_are_found_among_prose_and_numbers() {
         let text = "See `src/cart.rs:12`, ./README.md and (web/App.test.tsx). It took 1.5 s, i.e. v2.0. **src/cart.rs**\n\
             https://example.com/a.html ends. Makefile is none, but /abs/x.py is.";
         assert_eq!(

@@ -281,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sections_and_paragraphs_are_borders() {
+    fn passages_are_cut_at_sections_and_paragraphs() {
         let long = "The gateway answers late, so its calls are retried three times with a pause. ".repeat(3);
         let text = format!("Done.\n\n## Why\n\n{long}\n\n**What is open**\n\n- {long}\n- {long}\n- {long}");
         let passages = cut(&text);
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_nothing_has_no_passages() {
+    fn text_without_content_has_no_passages() {
         assert_eq!(cut(""), []);
         assert_eq!(cut("Ok.\n\n---\n\n##\n"), []);
         assert_eq!(titled("A title", ""), [Passage { heading: "A title".to_owned(), text: String::new() }]);
@@ -309,7 +309,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_passage_is_too_long_and_no_word_is_lost(text in "([a-z]{1,9}[ .\n]{1,2}|\n- |\n## |```\n|é){0,300}") {
+        fn passages_are_short_and_reproducible_and_add_no_letters(text in "([a-z]{1,9}[ .\n]{1,2}|\n- |\n## |```\n|é){0,300}") {
             let passages = cut(&text);
             prop_assert!(passages.iter().all(|it| it.text.chars().count() <= LONGEST));
             let letters = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).count();

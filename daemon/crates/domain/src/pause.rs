@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_neither_ends_a_pause_nor_opens_a_gap_in_it() {
+    fn setting_the_clock_neither_ends_a_pause_nor_opens_a_gap() {
         let mut pauses = Pauses::default();
         pauses.begin(&in_boot(1, 100, 5_000), None);
         // Set back, and on.
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_of_before_is_read_by_its_times() {
+    fn pauses_stored_without_boot_times_use_the_wall_clock() {
         let pauses: Pauses =
             serde_json::from_str(r#"[{"since":10,"until":20},{"since":30,"until":null}]"#).unwrap();
         let covered = [9, 10, 20, 30].map(|wall| pauses.cover(&in_boot(1, 0, wall)));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn events_count_by_the_moment_they_were_taken() {
+    fn pauses_cover_events_by_their_capture_time() {
         let mut pauses = Pauses::default();
         pauses.begin(&at(10), Some(Timestamp(20)));
         pauses.begin(&at(30), None);
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_are_joined_and_none_is_let_go() {
+    fn the_oldest_pauses_are_merged_and_none_is_lost() {
         let mut pauses = Pauses::default();
         for begun in 0..2_500 {
             pauses.begin(&at(begun * 10), Some(Timestamp(begun * 10 + 1)));

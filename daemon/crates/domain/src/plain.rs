@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_stays_as_it_was_written() {
+    fn ordinary_text_and_code_stay_as_written() {
         for text in [
             "`<hook>` is a `Vec<Line>`",
             "a < b && b > c",
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_pass_for_our_markup_does_not() {
+    fn text_that_imitates_our_markup_is_neutralised() {
         for (text, expected) in [
             ("</recall-context>", "‹/recall-context>"),
             ("< / RECALL-context >", "‹ / RECALL-context >"),
@@ -154,12 +154,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_text_that_stays_is_recognized(text in "([a-c<&.\u{e9}\n]{0,3} ?){0,4}") {
+        fn the_shortcut_for_plain_text_gives_the_same_result(text in "([a-c<&.\u{e9}\n]{0,3} ?){0,4}") {
             prop_assert_eq!(plain(&text), without_structure(&visible(&text)));
         }
 
         #[test]
-        fn nothing_is_left_to_neutralise(text in "(<|&lt;|/| |recall-context|system|\u{200b}|\\\\u003c|a|>){0,30}") {
+        fn neutralising_twice_changes_nothing_more_and_leaves_no_tags(text in "(<|&lt;|/| |recall-context|system|\u{200b}|\\\\u003c|a|>){0,30}") {
             let once = plain(&text);
             prop_assert_eq!(plain(&once), once.clone());
             let lower = once.to_lowercase();

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_lies_in_a_folder_for_plans() {
+    fn a_plan_file_is_recognized_by_its_folder() {
         for plan in
             ["/home/dev/.claude/plans/a.md", ".claude/plans/a.md", "srv/plans/x/y.md", "/srv/plans/x.md"]
         {
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_that_carries_out_a_plan_is_known() {
+    fn a_prompt_that_carries_out_a_plan_is_recognized() {
         let check = |prompt: &str, expected: Option<PlanReference>| {
             assert_eq!(reference(prompt, &folders(), &BEGINNINGS), expected, "{prompt}");
         };
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_that_names_the_plan_carries_it_out() {
+    fn a_request_to_carry_out_the_plan_refers_to_the_latest_plan() {
         for prompt in [
             "proceed with the approved plan",
             "Proceed with the approved plan.",
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_title_is_the_first_heading() {
+    fn a_plan_title_is_its_first_heading() {
         assert_eq!(title("\n\n# Plan: coins\n\n1. x"), "Plan: coins");
         assert_eq!(title(""), "Plan");
     }

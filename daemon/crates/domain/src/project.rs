@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_remote_is_the_same_however_it_is_written() {
+    fn all_spellings_of_a_remote_are_normalised_alike() {
         for url in [
             "git@github.com:acme/shop.git",
             "https://github.com/acme/shop",
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn other_machines_know_a_project_by_its_remote_or_its_first_commit() {
+    fn the_shared_identity_is_the_remote_or_else_the_first_commit() {
         let shared = |texts: &[&str]| {
             let keys: Vec<_> = texts.iter().map(|text| ProjectKey::from(*text)).collect();
             shared_identity(&keys).map(|key| key.as_str().to_owned())
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_name_says_nothing_beside_a_whole_path() {
+    fn an_absolute_path_is_preferred_to_a_bare_folder_name() {
         for (named, expected) in [
             (["/code/shop", "/code/shop/src", "/"], "/code/shop"),
             (["shop", "/code/shop/src", "/"], "/code/shop/src"),
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn names_come_from_the_main_work_tree() {
+    fn a_project_name_comes_from_the_main_work_tree() {
         let name = |common: Option<&str>, folder: &str| {
             let common_dir = common.map(str::to_owned);
             display_name(&RepositoryFacts { common_dir, folder: folder.to_owned(), ..Default::default() })
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_is_believed_of_the_same_folder_or_of_who_shows_a_commit() {
+    fn a_project_claim_needs_the_same_folder_or_a_commit_as_proof() {
         use Belonging::{Denied, NeedsCommit, Proven};
         #[track_caller]
         fn check(mark: &str, claimed: &[&str], aliases: &[&str], expected: Belonging) {

@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn each_trait_orders_what_the_text_leaves_equal() {
+    fn each_trait_decides_between_equal_text_matches() {
         check_order(plain(), DocumentTraits { kind: DocumentKind::Activity, ..plain() });
         check_order(
             DocumentTraits { kind: DocumentKind::Response, ..plain() },
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_fit_shines_on_what_is_near_it_in_time() {
+    fn a_good_match_raises_documents_near_it_in_time() {
         let minutes = |minutes: i64| Timestamp(minutes * 60_000);
         let fits = [(minutes(0), 0.8), (minutes(5), 0.1), (minutes(10), 0.0), (minutes(600), 0.2)];
         let around = surroundings(&fits);
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn surroundings_add_to_the_own_fit() {
+    fn nearby_matches_raise_the_score_of_a_matching_document() {
         let alone = Factors::new(0.8, plain());
         assert!(alone.amid(0.5, MomentWeight::BY_WORDS).score() > alone.score());
         assert_eq!(alone.amid(0.0, MomentWeight::BY_WORDS).score(), alone.score());
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn rare_words_tell_more_than_common_ones() {
+    fn rare_words_are_more_informative_than_common_ones() {
         let tell =
             |documents, commonness| information(Frequency { documents, population: 1_000 }, commonness);
         assert!(tell(1, Commonness::Content) > tell(100, Commonness::Content));
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn relevance_does_not_depend_on_the_size_of_the_memory() {
+    fn relevance_depends_little_on_the_size_of_the_memory() {
         // The same share of documents contains the word in a small and in a large memory.
         let at = |population| {
             let word = information(Frequency { documents: population / 50, population }, Commonness::Content);
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn closeness_is_judged_against_what_is_usual_in_the_project() {
+    fn closeness_is_relative_to_the_usual_similarity_in_the_project() {
         let fit = |cosine, others: &[f32]| {
             Closeness { cosine, background: Background::of(others.iter().copied()) }.fit()
         };
@@ -477,7 +477,7 @@ mod tests {
         }
 
         #[test]
-        fn every_number_stays_in_its_range(
+        fn information_and_relevance_stay_in_their_ranges(
             documents in any::<u32>(), population in any::<u32>(), answered in -1.0f32..2.0, evidence in -1.0f32..1e6,
         ) {
             for commonness in [Commonness::Function, Commonness::Command, Commonness::Content] {

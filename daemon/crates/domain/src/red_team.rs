@@ -187,7 +187,7 @@ const MOMENTS: [InjectionMoment; 7] = [
 
 /// The documents state this figure: how many of the texts break out.
 #[test]
-fn none_of_the_hostile_texts_breaks_out() {
+fn no_hostile_text_breaks_out_of_the_context_block() {
     let broken: Vec<String> = TEXTS
         .iter()
         .flat_map(|text| MOMENTS.map(|moment| (text, moment)))
@@ -198,7 +198,7 @@ fn none_of_the_hostile_texts_breaks_out() {
 
 proptest! {
     #[test]
-    fn no_text_breaks_out(
+    fn no_random_text_breaks_out_of_the_context_block(
         text in ".{0,120}|(<|>|&|/|recall-context|#|- #|\n|\r|\u{2028}|\u{85}|\u{202e}|Open:|a| ){0,40}",
     ) {
         for moment in MOMENTS {

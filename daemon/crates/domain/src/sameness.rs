@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_model_holds_for_the_same_is_so_unless_a_number_or_a_word_says_otherwise() {
+    fn texts_with_close_vectors_say_the_same_unless_numbers_or_one_word_differ() {
         let close = |one, other| says_the_same(0.9, one, other);
         let round = "The cart is rounded once, after the sum";
         let round_again = "Rounding of the cart happens a single time when all is added";
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_in_other_words() {
+    fn titles_with_nearly_the_same_words_are_duplicates() {
         check(
             "The cart total is rounded once after summing",
             "The cart total is rounded once, after summing.",
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_names_and_negations_decide() {
+    fn titles_that_differ_in_numbers_names_or_negations_are_no_duplicates() {
         check("The request limit is 30 s for the shop", "The request limit is 60 s for the shop", false);
         check("The cart total is rounded once", "The cart total is not rounded once", false);
         check(
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn another_type_or_another_reason_is_another_observation() {
+    fn observations_with_another_type_or_body_are_no_duplicates() {
         let title = "The cart total is rounded once after summing";
         let one = ComparedNote { kind: ObservationType::Gotcha, title, body: "Lines lost cents." };
         let decision = ComparedNote { kind: ObservationType::Decision, ..one };

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_restored_from_text_is_updated() {
+    fn a_task_list_restored_from_text_can_be_updated() {
         let text = "- [ ] Written whole\n- [x] #1 Read it\n- [~] #2 Fix it\n";
         let mut list = TaskList::of_text(text, at(5));
         assert_eq!(list.text(), "- [ ] Written whole\n");
@@ -300,7 +300,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_order_of_arrival_changes_nothing(
+        fn the_arrival_order_of_task_changes_does_not_matter(
             changes in prop::collection::vec(any_change(), 1..12),
             shuffle in any::<u64>(),
         ) {

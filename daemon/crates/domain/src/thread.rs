@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn by_their_words_the_same_statements_are_found() {
+    fn lookup_by_words_finds_the_same_covering_statements_as_a_full_scan() {
         let words =
             ["invoice", "number", "customer", "January", "upload", "limit", "export.rs", "ledger", "basket"];
         let saying = |id: usize| Saying {
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_statement_about_the_same_covers_the_older_one() {
+    fn a_newer_statement_about_the_same_subject_covers_the_older_one() {
         check(
             "Invoices are numbered per customer, starting anew each January",
             "Invoices are numbered per shop now, not per customer, starting anew each January",
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_statement_that_names_more_is_told_too() {
+    fn an_older_statement_that_names_more_adds_a_fact() {
         check(
             "Sign-in tokens are kept in `SessionJar` and expire after a week without use",
             "Sign-in tokens are kept for longer and expire after a month without use",
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn statements_about_other_things_have_nothing_to_do_with_each_other() {
+    fn statements_about_different_subjects_are_unrelated() {
         // Built alike, about two files.
         check(
             "Tests of the basket need the file src/basket.rs to be generated first",
@@ -289,14 +289,14 @@ mod tests {
     }
 
     #[test]
-    fn stored_words_are_the_same_words() {
+    fn thread_words_survive_storage_unchanged() {
         let words = ThreadWords::of(["Sign-in tokens live in `SessionJar`", "Überweisungen über Nacht"]);
         assert_eq!(ThreadWords::from_bytes(&words.to_bytes()), words);
         assert!(words.0.is_sorted() && words.0.len() == 7, "{words:?}");
     }
 
     #[test]
-    fn only_a_later_statement_of_another_session_covers() {
+    fn only_a_later_statement_of_another_session_covers_an_older_one() {
         let saying = |id: i64, author: Author, session: Option<i64>, at: i64| Saying {
             id: ObservationId(id),
             author,

@@ -82,7 +82,7 @@ mod tests {
     use serde::Deserialize;
 
     #[test]
-    fn scripts_weigh_differently() {
+    fn the_token_estimate_depends_on_the_script() {
         assert_eq!(estimate(""), 0);
         assert_eq!(estimate("four"), 1);
         assert_eq!(estimate("カート"), 3);
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_text_takes_of_a_budget_is_the_larger_count() {
+    fn a_budget_is_charged_the_larger_of_two_token_counts() {
         let prose = Measure::of("rounding happens once after summing");
         assert_eq!((prose.tokens(), prose.spent()), (6, 9));
         let code = Measure::of("f(x)[0]={1};");
@@ -109,7 +109,7 @@ mod tests {
 
     /// Blocks of each moment, with their real token counts. None was used to fit the weights.
     #[test]
-    fn blocks_are_estimated_within_a_tenth() {
+    fn token_estimates_of_context_blocks_are_within_a_tenth() {
         let blocks: Vec<Counted> = serde_json::from_str(include_str!("counted_blocks.json")).unwrap();
         assert_eq!(blocks.len(), 12);
         for block in &blocks {

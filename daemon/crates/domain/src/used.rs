@@ -316,14 +316,14 @@ mod tests {
     }
 
     #[test]
-    fn an_item_that_the_agent_asks_for_was_opened() {
+    fn an_injected_item_that_the_agent_requests_counts_as_opened() {
         let opened = |row| DeedKind::Opened(vec![DocumentKey { kind: DocumentKind::Observation, row }]);
         check("x", Occasion::Start, &[(11, opened(12))], &[Use::Opened]);
         check("x", Occasion::Start, &[(9, opened(12)), (11, opened(13))], &[]);
     }
 
     #[test]
-    fn a_command_that_is_run_was_followed_or_repeated() {
+    fn running_a_command_of_an_injected_item_counts_as_followed_or_repeated() {
         let sync = "Sync through `scripts/sync.sh --all`: the direct call wiped the target";
         check(sync, Occasion::Prompt, &[(11, ran("cd x &&  scripts/sync.sh  --all"))], &[Use::Followed]);
         check(sync, Occasion::Prompt, &[(11, ran("rsync -a x y")), (9, ran("scripts/sync.sh --all"))], &[]);
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_prompt_may_speak_against_it() {
+    fn the_next_prompt_may_contradict_an_injected_item() {
         let port = "The staging server listens on port 8081";
         let no = "No, staging has another port now, 9090";
         check(port, Occasion::Prompt, &[(11, said(no))], &[Use::Contradicted]);
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_contradicted_counts_less_and_what_is_wrong_is_not_told_there() {
+    fn contradicted_items_lose_importance_and_wrong_ones_are_not_injected() {
         let importance = Importance::clamped(7);
         let worth = |uses: &[Use], occasion| {
             let uses = uses.iter().map(|kind| (KEY, Occasion::Prompt, *kind));

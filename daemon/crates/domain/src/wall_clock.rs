@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn one_start_with_a_clock_years_ahead_is_not_believed_and_the_second_is() {
+    fn a_clock_that_jumped_years_is_trusted_only_after_a_second_start() {
         let ahead = TODAY + 3_650 * DAY;
         let record = believed().look(&at(3, 0, ahead), Look::Start);
         let jump = Jump { from: Timestamp(TODAY + DAY), to: Timestamp(ahead) };
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_of_running_is_enough() {
+    fn a_clock_that_jumped_is_trusted_after_a_day_of_running() {
         let mut record = believed().look(&at(3, 0, TODAY + 10 * DAY), Look::Start);
         for hour in 1..=24 {
             assert_ne!(record.trust(), Trust::Believed, "{hour}");
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn sleep_is_no_jump_and_a_step_while_it_runs_is_one() {
+    fn sleep_is_no_clock_jump_and_a_step_while_running_is_one() {
         let record = believed();
         let now = at(2, 9 * DAY, TODAY + 10 * DAY);
         assert_eq!(record.look(&now, Look::Running { ms: 60_000 }).trust(), Trust::Believed, "it slept");
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn where_boots_have_no_name_the_time_it_ran_counts() {
+    fn without_boot_ids_clock_jumps_are_detected_by_running_time() {
         let none = |wall| Order { boot: NO_BOOT, boot_ns: 0, wall: Timestamp(wall) };
         let record = ClockRecord::default().look(&none(TODAY), Look::Start);
         let record = record.look(&none(TODAY + 3 * DAY), Look::Running { ms: 3 * DAY });

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn indentation_and_other_lines_do_not_matter() {
+    fn written_lines_are_found_despite_indentation_and_other_lines() {
         let lines = written(&[edit("", "const HEAT: u32 = 220;\n}\n")]);
         assert_eq!(lines.kept_in("mod a {\n    const HEAT: u32 = 220;\n}\nfn more() {}"), Some(Kept::All));
         assert_eq!(lines.kept_in("const HEAT: u32 = 180;\n}\n"), Some(Kept::None));
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_call_replaces_lines_of_an_earlier_one() {
+    fn a_later_edit_or_write_replaces_the_lines_of_an_earlier_edit() {
         let first = edit("", "let heat = 180;\nlet minutes = 20;");
         let lines = written(&[first.clone(), edit("let heat = 180;", "let heat = 220;")]);
         assert_eq!(lines.kept_in("let heat = 220;\nlet minutes = 20;"), Some(Kept::All));
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn only_lines_with_the_names_of_the_statement_count() {
+    fn only_lines_that_contain_names_from_the_statement_are_compared() {
         let lines = written(&[edit("", "const MOST_LOAVES: usize = 40;\nfn bake_all() {}")]);
         let now = "const MOST_LOAVES: usize = 40;\nfn bake_some() {}";
         let about = |statement: &str| lines.clone().named_in(statement).kept_in(now);

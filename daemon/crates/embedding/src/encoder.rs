@@ -477,7 +477,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_functions_are_close() {
+    fn the_approximations_of_exp_and_gelu_are_accurate() {
         for step in -8_000..8_000 {
             let x = step as f32 / 400.0;
             let exact = f64::from(x).exp();
@@ -515,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn a_product_of_whole_numbers_is_close_and_the_same_on_all_processors() {
+    fn an_integer_product_is_accurate_and_identical_on_all_kernels() {
         for (width, outputs) in [(33, 5), (1_536, 3)] {
             let weights = numbers(width * outputs);
             let input: Vec<f32> = numbers(2 * width).into_iter().rev().collect();
@@ -533,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_stays_none() {
+    fn a_nan_in_weights_or_inputs_makes_the_output_nan() {
         let made = |value, input: &[f32]| applied(&linear(&[value, 1.0], 2, 0.0), Kernel::widest(), input);
         assert!(made(f32::NAN, &[1.0, 1.0]).iter().all(|value| value.is_nan()));
         assert!(made(1.0, &[f32::NAN, 1.0]).iter().all(|value| value.is_nan()));
@@ -543,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_a_row_are_close_and_zero_is_exact() {
+    fn a_row_quantized_to_bytes_is_accurate_and_zero_is_exact() {
         let row = [0.0, -0.17, 2.0, 1.25, -0.01];
         let mut bytes = [0; 5];
         let Scaled { scale, zero } = to_bytes(&row, &mut bytes);

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_is_at_work_on_is_not_cleared_away() {
+    fn unfinished_models_are_removed_only_when_the_lock_is_free() {
         let home = tempfile::tempdir().unwrap();
         let models = InstalledModels::new(home.path().join("models"));
         let at_work = models.lock().unwrap();
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_program_left_is_no_model_and_goes() {
+    fn leftovers_of_a_killed_program_are_not_listed_and_are_removed() {
         let home = tempfile::tempdir().unwrap();
         let models = InstalledModels::new(home.path().to_owned());
         for left in [".tiny.part", ".old.gone"] {
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_model_leaves_nothing_behind() {
+    fn adding_an_invalid_model_or_name_leaves_nothing_behind() {
         let home = tempfile::tempdir().unwrap();
         let models = InstalledModels::new(home.path().join("models"));
         assert!(matches!(models.add(home.path(), "x"), Err(InstallError::Model(_))));

@@ -34,12 +34,12 @@ fn check(model: &Model, golden: &str) {
 }
 
 #[test]
-fn the_tiny_model_says_what_the_reference_says() {
+fn the_tiny_model_matches_the_reference_implementation() {
     check(&Model::open(&fixtures()).unwrap(), "golden.json");
 }
 
 #[test]
-fn minilm_says_what_the_reference_says() {
+fn minilm_matches_the_reference_implementation() {
     let Some(folder) = std::env::var_os("RECALL_MINILM") else {
         return eprintln!("skipped: RECALL_MINILM does not name the folder of all-MiniLM-L6-v2");
     };
@@ -67,7 +67,7 @@ fn replaced(from: &str, to: &str) -> impl FnOnce(Vec<u8>) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn what_is_no_model_is_refused_with_the_reason() {
+fn an_invalid_model_folder_is_rejected_with_the_reason() {
     refused("config.json", |_| None, "config.json is missing in");
     refused("model.safetensors", |_| None, "model.safetensors is missing in");
     refused("vocab.txt", |_| None, "vocab.txt or tokenizer.json is missing");
@@ -91,7 +91,7 @@ fn what_is_no_model_is_refused_with_the_reason() {
 }
 
 #[test]
-fn weights_that_are_no_numbers_are_refused() {
+fn a_model_with_nan_weights_is_rejected() {
     let spoil = |mut bytes: Vec<u8>| {
         let header = u64::from_le_bytes(*bytes.first_chunk().unwrap()) as usize;
         bytes[header + 8..]
@@ -103,7 +103,7 @@ fn weights_that_are_no_numbers_are_refused() {
 }
 
 #[test]
-fn a_model_is_named_by_all_that_decides_its_vectors() {
+fn a_models_identity_changes_only_with_files_that_affect_its_vectors() {
     let folder = tempfile::tempdir().unwrap();
     for file in ["config.json", "model.safetensors", "vocab.txt"] {
         fs::copy(fixtures().join(file), folder.path().join(file)).unwrap();
@@ -130,7 +130,7 @@ fn with(name: &str, text: &str) -> tempfile::TempDir {
 }
 
 #[test]
-fn a_model_gets_the_prefixes_that_its_file_names() {
+fn a_model_adds_the_prefixes_from_its_prompts_file() {
     let plain = Model::open(&fixtures()).unwrap();
     let text = |text: &str| vec![text.to_owned()];
     let folder = with(PROMPTS, "{\"prompts\": {\"query\": \"login \", \"document\": \"theme \"}}");
@@ -151,7 +151,7 @@ fn a_model_gets_the_prefixes_that_its_file_names() {
 }
 
 #[test]
-fn a_model_may_have_likely_pieces() {
+fn a_model_with_a_unigram_tokenizer_is_supported() {
     let tokenizer = |model: &str, normalizer: &str| {
         format!(
             "{{\"normalizer\": {{\"type\": \"{normalizer}\"}}, \"pre_tokenizer\": {{\"type\": \"Metaspace\"}}, \"model\": {model}}}"

@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_processor_has_the_same_exact_sums() {
+    fn every_kernel_computes_exact_sums() {
         for (rows, width, outputs) in [(1, 4, 3), (7, 33, 65), (13, 384, 64), (2, 1_536, 130)] {
             let inputs = bytes(rows * width, 31);
             let weights: Vec<i8> =

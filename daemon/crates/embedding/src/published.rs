@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_can_be_read_and_is_whole() {
+    fn the_table_of_published_models_is_valid() {
         let known = toml::from_str::<Table>(TABLE).unwrap().model;
         assert_eq!(known[0].name, "minilm");
         for model in &known {
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn only_named_hosts_and_what_is_beneath_a_star_are_allowed() {
+    fn redirects_are_allowed_only_to_listed_hosts_and_wildcard_subdomains() {
         let model = toml::from_str::<Table>(TABLE).unwrap().model.remove(0);
         for host in ["huggingface.co", "cdn-lfs.hf.co", "us.aws.cdn.hf.co"] {
             assert!(model.allows(host), "{host}");

@@ -28,7 +28,7 @@ fn tokenizer() -> Unigram {
 }
 
 #[test]
-fn the_pieces_are_those_of_the_reference() {
+fn unigram_pieces_match_the_reference() {
     let tokenizer = tokenizer();
     let golden: Vec<Golden> = serde_json::from_slice(&fixture("unigram-golden.json")).unwrap();
     assert!(golden.len() > 20);
@@ -39,7 +39,7 @@ fn the_pieces_are_those_of_the_reference() {
 
 proptest! {
     #[test]
-    fn any_text_has_bounded_pieces(text in "\\PC{0,80}|.{0,80}", most in 2usize..40) {
+    fn the_number_of_unigram_pieces_is_bounded_for_any_text(text in "\\PC{0,80}|.{0,80}", most in 2usize..40) {
         let ids = tokenizer().ids(&text, most);
         prop_assert!(ids.len() >= 2 && ids.len() <= most);
         prop_assert_eq!((ids[0], ids[ids.len() - 1]), (0, 2));

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn records_follow_each_other() {
+    fn cosines_are_computed_for_consecutive_records() {
         let record = |vector: &[f32]| [vec![9; 3], pack(vector)].concat();
         let records = [record(&[1.0, 0.0]), record(&[0.0, -1.0]), record(&[0.0, 0.0]), vec![1; 8]].concat();
         let asked = Compared::new(&[0.6, 0.8]);
@@ -92,7 +92,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_packed_cosine_is_close(
+        fn the_cosine_of_a_packed_vector_is_accurate(
             a in proptest::collection::vec(-1.0f32..1.0, 67), b in proptest::collection::vec(-1.0f32..1.0, 67),
         ) {
             let (a, b) = (unit(&a), unit(&b));

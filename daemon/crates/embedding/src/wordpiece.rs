@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn words_become_their_longest_pieces() {
+    fn words_are_split_into_their_longest_known_pieces() {
         check("login Logins", &[4, 5, 4, 5, 6]);
         check("slow\u{a0}slow\tslow\u{200b}.", &[7, 7, 7, 9]);
         check("Café cafe\u{301}", &[8, 8]);
@@ -169,26 +169,26 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_has_no_pieces() {
+    fn blank_texts_have_no_pieces_and_overlong_words_are_unknown() {
         check("", &[]);
         check(" \u{0}\u{fffd}\u{7f} \u{200d}", &[]);
         check(&"x".repeat(101), &[1]);
     }
 
     #[test]
-    fn capitals_and_accents_may_count() {
+    fn capitals_and_accents_matter_when_case_is_kept() {
         assert_eq!(tokenizer(Case::Kept).ids("Log log é", 64), [2, 16, 4, 17, 3]);
     }
 
     #[test]
-    fn a_vocabulary_needs_its_marks() {
+    fn a_vocabulary_without_the_mark_pieces_is_rejected() {
         let missing = WordPiece::new(HashMap::new(), Case::Kept).err();
         assert_eq!(missing, Some(MissingPiece("[CLS]")));
     }
 
     proptest! {
         #[test]
-        fn any_text_has_bounded_pieces(text in "\\PC{0,80}|.{0,80}", most in 2usize..40) {
+        fn the_number_of_wordpieces_is_bounded_for_any_text(text in "\\PC{0,80}|.{0,80}", most in 2usize..40) {
             let tokenizer = tokenizer(Case::Ignored);
             let ids = tokenizer.ids(&text, most);
             prop_assert!(ids.len() >= 2 && ids.len() <= most);

@@ -12,7 +12,7 @@ fn told(outline: &Outline, text: &str) -> Vec<String> {
 }
 
 #[test]
-fn each_grammar_finds_what_a_file_declares() {
+fn each_grammar_finds_the_declarations_of_a_file() {
     for (path, text, declared) in [
         (
             "a.rs",
@@ -41,7 +41,7 @@ fn each_grammar_finds_what_a_file_declares() {
 }
 
 #[test]
-fn a_prompt_is_about_names_that_it_writes_as_code_or_in_rare_words() {
+fn a_prompt_matches_symbols_written_as_code_or_in_rare_words() {
     let mut text = "pub struct PassageCache;\nfn get_it() {}\nfn total() {}\n".to_owned();
     for number in 0..2_000 {
         text.push_str(&format!("fn other_thing{number}() {{}}\n"));
@@ -63,7 +63,7 @@ fn a_prompt_is_about_names_that_it_writes_as_code_or_in_rare_words() {
 }
 
 #[test]
-fn ignored_secret_foreign_and_hidden_files_are_not_read() {
+fn ignored_foreign_linked_and_hidden_files_are_not_read() {
     let home = tempfile::tempdir().unwrap();
     let root = home.path().canonicalize().unwrap();
     let write = |path: &str, text: &str| {
@@ -95,7 +95,7 @@ fn ignored_secret_foreign_and_hidden_files_are_not_read() {
 }
 
 #[test]
-fn a_place_is_told_where_it_is_now() {
+fn a_symbol_is_located_at_its_current_line() {
     let home = tempfile::tempdir().unwrap();
     let root = home.path().canonicalize().unwrap();
     let file = root.join("cart.py");

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn five_failures_in_a_row_close_the_way_and_one_success_opens_it() {
+    fn five_failures_in_a_row_pause_calls_and_one_success_resumes_them() {
         let mut breaker = Breaker::default();
         for _ in 0..4 {
             breaker.failed(at(0), None, WHY);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_provider_asks_for_is_honoured_up_to_an_hour() {
+    fn a_pause_requested_by_a_provider_is_honoured_up_to_an_hour() {
         let mut breaker = Breaker::default();
         breaker.failed(at(0), Some(7_000), WHY);
         assert_eq!(breaker.admit(at(0), CALL), waits(7_000));
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_lasts_until_somebody_has_seen_to_it() {
+    fn a_refused_provider_stays_barred_until_a_call_succeeds() {
         let mut breaker = Breaker::default();
         breaker.bar("the key is refused");
         let refused = Err(BackedOff::Barred { why: "the key is refused".to_owned() });
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_why_and_until_when_nobody_is_asked() {
+    fn the_circuit_breaker_reports_why_and_until_when_calls_are_paused() {
         let mut breaker = Breaker::default();
         breaker.failed(at(0), Some(7_000), WHY);
         assert_eq!(breaker.circuit(), Circuit::Open { until: Some(at(7)), why: WHY.to_owned() });
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_that_never_came_back_does_not_close_the_way_for_ever() {
+    fn a_trial_call_without_an_outcome_does_not_block_calls_forever() {
         let mut breaker = Breaker::default();
         breaker.failed(at(0), Some(1_000), WHY);
         assert_eq!(breaker.admit(at(1), CALL), Ok(()));

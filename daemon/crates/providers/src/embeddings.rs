@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_without_a_vector_for_each_text_is_none() {
+    fn an_answer_without_a_valid_vector_for_each_text_is_rejected() {
         for answer in [
             json!({}),
             json!({"data": []}),

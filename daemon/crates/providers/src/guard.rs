@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn any_kind_of_answer_is_paid_for_what_it_cost() {
+    fn each_provider_call_is_charged_its_known_or_maximum_cost() {
         let (guard, purse) = (guard(), Purse::default());
         let vectors = Vectors(vec![0.5, 0.25]);
         assert_eq!(call(&guard, &purse, 0, Ok(vectors.clone())), Ok(vectors));
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn no_call_is_made_while_a_provider_is_not_to_be_asked() {
+    fn no_call_is_made_while_a_provider_is_paused() {
         let (guard, purse) = (guard(), Purse::default());
         let busy = ProviderError::Trouble { why: "429".to_owned(), wait_ms: Some(u64::MAX), paid: Paid::No };
         let capped =
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_that_cannot_be_paid_for_does_not_hold_up_the_next() {
+    fn an_unaffordable_trial_call_does_not_block_the_next_call() {
         let guard = guard();
         let busy = ProviderError::Trouble { why: "429".to_owned(), wait_ms: Some(1_000), paid: Paid::No };
         assert!(call(&guard, &Purse::default(), 0, Err(busy)).is_err());

@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn seconds_in_every_spelling() {
+    fn seconds_are_parsed_in_every_spelling() {
         check("120", Some(120_000));
         check(" 7 ", Some(7_000));
         check("1.5", Some(1_500));
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_of_http() {
+    fn all_http_date_formats_are_parsed() {
         check("Sun, 06 Nov 1994 08:50:07 GMT", Some(30_000));
         check("Sunday, 06-Nov-94 08:50:07 GMT", Some(30_000));
         check("Sun Nov  6 08:50:07 1994", Some(30_000));
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_neither_says_nothing() {
+    fn invalid_retry_after_values_are_ignored() {
         for value in ["", "soon", "12 minutes", "1e", "Sun, 06 Nov 1994", "\u{0}"] {
             check(value, None);
         }

@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_points_at_somebody_elses_repository_is_not_it() {
+    fn a_folder_pointing_at_another_repository_is_not_identified_as_it() {
         let home = tempfile::tempdir().unwrap();
         let (secret, thief) = (home.path().join("secret"), home.path().join("thief"));
         repository(&secret, "[remote \"origin\"]\n\turl = git@github.com:acme/secret\n");
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_beneath_a_git_folder_leads_out_of_it() {
+    fn symlinks_inside_a_git_folder_are_not_followed_out_of_it() {
         let home = tempfile::tempdir().unwrap();
         let (secret, thief) = (home.path().join("secret"), home.path().join("thief"));
         repository(&secret, "[remote \"origin\"]\n\turl = git@github.com:acme/secret\n");
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_repository_inside_a_work_tree_is_part_of_that() {
+    fn a_bare_repository_inside_a_work_tree_belongs_to_that_work_tree() {
         let home = tempfile::tempdir().unwrap();
         let shop = home.path().join("shop");
         repository(&shop, "");
@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn what_other_users_may_write_is_ignored_and_named() {
+    fn files_writable_by_other_users_are_ignored_and_listed() {
         use std::os::unix::fs::PermissionsExt;
         let home = tempfile::tempdir().unwrap();
         let shop = home.path().join("shop");
@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn a_submodule_and_a_git_folder_elsewhere_are_their_trees_where_they_point_back() {
+    fn an_external_git_folder_counts_only_if_it_points_back_at_the_work_tree() {
         let home = tempfile::tempdir().unwrap();
         let (module, tree) = (home.path().join("shop/.git/modules/coins"), home.path().join("shop/coins"));
         fs::create_dir_all(&module).unwrap();
@@ -528,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worktree_that_is_gone_lends_its_name_to_nobody() {
+    fn a_folder_pointing_at_a_removed_worktree_does_not_join_its_project() {
         let home = tempfile::tempdir().unwrap();
         let (shop, thief) = (home.path().join("shop"), home.path().join("thief"));
         repository(&shop, "[remote \"origin\"]\n\turl = git@github.com:acme/secret\n");
@@ -551,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn the_remote_names_the_project_and_origin_comes_first() {
+    fn the_origin_remote_identifies_the_project_before_other_remotes() {
         let home = tempfile::tempdir().unwrap();
         let config = "[remote \"fork\"]\n\turl = git@github.com:me/shop.git\n[remote \"origin\"]\n\
                       \tfetch = +refs/heads/*\n\turl = https://github.com/acme/shop.git\n[branch \"main\"]\n\tremote = fork\n";
@@ -560,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_repository_the_path_is_all_there_is() {
+    fn a_folder_without_a_repository_is_identified_by_its_path_alone() {
         let home = tempfile::tempdir().unwrap();
         let folder = home.path().join("notes");
         fs::create_dir(&folder).unwrap();

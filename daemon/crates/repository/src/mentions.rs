@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_address_counts_as_it_is_written_and_as_it_is_used() {
+    fn remote_addresses_are_listed_as_written_and_as_resolved() {
         let settings = git_config::parse(
             "[remote \"up\"]\nurl = acme:shop\npushurl = file://localhost/x/a%62\n[remote \"origin\"]\nurl = clone\n\
              [url \"/x/\"]\ninsteadOf = acme:\n[branch \"main\"]\nremote = ../b\n",
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn an_include_is_followed_where_it_is_ours_and_named_where_not() {
+    fn config_includes_are_followed_and_unsafe_ones_are_listed_as_unread() {
         let home = tempfile::tempdir().unwrap();
         let home = home.path().canonicalize().unwrap();
         let git = home.join("shop/.git");

@@ -385,7 +385,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_commit_is_held_where_its_content_is() {
+    fn loose_and_packed_commits_are_found_and_blobs_are_not() {
         let home = tempfile::tempdir().unwrap();
         let objects = home.path().join("objects");
         fs::create_dir_all(objects.join("pack")).unwrap();
@@ -403,7 +403,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_name_alone_is_no_commit() {
+    fn a_commit_whose_content_does_not_match_its_name_is_not_found() {
         let home = tempfile::tempdir().unwrap();
         let objects = home.path().join("objects");
         fs::create_dir_all(objects.join("pack")).unwrap();
@@ -432,7 +432,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_borrowed_or_linked_is_not_its_own() {
+    fn borrowed_and_symlinked_git_objects_are_ignored() {
         let home = tempfile::tempdir().unwrap();
         let (objects, lender) = (home.path().join("objects"), home.path().join("lender"));
         fs::create_dir_all(objects.join("pack")).unwrap();
@@ -456,7 +456,7 @@ pub(crate) mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_bytes_of_a_pack_are_too_much(
+        fn corrupt_packs_cause_no_panic_and_deltas_stay_within_the_limit(
             place in 0..200_usize, byte in proptest::num::u8::ANY, base in ".{0,80}",
             delta in proptest::collection::vec(proptest::num::u8::ANY, 0..40),
         ) {

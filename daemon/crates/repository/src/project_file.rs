@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_project_may_ask_for_less() {
+    fn a_project_file_can_disable_recording_and_hide_files() {
         check("", Captured::Yes, 0);
         check("disable = true", Captured::No, 0);
         check("disable = false", Captured::Yes, 0);
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_project_may_propose_a_share_and_names_no_folder() {
+    fn a_project_file_can_propose_a_share_by_remote_name_only() {
         let rules = check("[share]\nremote = 'team'\ninject = true", Captured::Yes, 0);
         assert_eq!(rules.proposal, Some(Proposal { remote: "team".to_owned(), injects: true }));
         let rules = check("[share]\nremote = 'team'", Captured::Yes, 0);
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn thousands_of_folders_are_compiled_at_once() {
+    fn thousands_of_plain_exclusions_are_matched_without_globs() {
         let patterns: Vec<String> = (0..20_000).map(|number| format!("/clients/{number}/")).collect();
         let names = ExcludedNames::new(&patterns).unwrap();
         assert!(names.globs.is_empty() && names.plain.len() == patterns.len());
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_understood_forbids() {
+    fn an_invalid_project_file_turns_recording_off() {
         check("disable = ", Captured::No, 1);
         check("disable = 'no'", Captured::No, 1);
         check("exclude = ['[']", Captured::No, 1);
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_is_read() {
+    fn unknown_keys_and_invalid_aliases_of_a_project_file_are_ignored() {
         for text in [
             "[compression]\nbackend = 'openai'\nbase_url = 'http://evil.example'",
             "[[subscribe]]\ncommand = ['touch', 'x']",

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_not_known() {
+    fn an_unreadable_head_or_ref_is_unknown() {
         check(&[("HEAD", "ref: refs/heads/.invalid\n"), ("reftable/tables.list", "")], None);
         check(&[("HEAD", "")], None);
         check(&[("HEAD", "ref: refs/heads/../../../etc/passwd")], None);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn branches_stand_here_or_at_the_remote_or_are_gone() {
+    fn a_branch_tip_is_found_in_a_local_or_remote_ref_or_is_missing() {
         let home = repository(&[
             ("HEAD", "ref: refs/heads/main\n"),
             ("refs/heads/mine", ONE),
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worktree_has_a_head_of_its_own_and_another_repository_is_none_of_ours() {
+    fn a_worktree_has_its_own_head_and_other_repositories_are_ignored() {
         let home = tempfile::tempdir().unwrap();
         let (shop, tree, other) =
             (home.path().join("shop"), home.path().join("tree"), home.path().join("other"));

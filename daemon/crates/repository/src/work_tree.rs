@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_later_has_changed_and_what_was_checked_out_has_not() {
+    fn files_written_later_have_changed_and_checked_out_files_have_not() {
         let home = tempfile::tempdir().unwrap();
         let root = home.path().canonicalize().unwrap();
         let place = || WorkLocation { cwd: None, root: Some(root.to_string_lossy().into_owned()) };

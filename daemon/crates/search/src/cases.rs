@@ -191,7 +191,7 @@ const CASES: [(&str, &str); 54] = [
 ];
 
 #[test]
-fn what_people_type_finds_what_they_mean() {
+fn typical_queries_find_the_expected_documents() {
     let memory = Memory::new();
     let mut wrong = Vec::new();
     for (query, expected) in CASES {
@@ -208,7 +208,7 @@ fn what_people_type_finds_what_they_mean() {
 }
 
 #[test]
-fn the_same_words_of_another_project_stay_there() {
+fn a_project_search_finds_no_documents_of_other_projects() {
     let memory = Memory::new();
     let within = |project| memory.ids("session tokens", Scope::Project(ProjectKey::from(project)));
     assert_eq!(within(BLOG), ["20"]);
@@ -222,13 +222,13 @@ fn a_query_of_only_stop_words_finds_something() {
 }
 
 #[test]
-fn a_very_long_query_finds_what_its_beginning_names() {
+fn a_very_long_query_matches_the_words_at_its_beginning() {
     let text = format!("rate limit {}", "lorem ipsum dolor sit amet ".repeat(2_000));
     assert_eq!(Memory::new().ids(&text, Scope::Everything).first().map(String::as_str), Some("12"));
 }
 
 #[test]
-fn a_word_that_was_read_as_another_is_named() {
+fn a_query_word_replaced_by_another_is_reported() {
     let memory = Memory::new();
     let hits = memory.search("atribution commits", Scope::Everything);
     let read: Vec<_> = hits.read_as.iter().map(|word| (word.typed.as_str(), word.read.as_str())).collect();
@@ -242,7 +242,7 @@ fn a_word_that_was_read_as_another_is_named() {
 }
 
 #[test]
-fn the_factors_of_a_score_multiply_to_it() {
+fn the_factors_of_a_score_multiply_to_the_score() {
     let hits = Memory::new().search("session token clock webhook", Scope::Everything);
     assert!(hits.hits.len() > 3);
     for hit in &hits.hits {

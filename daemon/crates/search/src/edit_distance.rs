@@ -38,7 +38,7 @@ mod tests {
     use super::edits;
 
     #[test]
-    fn edits_are_counted() {
+    fn edits_between_two_words_are_counted() {
         for (from, to, expected) in [
             ("", "", 0),
             ("", "abc", 3),
@@ -55,7 +55,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_distance_is_the_same_both_ways(from in "[a-c]{0,7}", to in "[a-c]{0,7}") {
+        fn an_edit_distance_is_the_same_both_ways(from in "[a-c]{0,7}", to in "[a-c]{0,7}") {
             prop_assert_eq!(edits(&from, &to), edits(&to, &from));
             prop_assert_eq!(edits(&from, &from), 0);
             prop_assert!(edits(&from, &to) >= from.len().abs_diff(to.len()));

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_the_index_has_not_taken_yet_is_read_as_it_is_written() {
+    fn a_query_word_that_only_unindexed_documents_contain_is_not_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let Opened { index, mut writer } = Index::open(folder.path()).unwrap();
         writer.put(&observation(1, "the heron flies")).unwrap();
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_index_has_not_taken_is_found_once_and_as_it_is() {
+    fn unindexed_documents_are_found_once_and_with_their_current_text() {
         let folder = tempfile::tempdir().unwrap();
         let Opened { index, mut writer } = Index::open(folder.path()).unwrap();
         for document in [observation(1, "the login is slow"), observation(2, "the login page is gone")] {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn terms_in_another_order_keep_their_meaning() {
+    fn appending_results_with_reordered_terms_keeps_their_matched_terms() {
         let named = |terms: &[&str]| Candidates {
             terms: terms.iter().map(|term| (*term).to_owned()).collect(),
             ..Candidates::default()

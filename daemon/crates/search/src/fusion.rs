@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_is_given_what_any_source_names_and_what_each_knows_of_it() {
+    fn passages_from_all_sources_are_found_and_described_by_each_source() {
         let answer = |row: i64, body: &str| Document {
             key: DocumentKey { kind: DocumentKind::Response, row },
             project: "path:/shop".into(),

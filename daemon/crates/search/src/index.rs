@@ -534,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_wrote_is_first_among_any_number_that_say_it_more_often() {
+    fn a_persons_note_ranks_above_hundreds_of_notes_with_more_matches() {
         let mut memory: Vec<Document> = (1..=600)
             .map(|row| observation(row, "The ledger", "ledger of the ledger, ledger by ledger"))
             .collect();
@@ -563,7 +563,7 @@ mod tests {
     }
 
     #[test]
-    fn words_find_and_rank() {
+    fn query_words_find_and_rank_documents() {
         check("slow login", "1 3 a4");
         check("gateways", "2");
         check("nowhere", "");
@@ -575,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn phrases_negations_and_filters() {
+    fn phrases_negations_and_filters_restrict_the_results() {
         check(r#""page slow""#, "a4");
         check(r#"login "request thread""#, "1");
         check(r#"nowhere "there is""#, "3");
@@ -599,7 +599,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_of_nothing_lists_everything_newest_first() {
+    fn an_empty_query_lists_all_documents_and_ranks_calls_last() {
         let shop = shop();
         let hits = searched(&shop.opened.index, &SearchRequest::new(parse(""), NOW));
         assert_eq!(hits.total, 4);
@@ -608,7 +608,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_alone_list_the_newest_of_more_than_get_a_second_look() {
+    fn a_query_of_only_conditions_lists_the_newest_documents() {
         let documents: Vec<Document> = (0..900)
             .map(|row| {
                 let mut document = observation(row, "Some title", "some text");
@@ -626,7 +626,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_narrows() {
+    fn project_kind_time_and_limit_narrow_a_search() {
         let shop = shop();
         let index = &shop.opened.index;
         let mut request = SearchRequest::new(parse("login"), NOW);
@@ -643,7 +643,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_match_lifts_what_is_near_it_in_its_session() {
+    fn a_good_match_raises_the_rank_of_its_neighbours_in_the_session() {
         let mut beside = observation(2, "Workers were raised", "see there");
         beside.at = Timestamp(NOW.0 - DAY);
         let mut question = observation(3, "", "How many workers does the thumbnail queue need?");
@@ -657,7 +657,7 @@ mod tests {
     }
 
     #[test]
-    fn any_query_is_answered_in_order() {
+    fn any_query_returns_hits_in_order_of_score() {
         let shop = shop();
         let query =
             "\\PC{0,30}|[-a-z:\" .]{0,40}|(login |slow |-page |\"the |type:decision |since:2d |file:a ){0,6}";
@@ -678,7 +678,7 @@ mod tests {
     }
 
     #[test]
-    fn both_halves_can_move_between_threads() {
+    fn the_index_and_its_writer_can_move_between_threads() {
         fn shared<T: Clone + Send + Sync>() {}
         fn sent<T: Send>() {}
         shared::<Index>();
@@ -696,7 +696,7 @@ mod tests {
     }
 
     #[test]
-    fn a_topic_is_relevant_and_a_command_is_not() {
+    fn prompts_on_a_stored_topic_are_relevant_and_other_prompts_are_not() {
         for prompt in ["why is login slow?", "the payment gateway times out", "look at bcrypt again please"] {
             let best = best_relevance(prompt);
             assert!(best >= RELEVANT, "{prompt}: {best}");
@@ -710,7 +710,7 @@ mod tests {
     }
 
     #[test]
-    fn the_score_is_the_product_of_what_explains_it() {
+    fn a_score_is_the_product_of_its_factors() {
         let shop = shop();
         let hits = searched(&shop.opened.index, &SearchRequest::new(parse("slow login"), NOW));
         for hit in &hits.hits {
@@ -741,7 +741,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_committed_survives_reopening() {
+    fn only_committed_documents_survive_reopening() {
         let Fixture { folder, mut opened } = filled(&[observation(1, "kept", "")]);
         opened.writer.put(&observation(2, "never committed", "")).expect("documents are accepted");
         drop(opened);
@@ -751,7 +751,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_that_was_cut_off_does_not_stand_in_the_way_of_the_next() {
+    fn an_interrupted_commit_does_not_block_the_next_one() {
         let Fixture { folder, opened } = filled(&[observation(1, "old", ""), observation(2, "other", "")]);
         drop(opened);
         let changed = |folder: &Path| {
@@ -789,7 +789,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_index_starts_at_zero_even_when_reopened() {
+    fn a_new_index_has_high_water_mark_zero_even_when_reopened() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         for _ in 0..2 {
             let opened = Index::open(folder.path()).expect("opens");
@@ -798,7 +798,7 @@ mod tests {
     }
 
     #[test]
-    fn clear_empties_and_resets_the_mark() {
+    fn clearing_an_index_removes_all_documents_and_resets_the_mark() {
         let Fixture { folder: _folder, mut opened } = filled(&[observation(1, "gone", "")]);
         opened.writer.clear().expect("clears");
         assert_eq!((opened.index.documents(), opened.writer.high_water()), (0, LogSeq(0)));
@@ -826,7 +826,7 @@ mod tests {
     }
 
     #[test]
-    fn purge_takes_forgotten_words_off_the_disk() {
+    fn purge_removes_the_words_of_deleted_documents_from_disk() {
         let Fixture { folder, mut opened } =
             filled(&[observation(1, "zanzibar", ""), observation(2, "other", "")]);
         // Counts in the dictionary on disk, which ignores deletions.
@@ -848,7 +848,7 @@ mod tests {
     }
 
     #[test]
-    fn purge_copes_with_nothing_left_and_nothing_to_do() {
+    fn purge_works_on_an_unchanged_index_and_on_an_emptied_one() {
         let Fixture { folder: _folder, mut opened } = filled(&[observation(1, "only", "")]);
         opened.writer.purge().expect("nothing to do");
         assert_eq!(opened.index.documents(), 1);
@@ -859,13 +859,13 @@ mod tests {
     }
 
     #[test]
-    fn a_second_writer_is_told_that_it_is_locked() {
+    fn a_second_writer_is_rejected_because_the_index_is_locked() {
         let filled = filled(&[]);
         assert!(matches!(Index::open(filled.folder.path()), Err(OpenIndexError::Locked { .. })));
     }
 
     #[test]
-    fn a_folder_that_cannot_be_is_no_reason_to_rebuild() {
+    fn a_folder_that_cannot_be_created_does_not_cause_a_rebuild() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let file = folder.path().join("file");
         fs::write(&file, "").expect("writes");
@@ -873,7 +873,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_in_the_place_of_the_folder_is_not_followed() {
+    fn a_symlink_in_place_of_the_index_folder_is_not_followed() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (elsewhere, link) = (folder.path().join("elsewhere"), folder.path().join("index"));
         fs::create_dir(&elsewhere).expect("makes");
@@ -948,7 +948,7 @@ mod tests {
     }
 
     #[test]
-    fn each_flipped_bit_means_rebuild() {
+    fn a_flipped_bit_in_any_segment_file_means_rebuild() {
         for place in 0..segment_files(shop().folder.path()).len() {
             for share in [0, 1, 2, 3] {
                 check_damage(
@@ -973,7 +973,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_before_the_examination_survives_damage() {
+    fn a_search_in_a_damaged_unexamined_index_does_not_panic() {
         for place in 0..segment_files(shop().folder.path()).len() {
             for share in 0..12 {
                 let Fixture { folder, opened } = shop();
@@ -997,7 +997,7 @@ mod tests {
 
     /// Posting lists are read and not mapped, because a mapped file that is cut off ends the process.
     #[test]
-    fn posting_lists_that_are_cut_off_while_they_are_open_fail_the_search() {
+    fn truncating_open_posting_lists_makes_the_search_fail() {
         for kind in ["idx", "pos"] {
             let Fixture { folder, opened } = shop();
             let files = segment_files(folder.path());
@@ -1013,7 +1013,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_that_is_doubted_for_nothing_goes_on() {
+    fn an_intact_index_stays_usable_after_a_needless_examination() {
         let Fixture { folder, opened } = shop();
         let Opened { mut writer, index } = opened.doubted(folder.path()).examine().expect("it is sound");
         writer.put(&observation(9, "written afterwards", "")).expect("documents are accepted");

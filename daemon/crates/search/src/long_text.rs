@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ends_of_a_long_text_are_cut_at_characters() {
+    fn a_long_text_is_shortened_to_its_ends_at_character_boundaries() {
         for (text, head, tail, expected) in [
             ("short", 3, 3, "short"),
             ("abcdefghij", 2, 3, "ab\nhij"),

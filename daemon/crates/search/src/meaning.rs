@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_as_close_as_an_answer_counts_for_more() {
+    fn a_call_scores_higher_than_an_equally_close_answer() {
         let document = |kind| Document {
             key: DocumentKey { kind, row: 1 },
             project: "path:/shop".into(),
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_of_many_are_found() {
+    fn the_highest_of_many_values_are_found() {
         let value = |number: usize| ((number * 7_919) % 10_007) as f32;
         let mut expected: Vec<usize> = (0..10_007).collect();
         expected.sort_by(|a, b| value(*b).total_cmp(&value(*a)));

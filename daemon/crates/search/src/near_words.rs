@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_list_is_in_order_and_its_stems_are_those_of_the_index() {
+    fn the_synonym_list_is_sorted_and_uses_the_stems_of_the_index() {
         assert!(LINES.len() > 5_000, "{}", LINES.len());
         assert!(LINES.is_sorted_by(|(a, _), (b, _)| a < b));
         for word in ["permissions", "startup", "folder", "encrypted"] {
@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn near_words_are_near_and_unknown_ones_have_none() {
+    fn known_words_have_synonyms_and_unknown_words_have_none() {
         assert!(of("folder").any(|(_, word)| word == "directory"), "{:?}", of("folder").collect::<Vec<_>>());
         assert_eq!(of("xyzzy").count(), 0);
         assert_eq!(of("").count(), 0);

@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn the_passage_is_found_and_not_the_whole() {
+    fn only_the_matching_passage_of_a_document_is_found() {
         let mut elsewhere = answer(3, "c", "The cart of the blog rounds nothing at all.");
         elsewhere.project = ProjectKey::from("blog");
         let mut replaced = answer(4, "d", "The cart once rounded totals for each row.");
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn passages_come_and_go_with_their_document_and_are_no_documents() {
+    fn passages_change_with_their_document_and_do_not_count_as_documents() {
         let (_folder, mut opened) =
             filled(&[answer(1, "a", &two_sections()), answer(2, "b", "The cart is a list of rows.")]);
         assert_eq!(opened.index.documents(), 2);
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_near_is_found_without_a_common_word() {
+    fn requested_near_passages_are_returned_without_a_common_word() {
         let (_folder, opened) =
             filled(&[answer(1, "a", &two_sections()), answer(2, "b", "The cart is a list of rows.")]);
         let (project, except) = (ProjectKey::from("shop"), SessionId::from("b"));
@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_index_has_not_taken_is_found_as_it_is() {
+    fn passages_of_unindexed_documents_are_found_with_their_current_text() {
         let (_folder, opened) =
             filled(&[answer(1, "a", &two_sections()), answer(2, "b", "The cart is a list of rows.")]);
         let written = [answer(1, "a", "The cart is drawn by a robot."), answer(3, "c", "A cart has wheels.")];
@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn a_passage_matches_as_well_before_it_is_indexed_as_after() {
+    fn a_passage_matches_equally_before_and_after_it_is_indexed() {
         let old = answer(1, "a", &two_sections());
         let mut newest =
             answer(2, "b", "The cart rounds the totals of the cart, and getUserName reads `cart.rs`.");
@@ -515,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn a_strength_does_not_depend_on_how_the_index_is_divided() {
+    fn a_passages_strength_does_not_depend_on_the_index_segments() {
         let mut long =
             answer(2, "b", &"An answer of another project is much longer than the one here. ".repeat(9));
         long.project = ProjectKey::from("farm");

@@ -86,7 +86,7 @@ mod tests {
     use super::pair_closeness;
 
     #[test]
-    fn closeness_falls_with_distance() {
+    fn the_closeness_of_two_words_falls_with_their_distance() {
         for (first, second, apart, expected) in [
             (&[3][..], &[4][..], 1, 1.0),
             (&[3], &[5], 1, 1.0 / 1.5),

@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn words_phrases_and_negations() {
+    fn words_phrases_and_negations_are_parsed() {
         check("slow login", "slow | login");
         check(r#"slow "login page" fix"#, "slow | fix | <login page>");
         check("login -oauth", "login | not <oauth>");
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn known_keys_filter() {
+    fn known_keys_are_parsed_as_filters() {
         check("type:decision db", "db | Type(Decision)");
         check("type:trade-off Type:TRADE_OFF", "Type(TradeOff) | Type(TradeOff)");
         check("type:next-step type:contact", "Type(NextStep) | Type(Contact)");
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_text() {
+    fn invalid_syntax_in_a_query_is_parsed_as_text() {
         check("foo:bar", "foo:bar");
         check("type:nonsense", "type:nonsense");
         check("since:someday", "since:someday");
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_in_a_value_is_found_and_the_nearest_is_known() {
+    fn a_mistyped_filter_is_detected_and_the_nearest_one_suggested() {
         let check = |text: &str, expected: Option<(&str, Option<&str>)>| {
             let found = mistake(text);
             let nearest = found.as_ref().and_then(Mistake::nearest);
@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_resolved_when_asked() {
+    fn since_times_are_resolved_relative_to_the_query_time() {
         // 2026-11-21T12:00:00Z
         let now = Timestamp(1_795_262_400_000);
         for (text, expected) in [
@@ -525,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_starts_in_the_readers_zone() {
+    fn a_date_starts_at_midnight_in_the_readers_time_zone() {
         let zone = TimeZone::fixed(jiff::tz::offset(2));
         let since = Since::parse("2026-11-01").expect("a date");
         let start = since.resolve(Timestamp(1_795_262_400_000), &zone).expect("in the calendar");
@@ -534,7 +534,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_a_syntax_error(text in "\\PC{0,60}|[-a-z:\" 0-9]{0,60}") {
+        fn any_text_parses_as_a_query_without_losing_words(text in "\\PC{0,60}|[-a-z:\" 0-9]{0,60}") {
             let query = parse(&text);
             // Every word of the input appears somewhere, unless it is a filter.
             let kept = render(&query);

@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn traits_come_back_as_they_were_packed() {
+    fn document_traits_are_unpacked_as_they_were_packed() {
         let mut document = recall_domain::document::Document {
             key: DocumentKey { kind: DocumentKind::Activity, row: 1 },
             project: "p".into(),

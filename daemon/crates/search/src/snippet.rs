@@ -122,7 +122,7 @@ fn whole_words(line: &str, ends: &[usize], start: usize, room: usize) -> (usize,
 #[cfg(test)]
 mod tests {
     #[test]
-    fn matches_are_found_in_any_form() {
+    fn words_of_the_query_are_matched_in_any_form() {
         let text = "Rounding once; rounds in src/round_cents.ts";
         let found: Vec<_> = matches(text, &parse("round")).into_iter().map(|span| &text[span]).collect();
         assert_eq!(found, ["Rounding", "rounds", "round"]);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_holds_the_matches() {
+    fn a_snippet_shows_the_part_with_the_matches() {
         check("bcrypt login", 60, "…Then the login page was slow because bcrypt ran with a…");
         check("interest", 40, "…Nothing else of interest followed.");
         check("absent", 30, "We looked at many things on…");
@@ -157,7 +157,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_longer_than_asked(text in "\\PC{0,200}", query in "\\PC{0,20}", max_chars in 0usize..100) {
+        fn a_snippet_is_never_longer_than_requested(text in "\\PC{0,200}", query in "\\PC{0,20}", max_chars in 0usize..100) {
             let shown = snippet(&text, &parse(&query), max_chars);
             prop_assert!(shown.chars().count() <= max_chars);
         }

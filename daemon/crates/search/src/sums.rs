@@ -571,7 +571,7 @@ mod tests {
     }
 
     #[test]
-    fn deleted_documents_are_not_counted_and_their_lists_are_not_read_to_the_end() {
+    fn document_frequency_without_deleted_documents_equals_a_full_count() {
         let folder = tempfile::tempdir().unwrap();
         let Opened { index, mut writer } = Index::open(folder.path()).unwrap();
         let made = documents(&(0..40_u8).map(|word| vec![word, 1, word / 3]).collect::<Vec<_>>());
@@ -606,7 +606,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(8))]
         #[test]
-        fn what_is_skipped_is_neither_among_the_best_nor_uncounted(
+        fn skipping_documents_changes_neither_the_best_results_nor_the_count(
             texts in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..6), 1..400),
             most in 1_usize..20,
             scoped in any::<bool>(),

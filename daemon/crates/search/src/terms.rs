@@ -164,21 +164,21 @@ mod tests {
     }
 
     #[test]
-    fn function_words_go_unless_they_are_all_there_is() {
+    fn function_words_are_dropped_unless_the_query_has_no_others() {
         check("why is the login slow", "login@3 slow@4");
         check("to be or not", "to@0 be@1 or@2 not@3");
         check("", "");
     }
 
     #[test]
-    fn every_term_once_with_its_first_place() {
+    fn each_term_is_kept_once_at_its_first_position() {
         check("login Login logins", "login@0");
         check("getUserName", "getusername@0 user@1 name@2");
         check("登录慢 x 慢", "登录@0 录慢@1 x@3 慢@4");
     }
 
     #[test]
-    fn a_long_text_keeps_both_ends() {
+    fn a_long_query_keeps_its_first_and_last_terms() {
         let text: Vec<String> = (0..1_000).map(|n| format!("w{n}")).collect();
         let terms = query_terms(&Query::plain(&text.join(" ")));
         assert_eq!(terms.len(), MOST_FIRST + MOST_LAST);

@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn identifiers_keep_the_whole_and_the_parts() {
+    fn identifiers_are_indexed_whole_and_in_parts() {
         check("getUserName", "getusername get user name");
         check("max_doc_size", "maxdocsize max doc size");
         check("no-cache", "nocache no cach");
@@ -494,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_and_qualified_names() {
+    fn paths_and_qualified_names_are_indexed_whole_and_in_parts() {
         check("src/auth/login.rs", "src/auth/login.rs src auth login.rs login rs");
         check(r"C:\Temp\a.txt", "c:/temp/a.txt c temp a.txt a txt");
         check("std::io::Read", "std::io::read std io read");
@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_hashes() {
+    fn numbers_stay_whole_and_hashes_also_yield_seven_digits() {
         check("#7660", "7660");
         check("2b47979a", "2b47979 2b47979a");
         check("2B47979A", "2b47979 2b47979a");
@@ -512,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_without_spaces() {
+    fn scripts_without_spaces_yield_characters_and_pairs() {
         check("登录慢", "登 登录 录 录慢 慢");
         check("用户login慢", "用 用户 户 login 慢");
         check("Привет МИР", "привет мир");
@@ -521,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_say() {
+    fn empty_text_punctuation_and_overlong_words_yield_no_terms() {
         check("", "");
         check("--- ... ?!", "");
         check(&"x".repeat(1000), "");

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_back() {
+    fn written_vectors_are_read_back() {
         let home = tempfile::tempdir().unwrap();
         let folder = home.path().join("vectors");
         written(&folder);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_or_of_another_model_is_refused() {
+    fn damaged_files_and_files_of_another_model_are_rejected() {
         let home = tempfile::tempdir().unwrap();
         let (folder, path) = (home.path(), home.path().join("x"));
         written(folder);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_finished_leaves_nothing_behind() {
+    fn dropping_an_unfinished_writer_leaves_no_file() {
         let home = tempfile::tempdir().unwrap();
         drop(VectorFileWriter::new(home.path(), MODEL, 2).unwrap());
         assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_says_whose_it_is() {
+    fn each_vector_names_its_document_and_part() {
         let mut vectors = Vectors::new(2);
         vectors.add(key(-3), &[pack(&[0.0, 1.0]), pack(&[1.0, 0.0])].concat());
         vectors.add(key(-3), &pack(&[1.0, 0.0]));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_is_close_to_nothing() {
+    fn removed_vectors_have_no_similarity() {
         let mut rows = Rows::default();
         for id in [2, 4, 6, 8] {
             rows.add(VectorId(id), key(id), 2, &[pack(&[1.0, 0.0]), pack(&[1.0, 0.0])].concat());

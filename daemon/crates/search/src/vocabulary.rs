@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn inflections_are_placed_with_their_word() {
+    fn inflected_words_are_classified_like_their_base_word() {
         for (words, expected) in [
             ("the what don't", Commonness::Function),
             ("run running tests fixes thanks 2 14", Commonness::Command),

@@ -86,7 +86,7 @@ mod tests {
     use recall_domain::ranking::HIGHEST_TRAIT_FACTOR;
 
     #[test]
-    fn no_kind_exceeds_the_bound_by_which_documents_are_skipped() {
+    fn no_document_kind_exceeds_the_bound_used_for_skipping() {
         for (kind, ..) in DocumentKind::ALL {
             let best = DocumentTraits {
                 kind,

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_kept_is_announced() {
+    fn operations_that_are_rolled_back_announce_nothing() {
         let (_home, db) = database();
         let logged =
             || db.query_row("SELECT count(*) FROM index_log", [], |row| row.get::<_, i64>(0)).unwrap();
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_a_transaction_leaves_one_open_when_it_is_rolled_back() {
+    fn a_transaction_stays_open_when_its_first_operation_is_rolled_back() {
         let (_home, db) = database();
         let mut changes = Changes::default();
         for failing in [End::TakenBack, End::Failed] {
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_queues_work_announces_it_and_nothing_else_does() {
+    fn only_operations_that_queue_jobs_announce_jobs() {
         let (_home, db) = database();
         db.execute_batch(
             "INSERT INTO projects VALUES (1, 'path:/shop', 'shop', 0);

@@ -202,7 +202,7 @@ fn draft(title: &str) -> ObservationDraft {
 }
 
 #[test]
-fn a_turn_is_read_as_it_was_stored_also_after_a_restart() {
+fn a_stored_turn_is_read_back_unchanged_after_a_restart() {
     let mut story = Story::begin();
     story.one_turn();
     let stored = |story: &Story| {
@@ -216,7 +216,7 @@ fn a_turn_is_read_as_it_was_stored_also_after_a_restart() {
 }
 
 #[test]
-fn an_event_that_comes_again_changes_nothing() {
+fn an_event_delivered_again_changes_nothing() {
     let mut story = Story::begin();
     story.one_turn();
     let again = story.event(prompt("and the tax"));
@@ -227,7 +227,7 @@ fn an_event_that_comes_again_changes_nothing() {
 }
 
 #[test]
-fn what_is_rolled_back_never_was() {
+fn a_rolled_back_event_is_not_stored_and_can_be_stored_later() {
     let mut story = Story::begin();
     story.one_turn();
     let next = story.event(prompt("and the tax"));
@@ -241,7 +241,7 @@ fn what_is_rolled_back_never_was() {
 }
 
 #[test]
-fn a_question_sees_nothing_before_its_commit() {
+fn a_reader_sees_no_uncommitted_change() {
     let mut story = Story::begin();
     story.one_turn();
     let row = story.row();
@@ -254,7 +254,7 @@ fn a_question_sees_nothing_before_its_commit() {
 }
 
 #[test]
-fn a_job_has_one_worker_at_a_time_and_its_result_is_told() {
+fn a_job_has_one_worker_at_a_time_and_its_result_is_stored_once() {
     let mut story = Story::begin();
     story.one_turn();
     let job = story.lease("w1", 50_000).unwrap();
@@ -268,7 +268,7 @@ fn a_job_has_one_worker_at_a_time_and_its_result_is_told() {
 }
 
 #[test]
-fn what_a_person_changes_holds_and_can_be_undone() {
+fn an_edit_and_a_mark_by_a_person_can_be_undone() {
     let (mut story, id) = Story::with_observation("Totals are rounded once");
     let text = EditedText {
         kind: ObservationType::Decision,
@@ -288,7 +288,7 @@ fn what_a_person_changes_holds_and_can_be_undone() {
 }
 
 #[test]
-fn what_is_forgotten_is_gone_and_does_not_come_back() {
+fn a_forgotten_session_is_removed_and_its_late_events_are_dropped() {
     let (mut story, id) = Story::with_observation("Totals are rounded once");
     let at = Order { boot: [1; 16], boot_ns: 1_000, wall: Timestamp(100_000) };
     let late = story.event(prompt("captured before, delivered after"));

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_names_user_host_and_database_and_is_checked_by_name() {
+    fn database_addresses_are_parsed_with_user_host_database_and_options() {
         let address = database("postgres://mia%40acme@db.example.com/recall").unwrap();
         assert_eq!(
             (address.user.as_str(), address.server().as_str(), address.database.as_str(), address.check),
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_in_an_address_is_refused_and_not_repeated() {
+    fn a_password_in_an_address_is_rejected_and_not_printed() {
         for url in [
             concat!("postgres://mia:swordfish", "@db/recall"),
             concat!("postgres://mia@db/recall?pass", "word=swordfish"),
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_weak_or_unknown_is_named() {
+    fn the_error_for_an_invalid_address_names_the_problem() {
         for (url, named) in [
             ("https://db/recall", "neither a folder"),
             ("postgres://db/recall", "no user"),

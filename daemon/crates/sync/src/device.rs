@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_data_folder_keeps_its_name_until_it_takes_another() {
+    fn a_data_folder_keeps_its_device_id_until_it_is_renewed() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("device.json");
         let first = Device::load_or_create(&path).unwrap();
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_device_itself_signs_in_its_name() {
+    fn a_signature_is_valid_only_for_its_device_and_text() {
         let home = tempfile::tempdir().unwrap();
         let device = |name: &str| Device::load_or_create(&home.path().join(name)).unwrap();
         let (a, b) = (device("a"), device("b"));

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_written_once_and_other_names_are_ignored() {
+    fn a_log_file_is_written_once_and_other_file_names_are_ignored() {
         let home = tempfile::tempdir().unwrap();
         let (folder, own) = (at(home.path()), device('a'));
         assert_eq!(folder.put("space", &own, 1, 3, "one").unwrap(), Put::Written);
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn links_and_pipes_are_not_read() {
+    fn a_symbolic_link_in_a_remote_folder_is_not_read() {
         let home = tempfile::tempdir().unwrap();
         let (folder, own) = (at(home.path()), device('a'));
         let inside = home.path().join("space").join(&own.0);
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_a_whole_path() {
+    fn a_folder_address_must_be_an_absolute_file_url() {
         assert_eq!(RemoteFolder::at("file:///a%20b/c").unwrap().root, PathBuf::from("/a b/c"));
         for wrong in ["file://", "file://relative", "/a/b", "https://host/a"] {
             assert_eq!(RemoteFolder::at(wrong), None, "{wrong}");

@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_opens_with_its_key_in_its_place_and_not_when_a_bit_was_changed() {
+    fn a_sealed_text_opens_only_unchanged_with_its_key_and_in_its_place() {
         let (key, other) = (SealingKey::random().unwrap(), SealingKey::random().unwrap());
         for text in ["", "short", &"long ".repeat(1000)] {
             let sealed = key.seal(&["a", "b"], text).unwrap();

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_body_comes_back_and_none_is_longer_than_any() {
+    fn a_packed_body_is_never_longer_and_is_unpacked_unchanged() {
         let (mut packer, mut unpacker) = (Packer::new(), Unpacker::new());
         for body in ["", "{", "{}", &"x".repeat(MOST_BODY), "\u{1}not packed, but it begins so"] {
             let packed = packer.pack(body);
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_usual_note_takes_half_of_its_bytes() {
+    fn a_typical_note_is_packed_to_less_than_half_its_size() {
         let note = json!({"salt": concat!("5f3c9a7e1b2d4f60", "718293a4b5c6d7e8"), "fields": {
             "author": "mia", "concepts": ["rounding"], "created_at": 1_764_000_000_000_i64, "device": "laptop",
             "facts": ["`Cart::total` rounds once, at the end", "The test `totals_agree` covers it"],

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_a_machine_has_signed_counts() {
+    fn read_progress_is_accepted_only_with_its_machines_signature() {
         let home = tempfile::tempdir().unwrap();
         let device = Device::load_or_create(&home.path().join("a")).unwrap();
         let other = Device::load_or_create(&home.path().join("b")).unwrap();

@@ -435,7 +435,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_no_part_covers_is_sent_again() {
+    fn log_ranges_not_covered_by_any_part_are_missing() {
         assert_eq!(missing(&[], 0), []);
         assert_eq!(missing(&[], 7), [(1, 7)]);
         assert_eq!(missing(&[(1, 7)], 7), []);

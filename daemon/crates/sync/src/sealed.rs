@@ -99,7 +99,7 @@ mod tests {
     use recall_domain::sync::item::ItemChange;
 
     #[test]
-    fn entries_open_for_members_only_and_with_all_keys_that_they_were_sealed_with() {
+    fn sealed_entries_open_only_with_their_key_and_in_their_place() {
         let home = tempfile::tempdir().unwrap();
         let device = Device::load_or_create(&home.path().join("a")).unwrap();
         let (first, second) = (SealingKey::random().unwrap(), SealingKey::random().unwrap());

@@ -210,7 +210,7 @@ mod tests {
     use recall_domain::sync::item::ItemChange;
 
     #[test]
-    fn a_file_comes_back_whole_or_not_at_all() {
+    fn a_log_file_is_decoded_whole_or_rejected() {
         let home = tempfile::tempdir().unwrap();
         let device = Device::load_or_create(&home.path().join("a")).unwrap();
         let other = Device::load_or_create(&home.path().join("b")).unwrap();

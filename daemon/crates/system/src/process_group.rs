@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guarded_group_ends_when_the_pipe_closes() {
+    fn a_guarded_process_group_ends_when_the_pipe_closes() {
         let mut group = echo();
         // The program's own input stays open, so only the guard can end it.
         let (_stdin, mut stdout) = (group.take_stdin(), group.take_stdout().unwrap());
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_group_ends_without_its_guard() {
+    fn a_process_group_without_its_guard_still_ends_by_its_deadline() {
         let mut group = echo();
         group.guard.as_mut().unwrap().kill().unwrap();
         let (mut stdin, mut stdout) = (group.take_stdin().unwrap(), group.take_stdout().unwrap());

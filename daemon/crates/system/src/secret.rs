@@ -141,7 +141,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn a_key_file_is_for_its_owner_alone() {
+    fn a_key_file_must_be_private_and_its_key_is_not_printed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key");
         std::fs::write(&path, "sk-planted-0123456789\n").unwrap();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_key_is_named_by_its_place() {
+    fn the_error_for_a_missing_key_names_its_source() {
         assert_eq!(read_key(&KeySource::None), Ok(None));
         let missing = read_key(&KeySource::Environment("RECALL_TEST_NO_SUCH_KEY".to_owned())).unwrap_err();
         assert!(missing.contains("RECALL_TEST_NO_SUCH_KEY"), "{missing}");

@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn only_small_regular_files_are_read_and_nobody_waits() {
+    fn only_small_regular_files_are_read_without_blocking() {
         let (home, file) = home();
         assert_eq!(read(&file, Links::Refused, 4).unwrap(), b"text");
         assert!(matches!(read(&file, Links::Refused, 3), Err(Refused::TooLarge(3))));
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_may_write_does_not_count() {
+    fn files_and_folders_writable_by_others_are_rejected() {
         let (home, file) = home();
         mode(&file, 0o666);
         refused(&file, Links::Refused, "other users can write to it");
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_another_user_does_not_count() {
+    fn files_and_folders_of_another_user_are_rejected() {
         if !rustix::process::geteuid().is_root() {
             println!("skipped: only the superuser can give files away");
             return;
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_of_ones_own_is_nobody_else() {
+    fn a_group_is_private_only_if_the_owner_is_its_sole_member() {
         const PASSWD: &str = "root:x:0:0::/root:/bin/sh\nann:x:1000:1000::/home/ann:/bin/sh\n\
                               bob:x:1001:100::/home/bob:/bin/sh\ncas:x:1002:1002::/:/bin/sh\neve:x:1003:1004::/:/bin/sh\n";
         const GROUP: &str = "root:x:0:\nusers:x:100:\nann:x:1000:ann\ncas:x:1002:ann,cas\nevil:x:1004:\n";

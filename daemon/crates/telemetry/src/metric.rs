@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_says_its_unit_in_one_place() {
+    fn the_unit_of_a_metric_is_split_from_its_name() {
         let named = |name| {
             let metric = Metric { name, change: MetricChange::Gauge, help: "", samples: Vec::new() };
             metric.name_and_unit()
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_cannot_end_its_line() {
+    fn special_characters_in_a_metric_label_are_escaped() {
         let samples = vec![Sample { label: Some(("what", "a\"b\\c\nd".to_owned())), value: 1.5 }];
         let metric = Metric { name: "m", change: MetricChange::Counter, help: "Help.", samples };
         let page = "# HELP m Help.\n# TYPE m counter\nm{what=\"a\\\"b\\\\c\\nd\"} 1.5\n";

@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_names_its_parent_before_that_is_sent() {
+    fn a_child_span_names_its_parent_before_the_parent_span_exists() {
         let spans = turn_spans(&session(2), 3, &turn(), &[call(Some("c"), Some(20)), call(None, None)]);
         let tally = Tally { message_count: 2, life_ms: 8_500 };
         let life = session_span(&session(2), tally, Timestamp(9_500), "logout");
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_lasts_from_its_start_to_its_result_whatever_the_agent_says_it_ran() {
+    fn a_tool_call_span_lasts_from_its_start_to_its_result() {
         let waited = CallTimes { began: Some(Timestamp(2_000)), ..call(Some("c"), Some(20)) };
         let spans = turn_spans(&session(2), 1, &turn(), &[waited]);
         assert_eq!(spans[1].start_time_unix_nano, 2_000_000_000);
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_without_a_result_ends_with_its_turn_and_says_so() {
+    fn a_tool_call_without_a_result_ends_with_its_turn_as_an_error() {
         let spans = turn_spans(&session(2), 1, &turn(), &[call(Some("c"), None)]);
         let ended = Timestamp(9_000);
         let left =
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_was_refused_is_not_one_that_failed() {
+    fn a_refused_tool_call_has_another_error_type_than_a_failed_one() {
         let kind = |failed, refused| {
             let call = CallTimes { failed, refused, ..call(Some("c"), Some(-4)) };
             let spans = turn_spans(&session(2), 1, &turn(), &[call]);
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_of_a_model_says_what_it_cost_where_that_is_known() {
+    fn a_model_call_span_states_its_cost_if_known() {
         let call = |cost| ModelCall {
             reservation: ReservationId(1),
             job: JobId(1),

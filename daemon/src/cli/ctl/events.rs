@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_one_line_whatever_stands_in_it() {
+    fn an_event_with_line_breaks_is_printed_on_one_line() {
         let forged = "s\n12:00:00  session_end  other";
         let mut event = json!({"event": forged, "session_id": forged, "at": "", "reason": forged, forged: 1});
         defuse(&mut event);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_short() {
+    fn event_fields_are_printed_in_short_form() {
         let fields = |value: Value| super::fields(value.as_object().unwrap());
         assert_eq!(
             fields(
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn json_hides_nothing_and_means_the_same() {
+    fn invisible_characters_in_json_are_escaped_without_changing_its_value() {
         let hostile = "a\u{9b}2J\u{202e}\u{200b}\u{2028}\u{2029}\u{3164}\u{115f}\u{e0041}\u{fc}\n";
         let plain = json!({"reason": hostile}).to_string();
         let shown = escaped(&plain);

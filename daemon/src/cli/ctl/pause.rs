@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_end_in_the_future_or_make_no_sense() {
+    fn pause_durations_end_in_the_future_and_invalid_ones_are_rejected() {
         let minute = end_of("30m").unwrap() - clock::now().0;
         assert!((29 * 60_000..=30 * 60_000).contains(&minute), "{minute}");
         assert!(end_of("2h").unwrap() < end_of("1 day").unwrap());

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_short_and_unique() {
+    fn session_ids_are_shortened_and_stay_unique() {
         let ids = [
             "0198c0de-1111-7000-8000-000000000000",
             "0198c0de-1234-7000-8000-000000000000",

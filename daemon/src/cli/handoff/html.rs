@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headings_entries_and_code_are_shown_and_nothing_else_is_markup() {
+    fn headings_lists_and_code_are_rendered_and_other_markup_is_escaped() {
         let page = page(
             "# Handoff: a < b\n\nSession `x`.\n\n## Open\n- one `two` & three\n- <script>alert(1)</script>\n\nLast ` line",
         );

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_name_says_what_is_written() {
+    fn the_file_extension_determines_the_format() {
         let of = |name: &str| Format::of(Path::new(name)).ok();
         assert_eq!(of("a.md"), Some(Format::Markdown));
         assert_eq!(of("a.b.html"), Some(Format::Html));

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_no_hook_told_is_added() {
+    fn import_adds_only_prompts_and_answers_that_no_hook_reported() {
         let turns = [
             turn(100, "before the hooks", (1, Some(2))),
             turn(1_000, "told whole", (3, Some(4))),

@@ -223,7 +223,7 @@ mod tests {
     use recall_agents::AGENTS;
 
     #[test]
-    fn its_folder_may_be_elsewhere() {
+    fn an_environment_variable_moves_an_agents_settings() {
         let settings = |name: &str, environment: &Environment| {
             LocalAgent { spec: AGENTS.spec(name), environment, scope: SettingsOwner::User }.settings()
         };

@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_reads_like_a_patch() {
+    fn a_change_is_shown_as_a_unified_diff() {
         assert_snapshot!(plain(Some("{\n  \"a\": 1\n}"), Some("{\n  \"a\": 2\n}")), @r#"
         --- /home/dev/settings.json
         +++ /home/dev/settings.json
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_comes_or_goes_is_said_to() {
+    fn the_diff_of_a_new_or_deleted_file_names_dev_null() {
         assert_snapshot!(plain(None, Some("{}\n")), @"
         --- /dev/null
         +++ /home/dev/settings.json

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn every_sound_file_comes_back_byte_for_byte() {
+    fn uninstalling_restores_settings_byte_for_byte() {
         for name in ["1-empty", "2-other-hooks", "3-full-user-settings", "4-tabs-no-final-newline"] {
             let path = format!("{}/tests/settings/{name}.json", env!("CARGO_MANIFEST_DIR"));
             let text = fs::read_to_string(path).unwrap();
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_install_made_goes_again() {
+    fn uninstalling_removes_a_file_that_installing_created() {
         let place = place(None);
         place.install("/old/recall-shim");
         place.install("/new/recall-shim");
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changed_in_between_is_kept() {
+    fn uninstalling_keeps_changes_made_after_installing() {
         let place = place(Some("{\"model\": \"opus\"}"));
         place.install("/bin/recall-shim");
         let text = fs::read_to_string(&place.settings).unwrap();
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn installing_twice_writes_nothing() {
+    fn installing_again_needs_no_edit() {
         let place = place(Some("{}"));
         place.install("/bin/recall-shim");
         let edit = place.plan(register("/bin/recall-shim")).unwrap();
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_name_the_place_and_change_nothing() {
+    fn rejected_settings_stay_unchanged_and_the_error_names_the_place() {
         #[track_caller]
         fn check(name: &str, action: EditAction, expected: &str) {
             let path = format!("{}/tests/settings/{name}.json", env!("CARGO_MANIFEST_DIR"));
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_that_hooks_are_off_as_well() {
+    fn the_error_hint_mentions_that_hooks_are_disabled() {
         let place = place(Some(include_str!("../../../tests/settings/7-unusual-shapes.json")));
         let error = place.plan(register("/bin/recall-shim")).unwrap_err();
         let hint = error.downcast_ref::<Failure>().unwrap().hint.clone().unwrap();

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn our_entries_are_known_by_the_program_s_file_name() {
+    fn own_entries_are_recognised_by_the_programs_file_name() {
         let line = |command: &str| json!({"type": "command", "command": command});
         check(line("recall-shim"), Some("recall-shim"));
         check(line("/opt/recall-0.0.1/recall-shim claude-code Stop"), Some("/opt/recall-0.0.1/recall-shim"));
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_merely_sounds_like_us_is_somebody_else_s() {
+    fn lookalike_entries_are_not_recognised_as_own() {
         let line = |command: &str| json!({"type": "command", "command": command});
         check(line("/home/dev/bin/total-recall-backup.sh"), None);
         check(line("/home/dev/bin/recall-shim-wrapper"), None);
@@ -134,7 +134,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_shim_in_any_folder_is_found_again_in_both_forms(folder in "/[^\0/\r\n]{0,40}") {
+        fn a_shim_in_any_folder_is_recognised_in_both_entry_forms(folder in "/[^\0/\r\n]{0,40}") {
             let program = format!("{folder}/recall-shim");
             let shell = json!({"command": shell_line(&program, &["claude-code"])});
             let exec = json!({"command": program, "args": ["claude-code"]});
@@ -144,7 +144,7 @@ mod tests {
         }
 
         #[test]
-        fn no_command_line_makes_it_stumble(line in ".{0,80}") {
+        fn any_command_line_gives_a_shim_path_or_nothing(line in ".{0,80}") {
             let entry = json!({"type": "command", "command": line});
             if let Some(shim) = shim_of(&entry) {
                 prop_assert!(shim.ends_with("recall-shim") || shim.ends_with("recall-shim.exe"));

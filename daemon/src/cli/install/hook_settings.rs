@@ -511,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_file_gets_only_our_hooks_and_is_empty_again() {
+    fn an_empty_file_gets_only_own_hooks_and_is_empty_after_uninstalling() {
         assert_snapshot!(install(EMPTY, &hooks()[..2]).expect("installs"), @r#"
         {
           "hooks": {
@@ -547,7 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_hooks_stay_in_their_places_and_ours_come_after_them() {
+    fn foreign_hooks_keep_their_places_and_own_hooks_follow_them() {
         let after = json(&installed(OTHER_HOOKS));
         let before = json(OTHER_HOOKS);
         for (event, groups) in before["hooks"].as_object().expect("hooks") {
@@ -573,7 +573,7 @@ mod tests {
     }
 
     #[test]
-    fn tabs_and_a_missing_last_newline_stay() {
+    fn tabs_and_a_missing_final_newline_are_kept() {
         assert_snapshot!(install(TABS, &hooks()[..1]).expect("installs"), @r#"
         {
         	"model": "sonnet",
@@ -604,7 +604,7 @@ mod tests {
     }
 
     #[test]
-    fn carriage_returns_and_a_byte_order_mark_stay() {
+    fn carriage_returns_and_a_byte_order_mark_are_kept() {
         let windows = FULL.replace('\n', "\r\n");
         let after = installed(&windows);
         assert_eq!(after.matches('\n').count(), after.matches("\r\n").count());
@@ -665,7 +665,7 @@ mod tests {
     }
 
     #[test]
-    fn one_entry_stays_of_several_and_it_sees_every_occurrence() {
+    fn duplicate_entries_are_reduced_to_one_without_a_matcher() {
         let ours = r#"{"type": "command", "command": "/old/recall-shim", "args": ["claude-code"]}"#;
         let groups = format!(
             r#"[{{"matcher": "startup", "hooks": [{ours}, {{"type": "command", "command": "a"}}]}},
@@ -685,7 +685,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_json_is_refused_with_its_line() {
+    fn broken_json_is_rejected_with_the_line_of_the_error() {
         let error = install(BROKEN, &hooks()).expect_err("a comment is no JSON");
         assert_snapshot!(error, @"line 2, column 3: key must be a string");
         assert_eq!(uninstall(BROKEN), Err(error));
@@ -697,7 +697,7 @@ mod tests {
     }
 
     #[test]
-    fn unusual_shapes_are_refused_by_name_and_hold_nothing_to_remove() {
+    fn unexpected_structures_are_rejected_with_their_path() {
         assert_snapshot!(install(UNUSUAL, &hooks()).expect_err("refuses"), @"hooks.PostToolUse is null where an array belongs; hooks.PreToolUse is an object where an array belongs");
         assert_eq!(uninstall(UNUSUAL), Ok(Removal { text: UNUSUAL.into(), entries: 0 }));
         assert_eq!(survey(UNUSUAL).map(|survey| survey.switch), Ok(HookSwitch::Off("disableAllHooks")));
@@ -716,7 +716,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_event_of_the_user_s_may_go_and_counts_as_the_same() {
+    fn uninstalling_also_removes_the_users_empty_events() {
         let before = "{\n  \"hooks\": {\n    \"Stop\": []\n  }\n}\n";
         assert_eq!(round_trip(before), EMPTY);
         assert!(!same_settings(before, r#"{"hooks": {"Stop": [{}]}}"#));
@@ -725,7 +725,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outdated_entry_is_changed_where_it_stands() {
+    fn an_outdated_entry_is_updated_in_place() {
         let before = r#"{
   "hooks": {
     "Stop": [
@@ -789,7 +789,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_mixture_ends_with_one_entry_each_and_without_any(value in settings(), pretty: bool) {
+        fn installing_gives_one_entry_per_event_and_uninstalling_undoes_it(value in settings(), pretty: bool) {
             let before = if pretty { format!("{value:#}") } else { value.to_string() };
             let after = installed(&before);
             let gone = uninstall(&after).expect("uninstalls").text;
@@ -799,7 +799,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_it_panic(text in ".{0,60}") {
+        fn no_settings_text_causes_a_panic(text in ".{0,60}") {
             let _ = install(&text, &hooks());
             let _ = uninstall(&text);
             let _ = survey(&text);

@@ -497,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn what_install_wrote_is_healthy() {
+    fn installed_hooks_are_reported_as_healthy() {
         let place = TestHome::new();
         assert_eq!(place.report().state, SettingsState::Missing);
         place.install(&place.shim(), |text| text);
@@ -506,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_is_told_apart() {
+    fn each_hook_fault_has_its_own_state() {
         let place = TestHome::new();
         let path = |name: &str| place.folder.path().join(name);
         place.write("{}");
@@ -535,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_project_registers_again_is_seen() {
+    fn hooks_registered_again_by_a_project_are_reported() {
         let place = TestHome::new();
         let project = place.folder.path().join("project/.claude");
         fs::create_dir_all(&project).unwrap();
@@ -563,7 +563,7 @@ mod tests {
     }
 
     #[test]
-    fn switches_plugins_and_broken_files_are_seen() {
+    fn off_switches_plugins_and_broken_files_are_reported() {
         let place = TestHome::new();
         place.install(&place.shim(), |text| text.replacen('{', "{\"disableAllHooks\": true,", 1));
         assert!(matches!(place.report().state, SettingsState::Read { switch: HookSwitch::Off(_), .. }));

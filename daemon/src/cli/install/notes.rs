@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_yes_lets_a_program_write_and_it_has_a_cap() {
+    fn only_a_yes_enables_the_notes_program_and_sets_a_daily_limit() {
         let (text, said) = after("", "y\n");
         assert!(said.contains("about 3,000 tokens of haiku), at most 100,000 tokens a day. [y/N]"), "{said}");
         assert!(
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_decided_is_not_asked() {
+    fn a_user_who_has_chosen_a_backend_is_not_asked() {
         for decided in
             ["[compression]\nbackend = \"extractive\"\n", "[compression]\nbackend = \"anthropic\"\n"]
         {

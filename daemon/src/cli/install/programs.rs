@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_symlink_by_which_recall_was_called_is_the_stabler_name() {
+    fn a_program_started_through_a_symlink_is_named_by_the_symlink() {
         let place = TestHome::new(&["opt/recall", "opt/recall-shim"]);
         symlink(place.path("opt/recall"), place.path("bin/recall")).unwrap();
         let recall = place.path("bin/recall");
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_or_misnamed_shim_is_said() {
+    fn a_missing_or_misnamed_shim_is_an_error() {
         let place = TestHome::new(&["opt/recall", "opt/other"]);
         assert_eq!(place.find("recall", None), Err(ProgramsError::NoShim(place.path("opt"))));
         let check = |name: &str| place.find("recall", Some(&place.path(name))).map(|programs| programs.shim);

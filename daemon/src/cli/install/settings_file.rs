@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_file_and_its_folder_are_for_the_user_alone() {
+    fn a_new_settings_file_and_its_folder_are_private() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join(".claude/settings.json");
         let file = SettingsFile::at(&path).unwrap();
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mode_stays_and_no_other_file_is_left() {
+    fn writing_keeps_the_mode_and_leaves_no_temporary_file() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("settings.json");
         fs::write(&path, "before").unwrap();
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_file_is_refused() {
+    fn folders_non_utf8_files_and_symlink_loops_are_rejected() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("settings.json");
         fs::create_dir(&path).unwrap();

@@ -52,7 +52,7 @@ impl Home {
 }
 
 #[test]
-fn a_file_that_others_may_write_keeps_its_mode_and_is_named() {
+fn a_settings_file_writable_by_others_keeps_its_mode_and_is_reported() {
     use std::os::unix::fs::PermissionsExt;
     let home = Home::with_settings("{}\n");
     fs::set_permissions(home.settings(), fs::Permissions::from_mode(0o666)).unwrap();
@@ -62,7 +62,7 @@ fn a_file_that_others_may_write_keeps_its_mode_and_is_named() {
 }
 
 #[test]
-fn a_first_and_a_second_run() {
+fn the_first_run_installs_and_the_second_changes_nothing() {
     let home = Home::with_settings("{\"model\": \"opus\"}\n");
     assert_snapshot!(home.run(Consent::Given).unwrap(), @"
     Claude Code 2.1.329: 14 hooks in ~/.claude/settings.json
@@ -92,7 +92,7 @@ fn a_dry_run_shows_the_difference_and_writes_nothing() {
 }
 
 #[test]
-fn a_no_and_a_missing_terminal_change_nothing() {
+fn answering_no_or_having_no_terminal_changes_nothing() {
     let home = Home::with_settings("{}\n");
     let said = home.run(Consent::Ask(&mut "n\n".as_bytes())).unwrap();
     assert!(
@@ -104,7 +104,7 @@ fn a_no_and_a_missing_terminal_change_nothing() {
 }
 
 #[test]
-fn warnings_come_with_the_plan() {
+fn warnings_are_printed_with_the_plan() {
     let home = Home::with_settings(r#"{"disableAllHooks": true, "enabledPlugins": {"recall@market": true}}"#);
     assert_snapshot!(home.run(Consent::Given).unwrap(), @"
     Claude Code 2.1.329: 14 hooks in ~/.claude/settings.json
@@ -119,7 +119,7 @@ fn warnings_come_with_the_plan() {
 }
 
 #[test]
-fn an_agent_without_a_version_gets_the_older_hooks() {
+fn an_agent_of_unknown_version_gets_the_older_hooks() {
     let home = Home::new("/nonexistent");
     fs::create_dir(home.folder.path().join(".claude")).unwrap();
     assert_snapshot!(home.run(Consent::Given).unwrap(), @"
@@ -134,7 +134,7 @@ fn an_agent_without_a_version_gets_the_older_hooks() {
 }
 
 #[test]
-fn no_agent_at_all_is_said_and_is_no_failure() {
+fn finding_no_agent_is_reported_but_is_no_error() {
     assert_snapshot!(Home::new("/nonexistent").run(Consent::Given).unwrap(), @"
     No coding agent was found (looked for Claude Code, Codex CLI, Gemini CLI, GitHub Copilot CLI, OpenCode, Qwen Code, Cursor, Copilot in VS Code, Windsurf, OpenClaw, Factory Droid, Devin, Kiro CLI, pi coding agent, Auggie, Cline, Grok Build, Antigravity CLI, Kimi Code, Kilo CLI, Goose, Amp, Command Code).
     Run `recall install` again once you have installed one.
@@ -142,7 +142,7 @@ fn no_agent_at_all_is_said_and_is_no_failure() {
 }
 
 #[test]
-fn the_command_line_is_understood() {
+fn install_options_are_parsed() {
     #[derive(clap::Parser)]
     struct Command {
         #[command(flatten)]
@@ -314,7 +314,7 @@ mod every_agent {
     }
 
     #[test]
-    fn settings_come_back_byte_for_byte() {
+    fn uninstalling_restores_settings_byte_for_byte() {
         for (agent, recording, place, words) in CASES {
             let home = Home::with(agent, recording, place);
             let before = files(home.folder.path());
@@ -374,7 +374,7 @@ mod every_agent {
     }
 
     #[test]
-    fn what_is_written_into_an_empty_home() {
+    fn an_empty_home_gets_the_expected_files_and_uninstalling_removes_them() {
         let mut told = String::new();
         for spec in AGENTS.iter().filter(|spec| spec.name != "claude-code") {
             let home = Home::new("/nonexistent");
@@ -392,7 +392,7 @@ mod every_agent {
     }
 
     #[test]
-    fn a_change_of_the_users_in_between_stays() {
+    fn uninstalling_keeps_changes_made_after_installing() {
         for (agent, recording, place, from, to) in [
             ("codex", "02-config.toml", ".codex/config.toml", "gpt-5.5", "gpt-6"),
             ("gemini-cli", "01-settings-commented.json", ".gemini/settings.json", "GitHub", "Dracula"),
@@ -414,7 +414,7 @@ mod every_agent {
     }
 
     #[test]
-    fn broken_denied_and_foreign_files_are_refused_unchanged() {
+    fn a_broken_foreign_or_denying_file_is_rejected_and_stays_unchanged() {
         for (agent, recording, place, why) in [
             ("cursor", "hooks.broken.json", ".cursor/hooks.json", "hooks.json:4:"),
             ("openclaw", "openclaw.strict.json", ".openclaw/openclaw.json", "plugins.deny names recall"),
@@ -431,7 +431,7 @@ mod every_agent {
 
     /// The agent refuses a call if the hook before it prints nothing.
     #[test]
-    fn an_entry_before_calls_is_removed_and_the_names_own_switch_stays() {
+    fn an_old_hook_before_tool_calls_is_removed_and_the_off_switch_is_kept() {
         let place = ".gemini/config/hooks.json";
         let home = Home::with("antigravity", "hooks.with-old-recall.json", place);
         let said = home.install("antigravity").unwrap();
@@ -446,7 +446,7 @@ mod every_agent {
     }
 
     #[test]
-    fn a_program_with_an_events_name_stays() {
+    fn a_users_program_named_after_an_event_is_kept() {
         let home = Home::with("cline", "PostToolUse", ".cline/hooks/PostToolUse");
         let before = files(home.folder.path());
         let said = home.install("cline").unwrap();
@@ -460,7 +460,7 @@ mod every_agent {
     }
 
     #[test]
-    fn an_agent_whose_hooks_have_no_file_yet_is_left_out() {
+    fn an_agent_without_a_hook_file_is_skipped() {
         let home = Home::new("/nonexistent");
         let said = home.install("kiro").unwrap();
         assert_eq!(said, "Kiro CLI: has no file for hooks yet; skipped.\n");
@@ -468,7 +468,7 @@ mod every_agent {
     }
 
     #[test]
-    fn a_project_gets_a_rule_where_an_agent_has_no_skills() {
+    fn a_project_gets_a_rule_for_an_agent_without_skills() {
         for (agent, rule, start) in [
             ("cursor", ".cursor/rules/recall.mdc", "---\nalwaysApply: false\ndescription: Ask the memory"),
             (
@@ -492,7 +492,7 @@ mod every_agent {
     }
 
     #[test]
-    fn links_and_modes_stay() {
+    fn installing_keeps_symlinks_and_file_modes() {
         let home = Home::new("/nonexistent");
         let real = home.folder.path().join("dotfiles.json");
         fs::write(&real, "{\n  // mine\n}\n").unwrap();
@@ -509,7 +509,7 @@ mod every_agent {
     }
 
     #[test]
-    fn hooks_that_are_off_are_told() {
+    fn installing_warns_about_disabled_hooks() {
         for (agent, recording, place, setting) in [
             ("codex", "04-hooks-off.toml", ".codex/config.toml", "features.hooks = false"),
             ("qwen-code", "03-settings-hooks-off.json", ".qwen/settings.json", "disableAllHooks"),

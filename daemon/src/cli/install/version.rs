@@ -80,14 +80,14 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_counts_even_when_the_program_stays() {
+    fn a_version_is_read_even_if_the_program_keeps_running() {
         for agent in ["claude", "without-newline", "lingering"] {
             assert_eq!(answer_of(agent), Some(AgentVersion(2, 1, 329)), "{agent}");
         }
     }
 
     #[test]
-    fn no_answer_is_none() {
+    fn the_version_is_unknown_if_the_program_does_not_report_one() {
         assert_eq!(answer_of("failing"), None);
         assert_eq!(answer_of("talking"), None);
         assert_eq!(ask(Path::new("/nonexistent/claude"), DEADLINE), None);

@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_answered() {
+    fn unreadable_requests_are_answered_with_errors() {
         let (parse, request, params) = (-32700, -32600, -32602);
         let long = [b"{\"method\":\"tools/call\",\"params\":\"", "x".repeat(LONGEST).as_bytes()].concat();
         let ends = |end: &str| [&long, end.as_bytes()].concat();

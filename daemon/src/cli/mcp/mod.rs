@@ -263,7 +263,7 @@ mod tests {
     use super::path_of;
 
     #[test]
-    fn a_root_is_a_path() {
+    fn a_root_uri_is_converted_to_a_path() {
         assert_eq!(path_of("file:///home/me/my%20shop").as_deref(), Some("/home/me/my shop"));
         for wrong in ["https://x/y", "file://relative", "file:///a%2", "file:///a%zz"] {
             assert_eq!(path_of(wrong), None, "{wrong}");

@@ -151,7 +151,7 @@ mod tests {
     use recall_domain::tokens::estimate;
 
     #[test]
-    fn what_the_model_reads_is_short() {
+    fn tool_descriptions_and_instructions_are_short() {
         let tokens = |code| {
             let text = serde_json::to_string(&list(Offer { writing: McpWriting::On, code })).unwrap();
             estimate(&text) + estimate(INSTRUCTIONS)
@@ -166,7 +166,7 @@ mod tests {
 
     /// What a tool answers is stored already. Kept with its call it would outlive a `recall forget`.
     #[test]
-    fn every_tool_counts_as_a_call_of_recall_itself() {
+    fn calls_of_every_tool_are_recognised_as_recalls_own() {
         use recall_domain::redaction::own_calls::is_own;
 
         for tool in list(Offer { writing: McpWriting::On, code: Code::Told }) {
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_writes_unless_it_is_allowed() {
+    fn writing_tools_are_offered_only_if_allowed() {
         let names = |writing| {
             list(Offer { writing, code: Code::Off })
                 .into_iter()

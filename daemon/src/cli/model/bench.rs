@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_found_counts_as_nothing() {
+    fn an_answer_that_is_not_found_scores_zero() {
         let Ranks { first, first_5, first_10, mrr } = Ranks::of(&[Some(1), Some(4), None, Some(10)]);
         assert_eq!((first, first_5, first_10), (25.0, 50.0, 75.0));
         assert!((mrr - 33.75).abs() < 1e-9, "{mrr}");

@@ -53,7 +53,7 @@ fn get(address: &str, place: &Path, patience: Patience) -> Result<(), FetchError
 }
 
 #[test]
-fn after_silence_another_connection_brings_the_rest() {
+fn a_stalled_download_resumes_on_a_new_connection() {
     let (address, asked) = server(&[
         "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n0123",
         "HTTP/1.1 206 OK\r\ncontent-length: 6\r\ncontent-range: bytes 4-9/10\r\n\r\n456789",
@@ -68,7 +68,7 @@ fn after_silence_another_connection_brings_the_rest() {
 }
 
 #[test]
-fn one_that_drips_for_ever_is_given_up() {
+fn a_download_over_the_time_limit_is_aborted_and_its_part_is_kept() {
     let (address, _asked) = server(&["HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n0123"]);
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("file");
@@ -78,7 +78,7 @@ fn one_that_drips_for_ever_is_given_up() {
 }
 
 #[test]
-fn another_part_than_the_one_asked_for_is_not_appended() {
+fn an_answer_with_the_wrong_byte_range_is_not_appended() {
     let (address, _asked) = server(&[
         "HTTP/1.1 206 OK\r\nconnection: close\r\ncontent-length: 3\r\ncontent-range: bytes 7-9/10\r\n\r\n789",
         "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n0123456789",
@@ -91,7 +91,7 @@ fn another_part_than_the_one_asked_for_is_not_appended() {
 }
 
 #[test]
-fn a_redirect_never_leads_to_less_safety() {
+fn only_redirects_to_trusted_https_addresses_are_followed() {
     let model = model();
     let fetcher = Fetcher::new("http://127.0.0.1", None, SHORT, &model).unwrap();
     let from = Url::parse("https://huggingface.co/a/b").unwrap();

@@ -98,14 +98,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_how_much_how_fast_and_how_long() {
+    fn a_progress_line_shows_amount_speed_and_remaining_time() {
         let second = Duration::from_secs(1);
         assert_eq!(line(3 << 20, 9 << 20, 2 << 20, second), "3.0 MiB of 9.0 MiB, 2.0 MiB/s, 3 s left");
         assert_eq!(line(9 << 20, 9 << 20, 9 << 20, second), "9.0 MiB of 9.0 MiB, 9.0 MiB/s");
     }
 
     #[test]
-    fn without_a_terminal_a_line_comes_at_each_quarter() {
+    fn progress_without_a_terminal_is_printed_at_each_quarter() {
         let mut out = Vec::new();
         let mut progress = DownloadProgress { bar: None, ..DownloadProgress::new(100, &mut out) };
         progress.has(20);

@@ -19,7 +19,7 @@ fn zip(place: &Path, entries: &[(&str, &[u8])]) {
 }
 
 #[test]
-fn an_entry_is_known_by_name_size_and_content() {
+fn archive_entries_are_matched_by_name_and_content() {
     let folder = tempfile::tempdir().unwrap();
     let (place, into) = (folder.path().join("a.zip"), folder.path().join("into"));
     let wanted = model(&[("config.json", b"right"), ("1_Pooling/config.json", b"other")]);
@@ -39,7 +39,7 @@ fn an_entry_is_known_by_name_size_and_content() {
 }
 
 #[test]
-fn what_unpacks_to_more_than_the_file_is_left_alone() {
+fn an_entry_larger_than_the_published_file_is_not_unpacked() {
     let folder = tempfile::tempdir().unwrap();
     let (place, into) = (folder.path().join("bomb.zip"), folder.path().join("into"));
     let zeros = vec![0; 50 << 20];
@@ -51,7 +51,7 @@ fn what_unpacks_to_more_than_the_file_is_left_alone() {
 }
 
 #[test]
-fn a_link_in_a_tar_is_no_file() {
+fn a_symlink_in_a_tar_does_not_count_as_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let (place, into) = (folder.path().join("a.tar"), folder.path().join("into"));
     let mut archive = tar::Builder::new(File::create(&place).unwrap());

@@ -100,7 +100,7 @@ fn screen(ui: &mut Ui, width: u16, height: u16) -> String {
 }
 
 #[test]
-fn every_letter_asks_and_only_the_last_answer_counts() {
+fn every_letter_starts_a_search_and_only_the_last_result_is_shown() {
     let mut ui = Ui::new(ShownProjects::Project("/home/me/shop".into()), "");
     ui.first();
     let asked = type_text(&mut ui, "ca");
@@ -116,7 +116,7 @@ fn every_letter_asks_and_only_the_last_answer_counts() {
 }
 
 #[test]
-fn of_waiting_requests_only_the_newest_of_a_kind_is_asked() {
+fn outdated_list_and_detail_requests_are_dropped() {
     let list =
         |ticket| Ask::List { ticket, source: Source::Sessions, project: None, page: Page::First(ROWS) };
     let detail = |ticket| Ask::Detail { ticket, target: Target::Item("1".into()) };
@@ -126,7 +126,7 @@ fn of_waiting_requests_only_the_newest_of_a_kind_is_asked() {
 }
 
 #[test]
-fn moving_stops_at_both_ends_and_asks_for_what_is_selected() {
+fn moving_stops_at_both_ends_and_requests_the_selected_item() {
     let mut ui = found();
     assert_eq!(press(&mut ui, KeyCode::Up), []);
     for _ in 0..5 {
@@ -159,7 +159,7 @@ fn a_session_opens_and_closes_again() {
 }
 
 #[test]
-fn what_no_longer_holds_is_reopened_and_what_holds_is_resolved() {
+fn the_r_key_resolves_active_observations_and_reopens_past_ones() {
     let mut ui = found();
     let mark = |id, validity| [Ask::Change(ManualChange::Mark { id, validity })];
     assert_eq!(press(&mut ui, KeyCode::Char('r')), mark(3, query::Validity::Resolved));
@@ -171,7 +171,7 @@ fn what_no_longer_holds_is_reopened_and_what_holds_is_resolved() {
 }
 
 #[test]
-fn what_is_pinned_or_undone_is_asked_for_at_once() {
+fn pinning_and_undoing_are_requested_at_once() {
     let mut ui = found();
     assert_eq!(press(&mut ui, KeyCode::Char('p')), [Ask::Change(ManualChange::Pin { id: 3 })]);
     assert_eq!(press(&mut ui, KeyCode::Char('u')), [Ask::Change(ManualChange::Undo)]);
@@ -205,7 +205,7 @@ fn a_thread_opens_from_its_list_and_from_an_observation() {
 }
 
 #[test]
-fn what_was_looked_at_leaves_the_review_and_the_next_one_is_selected() {
+fn a_reviewed_observation_leaves_the_review_and_the_next_is_selected() {
     let mut ui = Ui::for_review(ShownProjects::Project("/home/me/shop".into()));
     let asked = ui.first();
     assert!(matches!(&asked[..], [Ask::List { source: Source::Review, .. }]), "{asked:?}");
@@ -236,7 +236,7 @@ fn what_was_looked_at_leaves_the_review_and_the_next_one_is_selected() {
 }
 
 #[test]
-fn a_long_review_goes_on_while_its_rows_leave() {
+fn a_long_review_loads_its_next_page_while_rows_are_removed() {
     let mut ui = Ui::for_review(ShownProjects::All);
     let asked = ui.first();
     give_part(&mut ui, &asked, many(1..=300), Rest::More);
@@ -267,7 +267,7 @@ fn page(asked: &[Ask]) -> Option<Page> {
 }
 
 #[test]
-fn the_newest_observations_come_in_pages_before_the_last_row_is_reached() {
+fn the_next_page_is_requested_before_the_last_row_is_reached() {
     let mut ui = Ui::new(ShownProjects::All, "");
     let asked = ui.first();
     let mut rows = many(1..=300);
@@ -297,7 +297,7 @@ fn the_newest_observations_come_in_pages_before_the_last_row_is_reached() {
 }
 
 #[test]
-fn other_lists_grow_as_a_whole() {
+fn the_session_list_is_reloaded_with_growing_limits() {
     let mut ui = found();
     let mut asked = press(&mut ui, KeyCode::Tab);
     let mut limits = Vec::new();
@@ -310,7 +310,7 @@ fn other_lists_grow_as_a_whole() {
 }
 
 #[test]
-fn a_list_goes_on_after_one_that_was_opened_meanwhile() {
+fn a_page_missed_while_another_list_was_open_is_requested_again() {
     let mut ui = Ui::new(ShownProjects::All, "");
     let asked = ui.first();
     give_part(&mut ui, &asked, many(1..=300), Rest::More);
@@ -323,7 +323,7 @@ fn a_list_goes_on_after_one_that_was_opened_meanwhile() {
 }
 
 #[test]
-fn an_observation_is_edited_and_nothing_else() {
+fn only_an_observation_can_be_edited() {
     let mut ui = found();
     assert_eq!(ui.on_event(&key(KeyCode::Char('e'))), Next::Edit(3));
     let asked = ui.on_edited(Ok("#3 is edited; u undoes it".into()));
@@ -381,7 +381,7 @@ fn the_mouse_selects_opens_and_scrolls() {
 }
 
 #[test]
-fn ctrl_c_leaves_from_everywhere_and_q_is_a_letter_in_a_query() {
+fn in_the_query_q_is_a_letter_and_ctrl_c_quits() {
     let control_c = Event::Key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL));
     let mut ui = Ui::new(ShownProjects::All, "");
     type_text(&mut ui, "q");
@@ -392,7 +392,7 @@ fn ctrl_c_leaves_from_everywhere_and_q_is_a_letter_in_a_query() {
 }
 
 #[test]
-fn screens() {
+fn screens_match_their_snapshots() {
     for (width, height) in [(80, 24), (120, 30), (200, 40)] {
         let mut ui = found();
         let text = b"\x1b[36m#3\x1b[0m \x1b[1mCart totals round once\x1b[0m\n\nThe discount was rounded per line.\n- src/cart.rs";
@@ -415,7 +415,7 @@ fn screens() {
 }
 
 #[test]
-fn no_size_is_too_small() {
+fn no_terminal_is_too_small_to_draw_on() {
     for (width, height) in [(1, 1), (3, 2), (10, 4), (20, 3)] {
         let mut ui = found();
         screen(&mut ui, width, height);
@@ -425,7 +425,7 @@ fn no_size_is_too_small() {
 }
 
 #[test]
-fn ages_are_one_number_and_one_letter() {
+fn ages_are_shown_as_now_or_as_a_number_with_a_unit() {
     let check = |minutes: i64, expected: &str| {
         assert_eq!(view::age(NOW, Timestamp(NOW.0 - minutes * 60_000)), expected)
     };

@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_calls_too_often_is_told_to_try_again_later() {
+    fn strangers_over_the_rate_limit_get_too_many_requests() {
         let (keys, _) = Keys::new();
         let now = Instant::now();
         let refused = (0..1_000).find_map(|_| counted(Caller::Stranger, &keys, now).err());
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_new_stranger_ends_the_oldest_and_no_caller() {
+    async fn a_new_stranger_replaces_the_oldest_stranger_but_no_caller() {
         let strangers = Strangers::default();
         let waiting = || tokio::spawn(std::future::pending::<()>());
         let caller = Standing {

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_this_machine_is_ours() {
+    fn only_a_local_host_with_the_gateways_port_is_accepted() {
         for (host, expected) in [
             ("127.0.0.1:7", true),
             ("localhost:7", true),

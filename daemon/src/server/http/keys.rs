@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_lets_one_page_in_once() {
+    fn a_link_can_be_opened_only_once() {
         let (keys, _) = Keys::new();
         let link = keys.new_link();
         assert_eq!(keys.open("another"), Err(Locked::Unknown));
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_calls_wait_for_their_second() {
+    fn strangers_and_known_callers_have_separate_limits_per_second() {
         let (keys, _) = Keys::new();
         let now = Instant::now();
         let taken = |caller| (0..1_000).filter(|_| keys.take_place(caller, now)).count();

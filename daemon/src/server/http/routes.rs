@@ -446,7 +446,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_matched_whole() {
+    fn a_route_matches_only_a_whole_path() {
         let id = |text: &str| Some(Some(text.to_owned()));
         assert_eq!(matched("/api/status", "/api/status"), Some(None));
         assert_eq!(matched("/api/sessions/{id}", "/api/sessions/a%20b"), id("a b"));
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn the_document_names_every_route() {
+    fn the_openapi_document_names_every_route() {
         let document = document(ROUTES);
         for route in ROUTES {
             assert!(

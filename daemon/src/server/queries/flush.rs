@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn an_index_that_is_being_filled_gets_more_time_than_one_that_has_failed() {
+    async fn an_index_being_filled_gets_more_time_than_a_failed_one() {
         let takes = |minutes: u64| {
             move |left| async move {
                 let work = tokio::time::sleep(Duration::from_secs(minutes * 60));

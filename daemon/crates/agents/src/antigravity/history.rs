@@ -117,7 +117,7 @@ mod tests {
     const RECORD: &str = include_str!("../../../../../tests/fixtures/antigravity/transcript_full.jsonl");
 
     #[test]
-    fn prompts_are_what_was_typed_and_answers_the_last_words_of_a_turn() {
+    fn prompts_are_the_typed_text_and_answers_the_last_text_of_a_turn() {
         let session = session(&mut RECORD.as_bytes(), RecordedSession::default()).unwrap();
         assert_eq!(session.unreadable, 1);
         let turns = session.turns(AGENTS.spec("antigravity"));
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conversation_belongs_to_the_folder_that_the_list_names() {
+    fn a_conversations_folder_is_read_from_history_jsonl() {
         let own = tempfile::tempdir().unwrap();
         let logs = own.path().join("brain/c-1/.system_generated/logs");
         std::fs::create_dir_all(&logs).unwrap();

@@ -194,7 +194,7 @@ mod tests {
     use recall_domain::event::EventName;
 
     #[test]
-    fn its_folder_may_be_elsewhere() {
+    fn a_moved_agent_folder_comes_before_the_default_folder() {
         let folders = |moved| SPEC.host.folders("/home/dev".as_ref(), moved);
         assert_eq!(folders(None), [Path::new("/home/dev/.claude")]);
         assert_eq!(folders(Some("/data")), [Path::new("/data"), Path::new("/home/dev/.claude")]);

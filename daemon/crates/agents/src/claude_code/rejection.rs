@@ -28,7 +28,7 @@ mod tests {
     }
 
     #[test]
-    fn a_users_word_is_told_from_a_rules() {
+    fn only_a_users_rejection_is_detected_and_its_reason_is_read() {
         let bare = "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a \
             file edit, the new_string was NOT written to the file).";
         check(&format!("{bare} STOP what you are doing and wait."), Some(None));

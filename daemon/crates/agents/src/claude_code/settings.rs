@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_gets_only_what_it_knows() {
+    fn hooks_use_only_what_the_agent_version_supports() {
         check(Some((2, 1, 329)), &[], true);
         check(Some((2, 1, 139)), &[], true);
         check(Some((2, 1, 138)), &[], false);

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_agents_is_no_answer() {
+    fn messages_of_subagents_and_api_errors_are_not_the_answer() {
         let lines = [
             user("p1", "Go"),
             assistant("m1", "Mine", ""),
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn older_transcripts_name_no_turns() {
+    fn without_turn_ids_the_last_message_is_the_answer() {
         let plain = r#"{"type":"user","message":{"content":"Go"}}"#.to_owned();
         check(&[plain.clone(), assistant("m1", "Done.", ""), plain], Some("p1"), Some("Done."));
         check(&[user("p1", "Go"), assistant("m1", "Done.", "")], None, Some("Done."));

@@ -298,7 +298,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failed_command_tells_its_exit_code() {
+    fn the_output_of_a_failed_command_has_its_exit_code() {
         let told = |text: &str| output_of(&json!(text));
         assert_eq!(told("Chunk ID: 1\nProcess exited with code 0\nOutput:\nok\n"), "ok\n");
         assert_eq!(told("Process exited with code 2\nOutput:\nno\n"), "Exit code: 2\nOutput:\nno\n");

@@ -150,7 +150,7 @@ mod tests {
     const RECORD: &str = include_str!("../../../../../tests/fixtures/command-code/session.jsonl");
 
     #[test]
-    fn prompts_are_what_was_typed_and_answers_the_last_words_of_a_turn() {
+    fn prompts_are_the_typed_text_and_answers_the_last_text_of_a_turn() {
         let session = session(&mut RECORD.as_bytes()).unwrap();
         assert_eq!((session.id.as_str(), session.cwd.as_str()), ("4f1d3a52", "/home/dev/shop"));
         assert_eq!(session.unreadable, 1);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn checkpoints_are_no_sessions() {
+    fn checkpoint_and_meta_files_are_not_sessions() {
         let is = |name: &str| is_session(Path::new(name));
         assert!(is("/x/4f1d3a52.jsonl"));
         assert!(!is("/x/4f1d3a52.checkpoints.jsonl") && !is("/x/4f1d3a52.meta.json") && !is("/x/.jsonl"));

@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_hooks_added_is_no_part_of_a_result() {
+    fn text_added_by_hooks_is_removed_from_a_result() {
         let said =
             "ok\n\nTool \"bash\" succeeded. Additional guidance from postToolUse hooks:\nrecall: noted.";
         assert_eq!(without_what_hooks_added(said, "bash"), "ok");

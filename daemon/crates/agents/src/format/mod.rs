@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_known_in_any_spelling() {
+    fn a_name_is_reduced_to_lowercase_letters_and_digits() {
         assert_eq!(letters("session:compact-Before_2"), "sessioncompactbefore2");
     }
 }

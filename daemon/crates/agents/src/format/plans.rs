@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_markdown_file_is_known_whole_after_each_call() {
+    fn a_write_or_edit_of_a_markdown_file_yields_its_whole_text() {
         let file = |path: &str, text: &str| Some(PlanChange::File { path: path.into(), text: text.into() });
         assert_eq!(
             change(Tool::Write, r##"{"file_path":"/p/a.md","content":"# A"}"##, "null"),
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn an_approval_holds_the_approved_text() {
+    fn a_plan_approval_has_the_approved_text_and_path() {
         let approved = |path: Option<&str>, text: Option<&str>| {
             Some(PlanChange::Approved { path: path.map(str::to_owned), text: text.map(str::to_owned) })
         };
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_plans_own_file_is_read() {
+    fn only_files_inside_plan_folders_are_read() {
         let home = tempfile::tempdir().unwrap();
         let at = |name: &str| home.path().join(name);
         for folder in [".claude/plans", "shop/.claude/plans", "moved/plans", "team"] {
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_come_as_a_list_or_one_by_one() {
+    fn tasks_are_parsed_from_a_list_or_one_by_one() {
         let add = change(Tool::TaskCreate, r#"{"subject":"S"}"#, r#"{"task":{"id":"1"}}"#);
         assert_eq!(add, Some(PlanChange::Tasks(TaskChange::Add { id: "1".into(), subject: "S".into() })));
         let update = change(Tool::TaskUpdate, r#"{"taskId":1,"status":"completed"}"#, "{}");
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_started_subagent_is_named() {
+    fn the_id_of_a_started_subagent_is_read() {
         assert_eq!(launched(r#"{"agentId":"a1","status":"async_launched"}"#).as_deref(), Some("a1"));
         assert_eq!(launched("[]"), None);
     }

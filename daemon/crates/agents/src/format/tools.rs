@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn only_calls_of_subagents_give_a_task() {
+    fn only_calls_that_start_a_subagent_have_a_task() {
         let input =
             r#"{"description":"Review A","prompt":"Review the cart change","subagent_type":"Explore"}"#;
         let given = TOOLS.task("Agent", input).unwrap();
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_read_edited_and_written() {
+    fn file_reads_edits_and_writes_are_parsed() {
         check("Read", r#"{"file_path":"/a/b.rs","limit":3}"#, "", Action::Read { path: owned("/a/b.rs") });
         check(
             "Edit",
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_carry_both_streams() {
+    fn command_output_contains_stdout_and_stderr() {
         check(
             "Bash",
             r#"{"command":"make","description":"Build"}"#,
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn looking_things_up() {
+    fn searches_and_web_lookups_are_parsed() {
         check(
             "Glob",
             r#"{"pattern":"**/*.rs"}"#,
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn the_users_answers_plans_and_tasks() {
+    fn user_answers_plans_and_tasks_are_parsed() {
         check(
             "AskUserQuestion",
             r#"{"questions":[],"answers":{"Which?":"EUR"}}"#,
@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subagents_answer_is_without_the_note_about_its_tools() {
+    fn the_note_about_used_tools_is_removed_from_a_subagents_answer() {
         check(
             "Agent",
             r#"{"description":"d","prompt":"p"}"#,
@@ -547,7 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_kept_as_it_came() {
+    fn unrecognized_calls_keep_their_input_and_output() {
         let other = |input: &str, output: &str| Action::Other { input: owned(input), output: owned(output) };
         check(
             "mcp__stock__get",
@@ -561,7 +561,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_it_fail(tool in "(Read|Edit|Bash|Agent|TodoWrite|Glob|x)", input in ".*", response in ".*") {
+        fn parsing_a_call_never_panics_and_is_deterministic(tool in "(Read|Edit|Bash|Agent|TodoWrite|Glob|x)", input in ".*", response in ".*") {
             let first = TOOLS.action(&tool, &input, Some(&response));
             prop_assert_eq!(first, TOOLS.action(&tool, &input, Some(&response)));
         }

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_that_nobody_typed_is_believed_to_be_none_of_the_user() {
+    fn the_source_of_a_prompt_is_read_from_its_fields() {
         use BatchSource::{AgentMessage, AgentNotification, System, User};
         for (fields, expected) in [
             (json!({}), User),

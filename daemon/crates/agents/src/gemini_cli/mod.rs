@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn its_own_context_is_no_part_of_the_prompt() {
+    fn hook_context_in_front_of_a_prompt_is_removed() {
         for (prompt, expected) in [
             ("<hook_context>recall: a &lt;b&gt;</hook_context>\n\nfix it", "fix it"),
             ("fix <hook_context>x</hook_context>", "fix <hook_context>x</hook_context>"),

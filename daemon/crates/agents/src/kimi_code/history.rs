@@ -154,7 +154,7 @@ mod tests {
     const WIRE: &str = include_str!("../../../../../tests/fixtures/kimi-code/wire.jsonl");
 
     #[test]
-    fn a_record_has_the_calls_and_the_last_words_of_a_turn() {
+    fn the_prompt_and_the_answer_of_a_turn_are_read_from_a_record() {
         let session = session(&mut WIRE.as_bytes(), RecordedSession::default()).unwrap();
         assert_eq!(session.unreadable, 0);
         let turns = session.turns(AGENTS.spec("kimi-code"));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_where_the_program_puts_it() {
+    fn the_path_of_a_record_is_derived_from_folder_and_session() {
         assert_eq!(
             record_of("/work/.team/run-kimi-code/shop", "session_1"),
             "sessions/wd_shop_5a9f67201135/session_1/agents/main/wire.jsonl"
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_belongs_to_the_folder_that_its_state_names() {
+    fn a_sessions_folder_is_read_from_its_state_file() {
         let own = tempfile::tempdir().unwrap();
         let folder = own.path().join("sessions/wd_shop_1/session_1");
         std::fs::create_dir_all(folder.join("agents/main")).unwrap();

@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_of_several_answers_is_the_turns() {
+    fn the_last_of_several_responses_is_the_answer() {
         let response = "### Planner Response\n\nI look.\n\n*Viewed `/a`*\n\n### Planner Response\n\nDone.\n";
         assert_eq!(last(response), "Done.");
         assert_eq!(last("Done."), "Done.");

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn times_and_ids_are_read_as_they_are_written() {
+    fn times_and_ids_are_parsed_and_serialized_unchanged() {
         let moment: Moment = check_read_back("2026-11-01T12:00:00.123Z".into());
         assert_eq!(moment.0, Timestamp(1_793_534_400_123));
         let PublicId(observation) = check_read_back(12.into());
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_is_told_apart_by_its_fields() {
+    fn the_kind_of_a_shown_item_is_recognized_by_its_fields() {
         let summary: found::ShownItem = check_read_back(serde_json::json!({
             "id": "s1", "session_id": "76fb", "title": "T", "request": "R", "investigated": "", "learned": "",
             "completed": "", "next_steps": "", "notes": "", "created_at": "2026-11-01T12:00:00Z",
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_keeps_its_json_and_an_answer_of_why_its_kind() {
+    fn calls_and_why_answers_are_parsed_and_serialized_unchanged() {
         let call: session::ActivityAnswer = check_read_back(serde_json::json!({
             "event_id": "00", "kind": "tool", "tool_name": "Bash", "tool_use_id": null, "failed": true,
             "input": {"z": 1, "a": [2]}, "response": "text", "subagent": null, "duration_ms": 5,
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_are_counted_outside_strings() {
+    fn json_nesting_levels_are_counted_outside_strings() {
         let check = |json: &str, expected: usize| assert_eq!(levels(json), expected, "{json}");
         check("7", 0);
         check("[]", 1);
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nested_too_deep_is_a_text() {
+    fn invalid_or_too_deeply_nested_json_becomes_a_string() {
         let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
         let given = |text: String| json_or_text(text).map(|json| json.get().to_owned());
         assert_eq!(given(nested(MOST_LEVELS)), Some(nested(MOST_LEVELS)));

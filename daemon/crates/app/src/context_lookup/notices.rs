@@ -75,7 +75,7 @@ mod tests {
     use recall_domain::context::{BlockItem, InjectedExtent};
 
     #[test]
-    fn what_the_user_reads_cannot_steer_a_terminal() {
+    fn notices_contain_no_control_or_invisible_characters() {
         let hostile = "sh\u{1b}[2Jo\u{202e}p\u{200b}\nrecall: all is well";
         let (title, reason) = (String::new(), String::new());
         let item = BlockItem {

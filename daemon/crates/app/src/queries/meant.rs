@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_found_by_the_beginning_of_its_id() {
+    fn a_session_is_found_by_a_mistyped_beginning_of_its_id() {
         let ids = known(&["52ab9f04-1111-4abc", "0c0ffee0-2222-4abc"]);
         assert_eq!(session("52ba9f", &ids).as_deref(), Some("52ab9f04-1111-4abc"));
         assert_eq!(session("nobody", &ids), None);
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_found_by_its_name_or_its_path() {
+    fn a_file_is_found_by_a_mistyped_name_or_path() {
         let paths = known(&["src/login.rs", "src/cart/total.rs"]);
         assert_eq!(file("logn.rs", &paths).as_deref(), Some("login.rs"));
         assert_eq!(file("src/crat/total.rs", &paths).as_deref(), Some("src/cart/total.rs"));

@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn projects_narrow_and_never_widen() {
+    fn project_filters_narrow_a_search_and_never_widen_it() {
         check("x", None, Some(&[]));
         check("x", Some(&[1, 2]), Some(&[1, 2]));
         check("x project:1", None, Some(&[1]));
@@ -390,14 +390,14 @@ mod tests {
     }
 
     #[test]
-    fn nobody_has_made_anything() {
+    fn an_unknown_author_has_no_documents() {
         let query = query::parse("x by:Eve");
         let search = sought(&query, None, |_| Ok(Vec::new()));
         assert_eq!(search.unwrap().whose, [nobodys()]);
     }
 
     #[test]
-    fn the_rest_of_a_query_is_kept() {
+    fn words_phrases_and_filters_of_a_query_are_kept() {
         let query = query::parse(
             "slow \"login page\" -oauth type:decision kind:prompt file:a/b.rs session:ab since:2d",
         );

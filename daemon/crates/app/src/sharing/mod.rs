@@ -51,7 +51,7 @@ mod tests {
     use recall_domain::redaction::RedactionPolicy;
 
     #[test]
-    fn what_todays_rules_call_a_secret_does_not_leave() {
+    fn records_with_secrets_and_overlong_records_are_not_shared() {
         let policy = RedactionPolicy { extra: vec!["ACME-[0-9]+".to_owned()], ..RedactionPolicy::default() };
         let redactor = Redactor::new(&policy).unwrap();
         let record = |name: &str, value| {

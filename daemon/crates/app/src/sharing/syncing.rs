@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn after_failures_it_waits_longer_and_not_for_ever() {
+    fn the_wait_after_failures_grows_up_to_a_limit() {
         for (failures, least) in [(1, 60), (2, 120), (3, 240), (20, 1800), (u32::MAX, 1800)] {
             let wait = backoff(failures).as_secs();
             assert!((least..=least + least / 4).contains(&wait), "{failures}: {wait}");
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_remote_that_fails_is_left_out_for_a_while_and_no_other_one() {
+    fn only_the_remote_that_failed_is_skipped_for_a_while() {
         let mut known = RoundHistory::default();
         let names = ["team".to_owned(), "mine".to_owned()];
         let failed = BTreeSet::from(["team".to_owned()]);

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_that_was_not_asked_about_is_found_by_the_words() {
+    fn a_note_with_an_unknown_turn_is_assigned_by_its_words() {
         for number in [json!(9), json!(0), json!(-1), Value::Null] {
             let found = notes(&answer(&[one(json!({"turn": number}))]), &material()).unwrap();
             assert_eq!(found.turns[1].1.len(), 1, "{number}");
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_title_that_is_a_little_long_is_cut() {
+    fn a_slightly_too_long_title_is_truncated() {
         let title = "The weight of a parcel is always given in kilograms since the label printer misreads pounds, which made labels";
         assert!((100..=120).contains(&title.chars().count()));
         let found = notes(&answer(&[one(json!({"title": title}))]), &material()).unwrap();
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_whole_is_refused_with_a_reason() {
+    fn incomplete_or_invalid_answers_are_rejected_with_a_reason() {
         let refused = |answer: &str| notes(answer, &material()).unwrap_err().0;
         assert!(refused("{\"observations\": []}").contains("no object `summary`"));
         assert!(refused(&answer(&vec![one(json!({})); 13])).contains("13 observations, at most 12"));

@@ -55,7 +55,7 @@ fn good(answer: &str) -> ObservationDraft {
 }
 
 #[test]
-fn a_title_is_held_to_the_rules_of_wording() {
+fn the_rules_of_wording_are_applied_to_titles() {
     let said = |title: &str| good(&one(json!({"title": title})).to_string());
     assert_eq!(said("Plan: **Round** once…").title, "Round once");
     let long = said(
@@ -70,14 +70,14 @@ fn a_title_is_held_to_the_rules_of_wording() {
 }
 
 #[test]
-fn a_bugfix_says_what_was_wrong() {
+fn a_bugfix_that_does_not_say_what_was_wrong_becomes_a_change() {
     let fields = |narrative: &str| json!({"type": "bugfix", "narrative": narrative});
     assert_eq!(good(&one(fields("The total is rounded once.")).to_string()).kind, ObservationType::Change);
     assert_eq!(good(&one(fields("The total was wrong per line.")).to_string()).kind, ObservationType::Bugfix);
 }
 
 #[test]
-fn what_is_done_is_not_learned_again() {
+fn statements_in_completed_are_removed_from_learned() {
     let answer = json!({"title": "Round the cart once", "completed": "Totals are rounded once.",
         "learned": "Totals are rounded once. Each line lost a cent."});
     let draft = summary(&answer.to_string()).unwrap().unwrap();
@@ -91,7 +91,7 @@ fn bad(answer: &str, expected: &str) {
 }
 
 #[test]
-fn json_is_found_in_whatever_stands_around_it() {
+fn json_is_found_between_other_text() {
     let object = one(json!({})).to_string();
     for answer in [
         object.clone(),
@@ -104,7 +104,7 @@ fn json_is_found_in_whatever_stands_around_it() {
 }
 
 #[test]
-fn the_element_form_is_read_too() {
+fn an_answer_in_element_form_is_parsed() {
     let answer = "<observations><observation><type>gotcha</type><title>A &lt;b&gt; is kept</title>\
         <narrative>So it is.</narrative><facts><fact>one</fact><fact>two</fact></facts>\
         <files_modified><file>src/cart.rs</file></files_modified><importance>8</importance></observation></observations>";
@@ -115,7 +115,7 @@ fn the_element_form_is_read_too() {
 }
 
 #[test]
-fn nothing_worth_keeping_is_an_answer() {
+fn an_answer_without_observations_is_accepted() {
     for answer in ["{\"observations\": []}", "<observations></observations>", "None. {\"observations\":[]}"] {
         assert_eq!(observations(answer, &batch()), Ok(Vec::new()), "{answer}");
     }
@@ -136,7 +136,7 @@ fn files_and_evidence_come_from_the_batch() {
 }
 
 #[test]
-fn a_note_from_before_is_replaced_by_what_names_it_in_its_file() {
+fn a_note_replaces_an_earlier_one_only_if_it_names_its_subject_and_file() {
     let earlier = |title: &str| Earlier {
         subject: subject::of_title(ObservationType::Discovery, title).unwrap(),
         title: title.to_owned(),
@@ -167,7 +167,7 @@ fn a_note_from_before_is_replaced_by_what_names_it_in_its_file() {
 }
 
 #[test]
-fn what_does_not_hold_is_refused_with_a_reason() {
+fn invalid_observations_are_rejected_with_a_reason() {
     bad("I cannot help with that.", "no JSON object");
     bad("{\"observations\": [{\"type\": \"bug", "no JSON object");
     bad("{\"observations\": \"none\"}", "`observations` is wrong");
@@ -183,7 +183,7 @@ fn what_does_not_hold_is_refused_with_a_reason() {
 }
 
 #[test]
-fn small_slips_are_forgiven() {
+fn small_mistakes_in_an_answer_are_corrected() {
     let draft = good(
         &one(json!({"importance": 99, "title": " Round\n once ", "extra": {"run": "rm -rf"}})).to_string(),
     );
@@ -210,7 +210,7 @@ proptest! {
 
     /// No answer leads to a panic, and accepted values are within their bounds.
     #[test]
-    fn hostile_answers_yield_nothing_out_of_bounds(answer in "(\\PC|[{}\\[\\]\",:<>/]|observations|title|type|null|-1e999){0,60}") {
+    fn hostile_answers_do_not_panic_or_yield_too_many_observations(answer in "(\\PC|[{}\\[\\]\",:<>/]|observations|title|type|null|-1e999){0,60}") {
         let _ = summary(&answer);
         if let Ok(drafts) = observations(&answer, &batch()) {
             prop_assert!(drafts.len() <= MOST_OBSERVATIONS);

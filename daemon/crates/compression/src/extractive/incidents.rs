@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_program_logs_is_no_complaint() {
+    fn log_lines_are_not_taken_for_the_problem_in_an_error() {
         let output = "[20:52:15.789] [Limiter] task 2 failed: no cart\n2026-11-27T09:00:00Z error: no cart";
         assert_eq!(complaint(output), None);
         let output = format!("{output}\nerror: cart.rs:12:3 expected one total");
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_error_says_about_itself_is_no_complaint() {
+    fn error_counts_and_hints_are_not_taken_for_the_problem() {
         let output = "Found 1 error.\nFor more information about this error, try `rustc --explain E0063`.";
         assert_eq!(complaint(output), None);
     }

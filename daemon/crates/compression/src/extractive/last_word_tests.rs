@@ -52,14 +52,14 @@ const GATEWAY: (&str, &str) = (
 );
 
 #[test]
-fn a_changed_value_is_told_alone() {
+fn only_the_last_of_two_values_is_kept() {
     let raised =
         "Done. The gateway client now gives up after 90 s, because the bank's slowest answer took 70 s.";
     check(&[GATEWAY, ("ok, raise it then", raised)], &["after 90 s"], &["after 30 s"]);
 }
 
 #[test]
-fn of_three_values_the_last_is_told() {
+fn only_the_last_of_three_values_is_kept() {
     let raised =
         "Done. The gateway client now gives up after 60 s, because the bank's slowest answer took 50 s.";
     let again =
@@ -72,7 +72,7 @@ fn of_three_values_the_last_is_told() {
 }
 
 #[test]
-fn a_changed_rule_is_told_alone() {
+fn a_changed_rule_replaces_the_earlier_one() {
     let first = "Parcel weights are stored in pounds, because the first carrier only took pounds.";
     let second =
         "Changed. Parcel weights are always stored in kilograms now; `Parcel::weight_kg` converts them.";
@@ -84,7 +84,7 @@ fn a_changed_rule_is_told_alone() {
 }
 
 #[test]
-fn a_cause_that_is_taken_back_is_not_told() {
+fn a_retracted_cause_is_not_kept() {
     let first =
         "Found the smoking gun: the deploy script clears `/var/cache/shop`, so the cache is cold afterwards.";
     let second = "You are right: the deploy script is not the cause. The cache is cold because `Cache::warm` runs \
@@ -97,7 +97,7 @@ fn a_cause_that_is_taken_back_is_not_told() {
 }
 
 #[test]
-fn a_finding_that_was_mended_is_not_told_and_the_other_one_is() {
+fn a_fixed_finding_is_removed_and_the_other_one_is_kept() {
     let first = "Finding 1: `Cart::total` rounds each line, which loses cents in long orders. Finding 2: \
                  `Cart::remove` panics on an empty cart because it indexes item 0.";
     let second =
@@ -110,7 +110,7 @@ fn a_finding_that_was_mended_is_not_told_and_the_other_one_is() {
 }
 
 #[test]
-fn what_is_said_of_something_else_overtakes_nothing() {
+fn a_statement_about_another_subject_replaces_nothing() {
     let order = "Orders are stored in Postgres, because several writers must append to them at once.";
     for later in [
         // Another subject, another number of the same subject, no change, and a repetition.
@@ -128,7 +128,7 @@ fn what_is_said_of_something_else_overtakes_nothing() {
 }
 
 #[test]
-fn what_replaces_an_observation_takes_over_its_evidence() {
+fn an_observation_inherits_the_evidence_of_the_one_it_replaces() {
     let raised =
         "Done. The gateway client now gives up after 90 s, because the bank's slowest answer took 70 s.";
     let session = session(&[GATEWAY, ("ok, raise it then", raised)]);

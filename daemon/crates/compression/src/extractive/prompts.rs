@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_beyond_the_prompt_is_kept_with_its_type() {
+    fn lasting_statements_in_prompts_are_kept_with_their_type() {
         use ObservationType as T;
         for (prompt, kind, title) in [
             ("We decided to drop Windows", T::Decision, "Decided to drop Windows"),
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_told_with_its_reason_and_what_is_no_rule_is_not() {
+    fn only_lasting_statements_are_kept_and_their_title_has_the_reason() {
         use ObservationType as T;
         for (prompt, kind) in [
             ("Return an error, don't panic: a crash stops the oven", Some(T::Preference)),
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_is_found_beside_a_task() {
+    fn a_preference_is_found_beside_a_task() {
         let told = told("Add a cache to the rates. From now on always run the linter before a commit!");
         assert_eq!(told.len(), 1, "{told:?}");
         assert_eq!(told[0].0, ObservationType::Preference);
@@ -234,12 +234,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_corrected_before_anything_was_said() {
+    fn a_prompt_without_an_earlier_answer_is_no_correction() {
         assert_eq!(of_batch(&asked("No, the total is rounded before the tax")), []);
     }
 
     #[test]
-    fn only_the_users_own_short_prompts_are_read() {
+    fn private_and_long_prompts_are_not_searched_for_statements() {
         let by_machine =
             BatchMaterial { source: BatchSource::Private, ..asked("We decided to drop Windows") };
         assert_eq!(of_batch(&by_machine), []);

@@ -100,7 +100,7 @@ fn check(batch: &BatchMaterial, says: &[&str], says_not: &[&str]) {
 }
 
 #[test]
-fn a_decision_in_a_planning_file_is_told_at_that_file() {
+fn a_decision_from_a_planning_file_names_only_that_file() {
     let decision =
         "Invoices are numbered per year because the tax office rejects gaps, so `next_number` takes a lock.";
     for file in ["STATE.md", "docs/adr/0007-numbers.md", "planning/ROADMAP.md", "tasks/12.md"] {
@@ -116,7 +116,7 @@ fn a_decision_in_a_planning_file_is_told_at_that_file() {
 }
 
 #[test]
-fn routine_makes_nothing() {
+fn routine_batches_yield_no_observations() {
     for batch in [
         Batch::asked("git pull").ran("git pull", "Already up to date.").answered("Already up to date."),
         Batch::asked("run the tests").ran("make test", "12 passed").answered("All 12 tests pass."),
@@ -128,7 +128,7 @@ fn routine_makes_nothing() {
 }
 
 #[test]
-fn a_cause_is_told_with_what_stands_beside_it() {
+fn a_cause_in_an_answer_is_kept_without_backticks() {
     let batch = Batch::asked("why is startup so slow?").answered(
         "Startup is slow because `Config::load` resolves every replica's host name synchronously. \
          The database itself opens in 40 ms.\n\nShall I change it?",
@@ -137,7 +137,7 @@ fn a_cause_is_told_with_what_stands_beside_it() {
 }
 
 #[test]
-fn a_commit_tells_what_was_wrong() {
+fn the_fault_described_in_a_commit_message_is_kept() {
     let batch = Batch::asked("fix the flaky pool test")
         .edited("src/pool.rs", "sleep(10)", "notified().await")
         .ran(
@@ -155,7 +155,7 @@ fn a_commit_tells_what_was_wrong() {
 }
 
 #[test]
-fn a_note_from_the_body_of_a_commit_has_its_subject_as_title() {
+fn a_note_from_a_commits_body_has_the_commits_subject_as_title() {
     let batch = Batch::asked("fix the flaky pool test")
         .edited("src/pool.rs", "sleep(10)", "notified().await")
         .ran(
@@ -170,7 +170,7 @@ fn a_note_from_the_body_of_a_commit_has_its_subject_as_title() {
 }
 
 #[test]
-fn a_report_on_a_turn_with_one_commit_has_its_subject_as_title() {
+fn a_note_about_a_turn_with_one_commit_has_the_commits_subject_as_title() {
     let batch = Batch::asked("address the review")
         .edited("src/till.rs", "old", "new")
         .ran("git commit -am 'fix(till): report drawers that stay closed'", "[main 1a2b3c4] fix")
@@ -187,7 +187,7 @@ fn a_report_on_a_turn_with_one_commit_has_its_subject_as_title() {
 }
 
 #[test]
-fn a_rejected_call_is_told_with_the_users_words() {
+fn a_rejected_call_is_kept_with_the_users_reason() {
     let rejected = CallOutcome::Rejected { said: Some("never round in the view".to_owned()) };
     let changes = vec![EditHunk { before: String::new(), after: "total.round()".to_owned() }];
     let path = format!("{ROOT}/src/view.rs");
@@ -198,7 +198,7 @@ fn a_rejected_call_is_told_with_the_users_words() {
 }
 
 #[test]
-fn a_long_reason_is_told_below_the_title() {
+fn a_long_rejection_reason_is_put_into_the_narrative() {
     let said = "the ledger needs the exact amount, and every rounding before it costs the auditors a day";
     let rejected = CallOutcome::Rejected { said: Some(said.to_owned()) };
     let action = Action::Command {
@@ -213,7 +213,7 @@ fn a_long_reason_is_told_below_the_title() {
 }
 
 #[test]
-fn a_batch_alone_does_not_repeat_the_answer_before_it() {
+fn a_batch_does_not_repeat_the_previous_answer() {
     let cause = "Startup is slow because `Config::load` resolves every replica's host name synchronously.";
     let first = Batch::asked("why is startup so slow?").answered(cause);
     check(&first, &["resolves every replica's host name"], &[]);
@@ -225,7 +225,7 @@ fn a_batch_alone_does_not_repeat_the_answer_before_it() {
 }
 
 #[test]
-fn what_a_prompt_says_of_people_and_plans_is_kept() {
+fn contacts_reminders_and_decisions_in_prompts_are_kept() {
     for (prompt, kind, title) in [
         ("Anna owns billing", ObservationType::Contact, "Anna owns billing"),
         ("Remind me to rotate the key", ObservationType::NextStep, "Rotate the key"),
@@ -249,7 +249,7 @@ fn check_title(title: &str) {
 }
 
 #[test]
-fn a_check_that_fails_at_the_end_is_told_and_one_that_passes_again_is_not() {
+fn a_check_that_still_fails_is_kept_and_one_that_passes_again_is_not() {
     let failing = |batch: Batch| {
         batch.step(
             CallOutcome::Failed { error: "Exit code 101\nerror: 2 targets failed in the cart".to_owned() },
@@ -269,11 +269,11 @@ fn a_check_that_fails_at_the_end_is_told_and_one_that_passes_again_is_not() {
         .edited("src/cart.rs", "a", "b")
         .ran("cargo test -p shop", "test result: ok. 3 passed; 0 failed")
         .interrupted();
-    assert!(observed(&mended).iter().all(|draft| !draft.title.starts_with("Fails")));
+    assert!(observed(&mended).iter().all(|draft| !draft.title.ends_with(" fails")));
 }
 
 #[test]
-fn comments_speak_where_the_answer_does_not() {
+fn an_added_comment_is_kept_if_the_answer_explains_nothing() {
     let comment = "// Closes the sender before joining: the receiver blocks for ever otherwise,\n// because a clone lives in the thread.\n";
     let batch = Batch::asked("shutdown hangs")
         .edited("src/pool.rs", "", comment)
@@ -282,7 +282,7 @@ fn comments_speak_where_the_answer_does_not() {
 }
 
 #[test]
-fn other_languages_are_judged_by_form_and_names() {
+fn german_statements_are_kept_and_german_questions_are_not() {
     let batch = Batch::asked("Der Login schlägt bei Umlauten fehl").edited("src/login.ts", "latin1", "utf8").answered(
         "Behoben. Das Passwort wurde in `login.ts` als latin1 gelesen, die Registrierung speichert es aber als UTF-8. \
          Deshalb passt der Hash bei Umlauten nie.\n\nSoll ich das committen?",
@@ -295,7 +295,7 @@ fn other_languages_are_judged_by_form_and_names() {
 }
 
 #[test]
-fn a_private_batch_makes_nothing_of_its_words() {
+fn a_private_batch_yields_no_observations_and_no_summary() {
     let mut batch = Batch::asked("never tell anybody about `secret_plan`")
         .answered("Understood: `secret_plan` must never be shown, because the key is in it.");
     batch.source = BatchSource::Private;
@@ -320,7 +320,7 @@ fn session() -> SessionMaterial {
 }
 
 #[test]
-fn a_session_says_a_thing_once() {
+fn a_repeated_fact_appears_once_in_a_session() {
     let draft = Extractive.draft_session(&session(), SessionExtent::Whole);
     assert_eq!(draft.batches.len(), 2);
     let told: Vec<&ObservationDraft> = draft.batches.iter().flatten().collect();
@@ -342,7 +342,7 @@ fn says(drafts: &SessionDraft, title: &str) -> bool {
 }
 
 #[test]
-fn what_a_turn_told_the_session_tells_too() {
+fn a_session_keeps_the_observations_of_each_turn() {
     let turns: Vec<BatchMaterial> =
         CAUSES.iter().map(|cause| Batch::asked("Why is that?").answered(cause)).collect();
     let announced: Vec<String> = turns.iter().flat_map(observed).map(|draft| draft.title).collect();
@@ -355,7 +355,7 @@ fn what_a_turn_told_the_session_tells_too() {
 }
 
 #[test]
-fn a_question_asked_again_erases_nothing() {
+fn a_repeated_question_and_answer_yield_one_observation() {
     let ask = |before: Option<&str>| {
         let batch = Batch::asked("Why do refunds lose their sign?");
         before
@@ -371,7 +371,7 @@ fn a_question_asked_again_erases_nothing() {
 }
 
 #[test]
-fn a_session_with_a_fact_does_not_end_with_none() {
+fn a_session_with_one_fact_yields_one_observation() {
     for fact in [
         "I checked the branch again: the port is read from `OVEN_PORT`.",
         "The old label printer might need a restart after each update.",
@@ -389,7 +389,7 @@ fn a_session_with_a_fact_does_not_end_with_none() {
 }
 
 #[test]
-fn importance_falls_from_the_best_to_the_least() {
+fn observations_of_a_session_have_different_importances() {
     let draft = Extractive.draft_session(&session(), SessionExtent::Whole);
     let mut importances: Vec<u8> =
         draft.batches.iter().flatten().map(|draft| draft.importance.get()).collect();
@@ -400,7 +400,7 @@ fn importance_falls_from_the_best_to_the_least() {
 }
 
 #[test]
-fn a_summary_tells_request_work_and_what_git_says() {
+fn a_summary_contains_the_request_the_work_and_the_state_of_git() {
     let summary = Extractive.sum_up(&session()).unwrap();
     assert_eq!(summary.title, "Stream the export with yield_per");
     assert!(summary.request.contains("why the export times out"), "{}", summary.request);
@@ -431,7 +431,7 @@ fn check_open(rest: &str, open: &str) {
 }
 
 #[test]
-fn what_stands_below_any_wording_of_what_remains_is_open_and_not_done() {
+fn entries_under_headings_for_open_work_are_only_in_the_next_steps() {
     for (name, entry) in [
         ("## Next steps\n", "Migrate the old bookings"),
         ("### Next Steps:\n", "Migrate the old bookings"),
@@ -477,7 +477,7 @@ fn what_stands_below_any_wording_of_what_remains_is_open_and_not_done() {
 }
 
 #[test]
-fn a_sentence_of_what_remains_is_open_and_not_done() {
+fn a_sentence_about_open_work_is_only_in_the_next_steps() {
     for (said, open) in [
         ("- [ ] Migrate the old bookings", "Migrate the old bookings"),
         ("Next steps: migrate the old bookings.", "igrate the old bookings"),
@@ -504,7 +504,7 @@ fn a_sentence_of_what_remains_is_open_and_not_done() {
 }
 
 #[test]
-fn what_a_later_turn_does_is_no_longer_open_nor_is_an_offer_that_was_answered() {
+fn work_of_a_later_turn_and_answered_offers_are_no_longer_open() {
     let first =
         Batch::asked("Make the importer read the new format").edited("src/importer.rs", "a", "b").answered(
             "The importer reads the new format now, because the old one had no time zone.\n\n## Next steps\n\
@@ -524,7 +524,7 @@ fn what_a_later_turn_does_is_no_longer_open_nor_is_an_offer_that_was_answered() 
 }
 
 #[test]
-fn what_was_asked_is_not_learned() {
+fn a_request_is_not_listed_as_learned() {
     let asked = "The importer drops the time zone of every row that comes from the hotels in Lisbon, please look into it";
     let summary = Extractive
         .sum_up(&SessionMaterial { batches: vec![Batch::asked(asked).answered(
@@ -572,7 +572,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn whatever_a_batch_holds_the_result_keeps_its_promises(
+    fn drafts_of_any_batch_are_repeatable_and_within_their_limits(
         prompt in text(), answer in text(), previous in text(), command in text(), content in text(), error in text(),
     ) {
         let batch = Batch::asked(&prompt)

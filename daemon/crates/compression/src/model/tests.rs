@@ -145,7 +145,7 @@ fn batch(outputs: &[&str]) -> BatchMaterial {
 }
 
 #[test]
-fn one_call_makes_a_batch_and_is_paid_for_what_it_cost() {
+fn a_batch_needs_one_call_and_is_charged_its_actual_cost() {
     let (provider, book) = (Scripted::default(), Book::default());
     let made = provider.compressor().observe(&batch(&["ok"]), &book.job_context()).unwrap();
     assert_eq!((made.result.len(), made.origin.as_str(), provider.calls()), (1, "openai:m", 1));
@@ -153,7 +153,7 @@ fn one_call_makes_a_batch_and_is_paid_for_what_it_cost() {
 }
 
 #[test]
-fn an_unusable_answer_is_mended_once_with_its_error() {
+fn an_unusable_answer_is_requested_again_once_with_its_error() {
     let provider = Scripted::answering([Ok(said("Sure, here it is!"))]);
     let book = Book::default();
     let made = provider.compressor().observe(&batch(&["ok"]), &book.job_context()).unwrap();
@@ -174,7 +174,7 @@ fn unreadable(calls: usize) -> Vec<Result<ChatReply, ProviderError>> {
 
 /// The provider may send an HTML page, half an answer, or an error with a success status.
 #[test]
-fn an_answer_of_the_provider_that_cannot_be_read_counts_like_the_models_own() {
+fn an_unreadable_provider_answer_counts_like_an_unusable_model_answer() {
     let why = "the provider's answer is not JSON";
     let page = || Err(ProviderError::Unreadable { why: why.to_owned() });
     let book = Book::default();
@@ -198,7 +198,7 @@ fn an_answer_of_the_provider_that_cannot_be_read_counts_like_the_models_own() {
 }
 
 #[test]
-fn answers_that_cannot_be_read_cost_three_calls_at_most_whatever_the_batch_and_however_often_it_is_tried() {
+fn unreadable_answers_cost_a_job_at_most_three_calls() {
     let book = Book::default();
     let whole = batch(&["a", "b", "c", "d"]);
     let stubborn = Scripted::answering(unreadable(20));
@@ -231,7 +231,7 @@ fn answers_that_cannot_be_read_cost_three_calls_at_most_whatever_the_batch_and_h
 }
 
 #[test]
-fn unreadable_answers_between_troubles_and_for_halves_count_too() {
+fn unreadable_answers_count_between_failed_calls_and_for_halved_batches() {
     let book = Book::default();
     let mixed = (0..12).flat_map(|_| [Ok(said("no")), Err(trouble(None, Paid::No))]);
     let provider = Scripted::answering(mixed);
@@ -251,7 +251,7 @@ fn unreadable_answers_between_troubles_and_for_halves_count_too() {
 }
 
 #[test]
-fn a_result_makes_good_for_unreadable_answers_before_it() {
+fn a_good_answer_resets_the_count_of_unreadable_answers() {
     let book = Book::default();
     let provider = Scripted::answering([Ok(said("no")), Ok(said(GOOD)), Ok(said("no")), Ok(said("no"))]);
     let compressor = provider.compressor();
@@ -261,7 +261,7 @@ fn a_result_makes_good_for_unreadable_answers_before_it() {
 }
 
 #[test]
-fn nothing_worth_keeping_is_honoured_and_nothing_at_all_is_not_asked_about() {
+fn an_answer_without_observations_is_accepted_and_an_empty_batch_is_not_sent() {
     let provider = Scripted::answering([Ok(said("{\"observations\": []}"))]);
     let book = Book::default();
     assert_eq!(provider.compressor().observe(&batch(&["ok"]), &book.job_context()).unwrap().result, []);
@@ -273,7 +273,7 @@ fn nothing_worth_keeping_is_honoured_and_nothing_at_all_is_not_asked_about() {
 }
 
 #[test]
-fn what_poisons_a_batch_is_cut_out_and_the_rest_is_saved() {
+fn a_part_that_the_provider_refuses_is_cut_out_of_the_batch() {
     let provider = Scripted { poison: Some("POISON"), ..Scripted::default() };
     let book = Book::default();
     let made =
@@ -290,7 +290,7 @@ fn what_poisons_a_batch_is_cut_out_and_the_rest_is_saved() {
 }
 
 #[test]
-fn a_provider_in_trouble_is_left_alone_and_its_wish_is_the_jobs() {
+fn a_busy_provider_is_not_called_until_its_requested_wait_is_over() {
     let book = Book::default();
     let provider = Scripted::answering([Err(trouble(Some(7_000), Paid::No))]);
     let compressor = provider.compressor();
@@ -306,7 +306,7 @@ fn a_provider_in_trouble_is_left_alone_and_its_wish_is_the_jobs() {
 }
 
 #[test]
-fn a_refused_key_is_not_tried_again_before_somebody_asks_for_it() {
+fn a_refused_key_is_retried_only_on_request() {
     let book = Book::default();
     let provider = Scripted::answering([Err(barred())]);
     let compressor = provider.compressor();
@@ -348,7 +348,7 @@ fn a_cap_is_never_exceeded_by_a_call() {
 }
 
 #[test]
-fn the_next_in_line_is_asked_when_one_has_no_result() {
+fn the_next_backend_of_the_chain_is_asked_after_a_failure() {
     let book = Book::default();
     let refusing = Scripted::answering([Err(barred())]);
     let (busy, good) = (Scripted::answering([Err(trouble(None, Paid::No))]), Scripted::default());

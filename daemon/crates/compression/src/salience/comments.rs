@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn explaining_comments_are_told_whole() {
+    fn explanatory_comments_are_returned_whole() {
         let whole = format!("{FIRST} {SECOND}");
         check(&format!("// {FIRST}\n// {SECOND}\nclose();\n// next"), "", "a.rs", &[&whole]);
         check(&format!("  # {FIRST}\n  # {SECOND}\n  close()"), "", "a.py", &[&whole]);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn code_and_known_comments_are_not_new() {
+    fn existing_comments_code_and_lint_directives_are_skipped() {
         check("let url = \"https://example.org/a/very/long/path/that/goes/on/and/on\";", "", "a.rs", &[]);
         check(&format!("// {FIRST}\nopen();"), &format!("// {FIRST}"), "a.rs", &[]);
         check(&format!("# {FIRST}"), "", "a.md", &[]);

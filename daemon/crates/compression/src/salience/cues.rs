@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cue_begins_a_word() {
+    fn a_cue_matches_only_at_the_start_of_a_word() {
         let plain = plain("It hangs — because nobody *fixed* it.");
         assert_eq!(plain, " it hangs because nobody fixed it ");
         assert!(cue("since.,because.").are_in(&plain));

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_commit_counts() {
+    fn only_the_last_commit_is_reported() {
         let mut facts = GitFacts::default();
         facts.touched("src/pool.rs");
         facts.ran("git commit -am 'a'", "[main 1a2b3c4] a\n 1 file changed");
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_commit_nothing_is_known() {
+    fn without_a_commit_nothing_is_reported() {
         let mut facts = GitFacts::default();
         facts.touched("src/pool.rs");
         facts.ran("git status", "nothing to commit");

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_agrees_with_the_sorts_that_it_covers() {
+    fn the_agreement_of_a_type_is_the_sum_over_the_sorts_it_covers() {
         let analysis = answered("Rates of the provider are cached for an hour.");
         let windows = windows::windows(&analysis);
         let mut weights = Weights::default();

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn units_know_nothing_that_comes_after_their_batch() {
+    fn features_of_a_unit_do_not_depend_on_later_batches() {
         let session = session();
         let first = Analysis::of(&session[..1]);
         let whole = Analysis::of(&session);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn each_unit_has_its_source_its_terms_and_its_row() {
+    fn each_unit_has_a_source_terms_and_a_feature_row() {
         let analysis = Analysis::of(&session());
         let count = analysis.units.len();
         assert_eq!(
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fewer_sources_hold_a_term_the_more_it_says() {
+    fn a_term_in_fewer_sources_has_a_higher_rarity() {
         let mut analysis = Analysis::of(&session());
         let mut term = |text: &str| analysis.read(text).content[0];
         let (twice, once, never) = (term("rates"), term("ledger"), term("kubernetes"));
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_without_an_answer_is_known() {
+    fn a_prompt_without_an_answer_is_detected() {
         assert!(!Analysis::of(&session()).is_unanswered);
         assert!(Analysis::of(&[batch("Cache the exchange rates", "")]).is_unanswered);
         assert!(!Analysis::of(&[]).is_unanswered);

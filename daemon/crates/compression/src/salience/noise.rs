@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn openings_are_cut_off() {
+    fn opening_words_before_a_statement_are_removed() {
         assert_eq!(without_opening("Done! The pool waits."), "The pool waits.");
         assert_eq!(without_opening("Good question — it is the port."), "it is the port.");
         assert_eq!(without_opening("Fixed-size pools wait."), "Fixed-size pools wait.");
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_behind_an_opening_keeps_its_letters() {
+    fn a_file_name_after_an_opening_is_not_capitalized() {
         for (text, kept) in [
             ("Done! till.go: counts the coins once.", "till.go: counts the coins once."),
             ("Done! counts the coins once.", "Counts the coins once."),

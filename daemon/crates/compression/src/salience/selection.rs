@@ -171,31 +171,31 @@ mod tests {
     }
 
     #[test]
-    fn the_same_is_told_once_and_the_later_text_of_two_counts() {
+    fn only_the_later_of_two_equal_statements_is_selected() {
         assert_eq!(told(&[DRAIN, DRAIN_AGAIN], |_| 3.0, ["", ""], BUDGET), [DRAIN_AGAIN]);
     }
 
     #[test]
-    fn what_the_text_before_says_is_not_told() {
+    fn statements_of_the_previous_text_are_not_selected_again() {
         let answers = [DRAIN, RATES];
         assert_eq!(told(&answers, |_| 3.0, ["", ""], BUDGET).len(), 2);
         assert_eq!(told(&answers, |_| 3.0, [DRAIN_AGAIN, ""], BUDGET), [RATES]);
     }
 
     #[test]
-    fn the_best_run_is_told_whatever_the_summary_says() {
+    fn the_best_run_is_selected_even_if_the_summary_has_it() {
         assert_eq!(told(&[DRAIN], |_| 3.0, ["", DRAIN_AGAIN], BUDGET), [DRAIN]);
     }
 
     #[test]
-    fn what_is_worth_little_is_not_told_however_much_room_there_is() {
+    fn runs_of_little_value_are_not_selected_even_with_room_left() {
         assert_eq!(told(&[DRAIN], |_| 0.1, ["", ""], BUDGET), [""; 0]);
         let value = |text: &str| if text.contains("rates") { 3.0 } else { -1.0 };
         assert_eq!(told(&[DRAIN, RATES], value, ["", ""], BUDGET), [RATES]);
     }
 
     #[test]
-    fn the_best_comes_first_and_the_budget_is_kept() {
+    fn runs_are_ranked_by_value_within_the_budget() {
         let value = |text: &str| if text.contains("rates") { 3.0 } else { 2.0 };
         assert_eq!(told(&[DRAIN, RATES], value, ["", ""], BUDGET), [RATES, DRAIN]);
         assert_eq!(told(&[DRAIN, RATES], value, ["", ""], 30.0), [RATES]);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_is_not_kept_leaves_its_room_to_the_next() {
+    fn a_rejected_run_leaves_its_budget_to_the_next_one() {
         let batch = |text: &str| {
             let response = SourcedText { event: EventId([1; 16]), text: text.to_owned() };
             BatchMaterial { response: Some(response), ..BatchMaterial::default() }
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_chosen_of_nothing() {
+    fn no_run_is_selected_from_an_empty_session() {
         assert_eq!(told(&[], |_| 3.0, ["", ""], BUDGET), [""; 0]);
     }
 }

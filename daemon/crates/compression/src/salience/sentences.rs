@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sentence_ends_at_a_point_before_a_capital() {
+    fn a_sentence_ends_at_punctuation_before_a_capital_letter() {
         check("It hangs. Nobody wakes it! Why?", &["It hangs.", "Nobody wakes it!", "Why?"]);
         check("See e.g. Config, i.e. the file. no", &["See e.g. Config, i.e. the file. no"]);
         check(
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn points_of_other_scripts_end_a_sentence() {
+    fn chinese_full_stops_end_a_sentence() {
         check("缓存永远不会失效。原因是顺序。", &["缓存永远不会失效。", "原因是顺序。"]);
     }
 }

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn words_quotes_and_separators() {
+    fn commands_are_split_at_separators_and_quotes_are_removed() {
         check("cd /a && git commit -m 'one two' ; ls", &["cd|/a", "git|commit|-m|one two", "ls"]);
         check(r#"echo "a \"b\" $HOME" c\ d"#, &[r#"echo|a "b" $HOME|c d"#]);
         check("a # note\nb ''", &["a", "b|"]);
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn here_documents_in_quotes_and_on_the_input() {
+    fn here_documents_are_parsed_in_quotes_and_as_input() {
         check(
             "git commit -m \"$(cat <<'EOF'\nfix: it\n\nBecause.\nEOF\n)\" && ls",
             &["git|commit|-m|fix: it\n\nBecause.", "ls"],
@@ -301,7 +301,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_to_its_end(script in "[\\PC\n]{0,300}") {
+        fn any_text_is_parsed_into_a_limited_number_of_commands(script in "[\\PC\n]{0,300}") {
             prop_assert!(commands(&script).len() <= MOST_COMMANDS);
         }
     }

@@ -521,13 +521,13 @@ mod tests {
     }
 
     #[test]
-    fn notices_of_programs_are_no_words_of_the_user() {
+    fn program_notices_are_removed_from_a_prompt() {
         let prompt = "<ide_opened_file>The user opened a.rs</ide_opened_file>Fix <T> here [Image #1]<system-reminder>x</system-reminder>";
         assert_eq!(without_notices(prompt).trim(), "Fix <T> here");
     }
 
     #[test]
-    fn a_failure_names_its_cure() {
+    fn a_failed_command_is_paired_with_the_one_that_worked() {
         let step = |number: u8, command: &str, outcome| Step {
             event: EventId([number; 16]),
             at: recall_domain::ids::Timestamp(0),
@@ -551,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_counts_as_it_was_left() {
+    fn only_the_last_version_of_a_plan_is_read() {
         let step = |number: u8, action| Step {
             event: EventId([number; 16]),
             at: recall_domain::ids::Timestamp(0),

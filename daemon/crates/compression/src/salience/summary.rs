@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_open_and_not_done() {
+    fn remaining_work_is_in_next_steps_and_not_in_completed() {
         let answer =
             "I fixed the exporter: it wrote the header twice. The exporter still needs its own test.";
         let [_, done, learned, open] =
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn done_and_learned_never_say_the_same() {
+    fn a_restated_fact_is_in_only_one_field() {
         let answer = "Totals of the cart are rounded once after all lines are summed.\n\n\
             Once all lines are summed, totals of the cart are rounded.\n\n\
             The gateway drops the sign of refunds without a word.";
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_open_at_the_end_is_open() {
+    fn only_work_that_is_open_at_the_end_is_in_next_steps() {
         let open = open_of(&[
             batch("Round the totals of the cart once", "The totals of refunds are not rounded yet."),
             batch(
@@ -484,14 +484,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_done_was_not_learned() {
+    fn work_that_was_done_is_not_in_learned() {
         let answer = "Added a test for the refunds of old carts.\n\nThe gateway drops the sign of refunds without a word.";
         let [.., learned, _] = fields_liked(&[batch("Test the refunds", answer)], &[Field::Learned]);
         assert_eq!(learned, "The gateway drops the sign of refunds without a word.");
     }
 
     #[test]
-    fn what_was_done_last_is_not_open() {
+    fn completed_work_of_the_last_answer_is_not_in_next_steps() {
         let answer = "Refunds of the gateway are rounded once.\n\nAdded `gateway_test.rs` with a refund of 0.005.\n\n\
             All tests of the gateway pass.";
         assert_eq!(open_of(&[batch("Round the refunds of the gateway", answer)]), "");
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_of_more_turns_has_room_for_more() {
+    fn a_session_of_more_turns_gets_more_completed_entries() {
         let turn = |n: usize| {
             let facts = (0..6)
                 .map(|at| format!("- `rule_{n}_{at}` keeps shelf {n}{at} of aisle {n}{at} sorted by night"));
@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_prompt_or_a_plan_says_what_was_asked() {
+    fn the_prompt_is_in_the_request_and_not_in_completed() {
         let [request, completed, ..] =
             fields_of(&[batch("Cache the exchange rates for an hour", "The provider bills every request.")]);
         assert_eq!(request, "Cache the exchange rates for an hour");
@@ -539,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_asks_in_what_was_done_or_learned() {
+    fn questions_are_not_in_completed_or_learned() {
         let [_, completed, learned, _] = fields_of(&[batch(
             "Cache the exchange rates",
             "Should refunds of old carts be rounded as well?",
@@ -548,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_named_by_what_it_was_about() {
+    fn a_sessions_title_comes_from_an_observation_or_else_the_request() {
         let analysis = Analysis::of(&[batch("yes", "Done.")]);
         let title = |observed, request| session_title(&analysis, observed, request);
         assert_eq!(title(Some("Totals are rounded once"), "yes").as_deref(), Some("Totals are rounded once"));
@@ -557,7 +557,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_named_by_the_commit_that_was_asked_for() {
+    fn a_sessions_title_is_the_subject_of_the_requested_commit() {
         let commit = |subject: &str| Step {
             event: EventId([2; 16]),
             at: Timestamp(0),
@@ -579,7 +579,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_of_nothing_has_no_fields() {
+    fn an_empty_session_has_empty_fields() {
         assert_eq!(fields_of(&[]), [""; 4]);
     }
 }

@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_known_by_their_form() {
+    fn code_names_are_recognized_by_their_form() {
         for name in ["max_retries", "src/pool", "fooBar", "HTTPServer", "config.toml", "utf8", "JSON", "v1.2"]
         {
             assert!(is_name(name), "{name}");
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_has_names_stems_and_numbers() {
+    fn names_stems_and_numbers_are_found_in_a_text() {
         let mut vocabulary = Vocabulary::default();
         let terms = read("The `Pool::drain` call waits for 30 workers, see `src/pool.rs`.", &mut vocabulary);
         assert_eq!((terms.names.len(), terms.numbers, terms.paths), (2, 1, 1));
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_every_alphabet_count() {
+    fn words_of_other_alphabets_are_counted() {
         let mut vocabulary = Vocabulary::default();
         let terms = read("Größere Überläufe verlieren Кавычки", &mut vocabulary);
         assert_eq!((terms.words, terms.content.len()), (4, 4));

@@ -255,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hashes_and_file_lines_are_known_by_their_form() {
+    fn commit_hashes_and_file_lines_are_recognized_by_their_form() {
         assert!(has_hash("Committed as 88aa001."));
         assert!(!has_hash("The decade of facades"));
         assert!(is_file_line("`src/pool.rs` (new)"));

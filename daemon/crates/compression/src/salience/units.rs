@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn paragraphs_items_rows_and_code() {
+    fn paragraphs_items_rows_and_code_become_units() {
         check(
             "## Cause\nThe pool hangs.\nNobody **wakes** it.\n\n- one\n  - two\n\n| a | b |\n|---|---|\n| c | d |\n\n```sh\nmake\ntest\n```",
             &[
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_of_boxes_say_nothing() {
+    fn frames_around_boxes_are_skipped() {
         check(
             "`★ Insight ─────────────`\nCarts round once.\n`────────────────────────`\n\n> [!NOTE]\n> Lines do not.",
             &["Prose 0.1 Carts round once.", "Prose 0.2 Lines do not."],
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_knows_what_leads_to_it() {
+    fn the_line_above_a_list_is_the_lead_of_its_entries() {
         let units = parse("Carts that are empty:\n- cost nothing\n- Gift cards:\n  - are lines\n\nThe end.");
         let leads: Vec<(&str, Option<&str>)> =
             units.iter().map(|unit| (unit.text.as_str(), unit.lead.as_deref())).collect();
@@ -517,12 +517,12 @@ mod tests {
     }
 
     #[test]
-    fn rules_and_comments_are_no_units() {
+    fn horizontal_rules_and_comments_are_no_units() {
         check("---\n═════\n<!-- x -->\n***", &[]);
     }
 
     #[test]
-    fn items_know_that_a_line_leads_to_them() {
+    fn list_items_below_a_lead_line_are_marked_as_led() {
         let units = parse("It does this:\n- one\n- two");
         assert_eq!(units.iter().map(|unit| unit.is_led).collect::<Vec<_>>(), [false, true, true]);
     }

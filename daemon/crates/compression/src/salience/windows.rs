@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_signs_before_a_heading_go() {
+    fn numbers_and_signs_before_a_heading_are_removed() {
         assert_eq!(without_number("1. The pool"), "The pool");
         assert_eq!(without_number("Step 2: The pool"), "The pool");
         assert_eq!(without_number("✅ The pool"), "The pool");

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_title_that_names_something_and_binds_is_read_alone() {
+    fn specific_titles_are_rated_higher_than_vague_ones() {
         for (title, expected) in [
             ("Release preparation must commit dist/index.js on the tagged commit", 2),
             ("Migrate the MCP server to map_server for performance", 2),

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_and_its_answer_are_one_statement() {
+    fn a_question_and_its_answer_become_one_statement() {
         check(None, "Should drafts be public?", "No", "Drafts should not be public");
         check(None, "Should drafts be public?", "Yes, but only to the team", "Drafts should be public");
         check(

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_twice() {
+    fn a_body_repeats_neither_the_title_nor_itself() {
         let pieces = [
             piece(
                 "The cart's total is rounded once after all lines are summed — every line lost up to a cent of its own before.",
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_of_the_titles_sentence_goes_on_below_it() {
+    fn the_rest_of_a_shortened_titles_sentence_starts_the_narrative() {
         let pieces = [
             piece("That is expected for old carts.", None),
             piece(
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_is_no_fact() {
+    fn a_label_is_put_before_its_fact() {
         let pieces = [
             piece("The cart rounds its total once.", None),
             piece("What gift cards cost:", None),
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_of_several_lines_stands_before_all_of_them() {
+    fn a_label_of_several_lines_is_put_once_before_all_of_them() {
         let pieces = [
             piece("The cart rounds its total once.", None),
             piece("Gift cards are:", None),
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_title_leaves_is_a_sentence_of_its_own() {
+    fn the_rest_of_a_titles_sentence_becomes_a_full_sentence() {
         let whole = "The till of the shop";
         for (rest, expected) in [
             ("which prints twice.", "This prints twice."),
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn how_a_result_is_checked_is_no_fact() {
+    fn verification_steps_are_not_facts() {
         let pieces = [
             piece("The cart rounds its total once.", None),
             piece("cargo test cart", None),
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn talk_is_left_out() {
+    fn status_and_offers_are_left_out_of_a_body() {
         let pieces = [
             piece("The cart rounds its total once.", None),
             piece("All 98 tests pass.", None),
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_or_a_name_makes_it_new() {
+    fn a_new_number_or_name_makes_a_statement_new() {
         let said = Said::of("The limit of the gateway is 30 s for the whole shop");
         assert!(said.has("The whole shop's gateway has the limit 30"));
         assert!(!said.has("The limit of the gateway is 60 s for the whole shop"));
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_heading_is_told_where_it_names_something() {
+    fn a_heading_that_names_something_is_put_before_its_statement() {
         let pieces = [
             piece("The cart rounds its total once.", Some("Summary")),
             piece("They cost nothing to send.", Some("Empty carts")),

@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commits_name_is_not_cut_behind_its_scope() {
+    fn a_sentence_is_not_cut_after_a_commit_scope() {
         check("The upload of the parcel broke after feat(cart): round totals of all carts only once", None);
     }
 
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sentence_is_not_cut_before_its_aside() {
+    fn a_sentence_is_not_cut_before_an_aside_that_precedes_its_verb() {
         check(
             "A cart that was left by its owner — and that is most of them by now — keeps its prices for an hour",
             None,
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn an_opening_tells_whether_the_subject_is_named() {
+    fn a_sentence_opening_shows_whether_its_subject_is_named() {
         for (text, expected) in [
             ("The cart rounds its total once", Opening::Subject),
             ("`Cart` returns nothing", Opening::Subject),

@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn talk_is_no_observation() {
+    fn small_talk_and_offers_are_not_observations() {
         for text in
             ["Yes, sounds good!", "You're right about the cart.", "Good catch!", "ok", "Thanks, go ahead"]
         {
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_true_of_the_moment_is_no_observation() {
+    fn a_passing_state_is_not_an_observation() {
         for text in [
             "All code is committed and pushed.",
             "The working copy is clean",
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offer_counts_at_the_end() {
+    fn an_offer_may_be_an_observation_at_the_end_or_in_a_prompt() {
         let offer = "Want me to round the total too?";
         assert_eq!(never(offer, SourceKind::Answer, Within::End), None);
         assert_eq!(
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn routine_is_no_observation() {
+    fn test_counts_git_routine_and_file_lists_are_not_observations() {
         for text in ["All 98 tests pass, lint is clean.", "lint: 0 issues", "Tests: 1274 pass, 0 fail."] {
             check(text, Some(Never::TestCounts));
         }
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_with_every_change_is_no_observation() {
+    fn chores_asides_and_short_answers_are_not_observations() {
         for text in [
             "Added tests for refunds",
             "Added `TestCartRefund` to the suite",
@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_put_in_is_no_observation() {
+    fn notices_and_pasted_output_are_not_observations() {
         check("<system-reminder>The cart was opened</system-reminder>", Some(Never::Notice));
         check("<ide_opened_file>src/cart.rs</ide_opened_file>", Some(Never::Notice));
         check("::git-stage{cwd=\"/home/kim/shop\"} ::git-push{cwd=\"/home/kim/shop\"}", Some(Never::Notice));
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_why_may_be_one() {
+    fn statements_that_resemble_routine_may_be_observations() {
         for text in [
             "Tests pass only when the cart is empty, because the total is cached.",
             "The commit is not pushed, because the branch is protected.",

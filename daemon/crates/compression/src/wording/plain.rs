@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_go_and_words_stay() {
+    fn markdown_marks_are_removed_and_words_are_kept() {
         check("- **Cart**: the total is *rounded* once", "Cart: the total is rounded once");
         check(
             "3. ✅ See [the notes](https://shop.example/a) of `src/cart.rs`",
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_says_something_of_its_first_cell() {
+    fn a_table_row_becomes_a_line_about_its_first_cell() {
         check("| 3 | `till` | prints \"a | b\" once | - | **fixed**", "`till`: prints \"a; b\" once; fixed");
         check("| till", "till");
         check("| 1 | 2", "| 1 | 2");
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn brackets_and_quotes_are_counted() {
+    fn unbalanced_brackets_and_quotes_are_detected() {
         assert!(is_balanced("a (b [c]) \"d\" `e`"));
         for open in ["a (b", "a) b", "a \"b", "a `b", "(a]"] {
             assert!(!is_balanced(open), "{open}");
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_code_keep_their_first_letter() {
+    fn code_names_are_not_capitalized() {
         assert_eq!(capitalized("the cart"), "The cart");
         assert_eq!(capitalized("cart_total is wrong"), "cart_total is wrong");
         assert_eq!(capitalized("`cart` is wrong"), "`cart` is wrong");

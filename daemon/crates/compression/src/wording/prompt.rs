@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_prompts_take_linear_time() {
+    fn long_hostile_prompts_finish_without_panic() {
         for part in [
             "<a-b",
             "<",
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_is_told_without_its_courtesy() {
+    fn a_prompt_sentence_becomes_a_statement_without_courtesy() {
         for (said, told) in [
             ("Please never use tabs.", "Never use tabs"),
             ("ok, can you remind me to rotate the key", "Rotate the key"),

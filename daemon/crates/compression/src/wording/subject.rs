@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_stands_in_front_of_a_statement() {
+    fn a_label_is_separated_from_its_statement() {
         let file = |name: &str| Label::File(name.to_owned());
         let named = |name: &str| Label::Named(name.to_owned());
         check("src/shop/cart.rs — rounds once", (file("cart.rs"), "rounds once"));
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn the_subject_of_a_sentence_is_what_stands_before_its_verb() {
+    fn the_subject_of_a_sentence_precedes_its_verb() {
         assert_eq!(of_sentence("The shop's cart rounds once").as_deref(), Some("The shop's cart"));
         assert_eq!(of_sentence("`Cart::total` (`cart.rs`):").as_deref(), Some("Cart::total"));
         assert_eq!(of_sentence("When it rains, carts get wet"), None);

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_is_named_by_its_subject() {
+    fn a_session_title_comes_from_plan_commit_observation_or_request() {
         let title = |plan, commits: &[&str], observed, request| {
             session_title(plan, commits, observed, request).unwrap_or_default()
         };
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn done_and_learned_are_never_the_same() {
+    fn sentences_of_done_are_not_repeated_in_learned() {
         let done = ["Totals are rounded once.", "The cart keeps cents."];
         let learned = ["Totals are rounded once", "Each line lost a cent.", "Each line lost a cent"];
         assert_eq!(without_repeats(&learned, &done), ["Each line lost a cent"]);

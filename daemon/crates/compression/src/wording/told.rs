@@ -341,13 +341,13 @@ mod tests {
     }
 
     #[test]
-    fn a_name_alone_states_nothing() {
+    fn a_name_alone_is_not_a_statement() {
         check("roundCartTotal()\nThe cart rounds once.", &["round"], "|The cart rounds once.");
         assert_eq!(line(DocumentKind::Response, "", "`roundCartTotal()`", &["round"]), None);
     }
 
     #[test]
-    fn at_a_question_too_nothing_is_told_of_a_moment_that_is_over() {
+    fn sentences_about_a_passing_state_are_left_out_of_an_answer() {
         let told_of = |text: &str| {
             let passage = Passage { heading: String::new(), text: text.to_owned() };
             told(&passage, DocumentKind::Response, &[term("cart")], ANSWER).map(|told| told.text)
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_the_sentence_that_states_something_of_what_was_asked() {
+    fn the_injected_line_is_the_statement_about_the_question() {
         check(
             "All done! Here is what I did:\n\nThe gateway gives up after 30 s because the bank never answers later. \
              All 98 tests pass.\n\nWant me to commit the gateway?",
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sentence_without_its_subject_is_told_with_the_one_before() {
+    fn a_sentence_without_a_subject_is_injected_with_the_previous_one() {
         check(
             "The wallet cache keeps rates for a day. It drops them when the bank sends a refund notice.",
             &["refund"],
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn links_and_marks_cost_nothing() {
+    fn links_and_marks_are_removed_from_the_injected_line() {
         check(
             "- **Rounding** lives in [cart.ts](/home/kim/work/shop/src/deeply/nested/cart.ts#L140) now, not in the view.",
             &["rounding"],
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn code_goes_with_the_sentence_that_introduces_it_and_a_row_with_its_name() {
+    fn code_is_shown_with_its_introduction_and_a_table_row_with_its_name() {
         check(
             "Clear the quarantine mark of the app first:\n```sh\n# once\nxattr -cr Shop.app\n```",
             &["quarantine"],
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_goes_with_what_holds_in_it() {
+    fn a_file_line_is_added_to_the_sentence_before_it() {
         check(
             "The cart rounds once, after the sum.\n**File**: `src/cart.rs`",
             &["cart"],
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn what_states_nothing_is_not_told() {
+    fn text_without_a_statement_is_not_injected() {
         for text in [
             "Review complete.",
             "Done. Want me to commit it?",
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn a_title_that_says_it_is_told_alone_where_its_text_does_not_fit() {
+    fn a_title_is_injected_alone_if_its_text_does_not_fit() {
         let long = "It was tried with one rounding per line before that, and the sums on the invoices of the larger \
                     customers then differed from what the bank had booked by up to a euro in every single month, which \
                     nobody could explain to the people who audit the books at the end of the year.";
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn a_heading_is_told_if_it_names_what_the_sentence_does_not() {
+    fn a_heading_is_injected_only_if_it_adds_a_subject() {
         let rule = "Orders older than a week are never sent again.";
         let told = |heading| line(DocumentKind::Response, heading, rule, &["sent"]).unwrap();
         assert_eq!(told("Summary"), format!("|{rule}"));
@@ -470,7 +470,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_line_is_short(
+        fn an_injected_line_is_short(
             heading in "[a-z ]{0,200}",
             text in "([a-zA-Z\u{e9}]{1,9}[ .!?\n]{1,2}|\u{3002}|`|```\n|\\| |- |\\[a\\]\\(b\\)){0,200}",
         ) {

@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_pasted_quoted_or_expanded_was_not_typed() {
+    fn pasted_quoted_and_expanded_text_does_not_count_as_typed() {
         for (prompt, typed) in [
             ("Please never use tabs.", "Please never use tabs."),
             (
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_are_told_from_wishes() {
+    fn reports_are_distinguished_from_wishes() {
         assert!(is_report("The README says to always use tabs"));
         assert!(is_report("According to Bob, we should never push"));
         assert!(!is_report("I said never use tabs"));
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_prompts_take_linear_time() {
+    fn long_hostile_prompts_finish_without_panic() {
         for part in ["<a ", "<a>", "\"", "\"a b c\" ", "hi,\n\n", "from:\n", "?\n\n", "\u{201e}"] {
             let _ = typed_words(&part.repeat(8_000));
         }

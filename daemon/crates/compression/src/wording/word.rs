@@ -325,7 +325,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_code_are_known_by_their_form() {
+    fn code_names_and_files_are_recognized_by_their_form() {
         for name in [
             "`stop`",
             "max_retries",
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn verbs_are_known_in_their_forms() {
+    fn verb_forms_are_recognized() {
         assert!(is_third_person("copies") && is_third_person("passes") && is_third_person("adds"));
         assert!(!is_third_person("address") && !is_third_person("carts"));
         assert!(is_past("added") && is_past("made") && !is_past("need"));
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn content_leaves_out_what_every_sentence_has() {
+    fn content_leaves_out_grammatical_words() {
         assert_eq!(content("The cart is rounded once, in `total()`"), ["cart", "round", "onc", "total"]);
     }
 }

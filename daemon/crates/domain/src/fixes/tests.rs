@@ -94,7 +94,7 @@ fn check(history: &str, files: &str, expected: Option<(i64, &str)>) {
 }
 
 #[test]
-fn a_failure_is_followed_to_its_pass_across_batches() {
+fn a_failure_is_matched_to_its_later_pass_across_batches() {
     check("1:f 1:A 1:p", "", Some((3, "2.0 3.0")));
     // The pass may be in a later session, with other work in between.
     check("1:f 2:A 2:B 3:p", "", Some((4, "2.0 3.0 4.0")));
@@ -128,7 +128,7 @@ fn only_changes_of_the_observed_files_count() {
 }
 
 #[test]
-fn of_concurrent_batches_only_closed_ones_count() {
+fn overlapping_batches_count_only_within_one_session() {
     check("1:f@10-20 2:A@30-40 1:p@40-50", "", Some((3, "2.0 3.0")));
     check("1:f@10-20 2:A@30-45 1:p@40-50", "", None);
     check("1:f@10-20 2:A@15-30 1:p@40-50", "", None);

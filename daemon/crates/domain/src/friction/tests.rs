@@ -12,7 +12,7 @@ fn told(found: &[Friction], kind: FrictionKind) -> Vec<(String, u32, usize)> {
 }
 
 #[test]
-fn what_differs_each_time_is_no_part_of_an_error() {
+fn variable_parts_of_error_messages_are_ignored() {
     assert_eq!(form("error: lock /a/b/x.lock held 20 ms"), form("error: lock /tmp/x.lock held 7 ms"));
     assert_eq!(form("bad object 0a1b2c3d4e"), form("bad object ffff00001111"));
     assert_eq!(form("src/a.rs:12:5: expected `;`"), form("a.rs:9:1: expected `;`"));
@@ -21,7 +21,7 @@ fn what_differs_each_time_is_no_part_of_an_error() {
 }
 
 #[test]
-fn a_failure_counts_by_sessions_and_a_command_comes_before_a_tool() {
+fn a_failure_needs_three_sessions_and_commands_come_before_tools() {
     let edit = || Step {
         outcome: CallOutcome::Failed { error: "String to replace not found in the file".to_owned() },
         ..edited("src/a.rs")
@@ -42,7 +42,7 @@ fn a_failure_counts_by_sessions_and_a_command_comes_before_a_tool() {
 }
 
 #[test]
-fn a_check_without_the_program_in_front_is_what_helps() {
+fn a_check_without_its_wrapper_program_is_the_suggested_remedy() {
     let error = "error: unrecognized subcommand 'bun'";
     let of = |id: &str| session(id, [failed("rtk bun run test", error), done("bun run test", "ok")]);
     let found = friction(&[of("a"), of("b"), of("c")]);
@@ -51,7 +51,7 @@ fn a_check_without_the_program_in_front_is_what_helps() {
 }
 
 #[test]
-fn a_check_behind_a_pipe_fails_too_and_a_page_about_errors_does_not() {
+fn an_error_of_a_piped_check_counts_and_one_in_a_printed_file_does_not() {
     let of = |id: &str| {
         session(
             id,
@@ -81,7 +81,7 @@ fn of_turns(id: &str, batches: Vec<BatchMaterial>) -> PastSession {
 }
 
 #[test]
-fn a_turn_that_was_stopped_is_told_with_what_the_user_said_then() {
+fn a_stopped_turn_is_reported_with_the_users_next_prompt() {
     let work = || vec![done("npm run build", "")];
     let stopped = |id: &str| {
         of_turns(
@@ -101,7 +101,7 @@ fn a_turn_that_was_stopped_is_told_with_what_the_user_said_then() {
 }
 
 #[test]
-fn a_call_that_is_denied_again_is_told_with_the_reason() {
+fn a_repeatedly_denied_call_is_reported_with_the_reason() {
     let denied = |line: &str, said: Option<&str>| Step {
         outcome: CallOutcome::Rejected { said: said.map(str::to_owned) },
         ..done(line, "")
@@ -119,7 +119,7 @@ fn a_call_that_is_denied_again_is_told_with_the_reason() {
 }
 
 #[test]
-fn what_is_provisional_is_told_by_options_and_by_answers() {
+fn workarounds_are_found_in_command_options_and_answers() {
     let answer = "Done.\n\n- For now the tax table is read from a file. It works.\n```\nfor now: a line of code here\n```\n\
         > for now, somebody quoted this";
     let one = |id: &str, line: &str| {
@@ -140,7 +140,7 @@ fn what_is_provisional_is_told_by_options_and_by_answers() {
 }
 
 #[test]
-fn a_changed_file_is_no_lesson_and_a_timeout_is_of_its_command() {
+fn a_file_change_is_no_remedy_and_timeouts_are_counted_per_command() {
     let sessions = ["a", "b", "c"].map(|id| {
         session(
             id,
@@ -160,7 +160,7 @@ fn a_changed_file_is_no_lesson_and_a_timeout_is_of_its_command() {
 }
 
 #[test]
-fn a_call_that_a_guard_refuses_again_is_told_as_denied() {
+fn a_call_repeatedly_refused_by_a_guard_is_reported_as_denied() {
     let refused = |line: &str| {
         Step {
         outcome: CallOutcome::Failed {

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn only_names_are_taken() {
+    fn only_valid_variable_names_are_accepted() {
         assert_eq!(Unset::new(&[]), Ok(None));
         for wrong in ["", "*", "**", "A B", "A;rm", "A-B", "1A", "$A", "A=1", "'", "A\n"] {
             assert!(
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_in_front_is_taken_away_again() {
+    fn the_unset_prefix_can_be_removed_again() {
         let unset = unset(&["A", "B_*"]);
         for command in ["make \"x\" | cat", "cat <<'E'\n$A\nE", "", "unset -v A; x"] {
             let input = json!({"command": command, "timeout": 1}).to_string();

@@ -25,7 +25,7 @@ fn on(access: Access, path: &str) -> Option<Rule> {
 }
 
 #[test]
-fn a_file_is_guarded_by_its_name() {
+fn file_guards_depend_on_path_and_access() {
     use Access::{Read, Write};
     for (access, path, rule) in [
         (Read, ".env", Some(Rule::Secrets)),
@@ -75,7 +75,7 @@ fn check(command: &str, expected: Option<(Rule, Access)>) {
 }
 
 #[test]
-fn a_command_is_guarded_by_the_files_that_it_names() {
+fn commands_that_open_guarded_files_or_print_the_environment_are_guarded() {
     let reads = Some((Rule::Secrets, Access::Read));
     let writes = Some((Rule::Secrets, Access::Write));
     for command in [
@@ -339,7 +339,7 @@ fn a_tool_that_writes_to_the_system_is_guarded() {
 }
 
 #[test]
-fn a_tools_call_is_guarded_by_its_fields() {
+fn a_tool_call_is_guarded_by_its_path_fields() {
     let verdict = |input: serde_json::Value, writes: &[&str]| {
         let input = input.to_string();
         let writes: Vec<String> = writes.iter().map(|path| (*path).to_owned()).collect();
@@ -355,7 +355,7 @@ fn a_tools_call_is_guarded_by_its_fields() {
 }
 
 #[test]
-fn the_strictest_verdict_counts_and_off_is_off() {
+fn the_strictest_verdict_counts_and_disabled_guards_do_nothing() {
     let policy = GuardPolicy { writes: Severity::Ask, reads: Severity::Deny, ..GuardPolicy::default() };
     let guards = Guards::new(&policy, "/home/dev").unwrap().unwrap();
     let input = json!({"command": "echo x > .git/config; cat .env"}).to_string();
@@ -372,7 +372,7 @@ fn the_strictest_verdict_counts_and_off_is_off() {
 }
 
 #[test]
-fn a_reason_names_the_rule_and_is_one_line() {
+fn a_refusal_reason_names_the_rule_and_is_one_line() {
     let verdict = guards().verdict_on(Access::Read, "a\n`b`/.env", "/").unwrap();
     insta::assert_snapshot!(verdict.reason());
     assert_eq!(refusal_in(&format!("PreToolUse hook error: {}", verdict.reason())), Some(Rule::Secrets));
@@ -388,7 +388,7 @@ fn a_reason_names_the_rule_and_is_one_line() {
 
 proptest! {
     #[test]
-    fn no_call_makes_it_panic(input in ".{0,200}", path in "\\PC{0,60}", cwd in "\\PC{0,30}") {
+    fn no_tool_call_makes_the_guards_panic(input in ".{0,200}", path in "\\PC{0,60}", cwd in "\\PC{0,30}") {
         let guards = guards();
         let as_command = json!({"command": input, "file_path": path}).to_string();
         for json in [&input, &as_command] {
@@ -398,7 +398,7 @@ proptest! {
     }
 
     #[test]
-    fn however_it_is_spelled_it_is_the_same_file(
+    fn detours_and_quotes_do_not_hide_a_guarded_path(
         before in proptest::collection::vec("[a-z]{1,5}", 0..4),
         detour in "[a-z]{1,5}",
         quoted in proptest::bool::ANY,

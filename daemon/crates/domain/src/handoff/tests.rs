@@ -61,12 +61,12 @@ fn shop() -> Handoff {
 }
 
 #[test]
-fn what_a_colleague_needs_is_told_in_the_order_of_need() {
+fn a_handoff_lists_its_sections_in_order_of_need() {
     insta::assert_snapshot!(shop().markdown(NOW, MOST_TOKENS));
 }
 
 #[test]
-fn a_goal_without_an_answer_is_told_once() {
+fn a_goal_without_an_answer_is_printed_once() {
     let asked = Handoff { goal: "Do it".to_owned(), asked: None, ..Handoff::default() };
     let text = asked.markdown(NOW, MOST_TOKENS);
     assert!(
@@ -79,7 +79,7 @@ fn a_goal_without_an_answer_is_told_once() {
 }
 
 #[test]
-fn nothing_is_told_twice() {
+fn a_handoff_repeats_nothing() {
     let repeated = "The cart has a discount. Rounding happens once, at the end of the sum.";
     let state = Handoff {
         done: repeated.to_owned(),
@@ -125,7 +125,7 @@ fn stored_text_cannot_pose_as_structure() {
 }
 
 #[test]
-fn every_text_is_changed() {
+fn with_texts_changes_every_text_of_a_handoff() {
     let text = shop().with_texts(|_| "#".to_owned()).markdown(NOW, MOST_TOKENS);
     for stored in ["discount", "receipt", "Round", "floating", "cart", "nightly", "Receipt"] {
         assert!(!text.contains(stored), "{stored}: {text}");
@@ -133,7 +133,7 @@ fn every_text_is_changed() {
 }
 
 #[test]
-fn a_commit_settles_what_was_changed_before_it() {
+fn only_files_changed_since_the_last_commit_are_uncommitted() {
     let session = of_batches([
         vec![edited("src/a.rs"), edited("src/b.rs"), edited("src/b.rs")],
         vec![done("git add -A && git -C . commit -m 'x; y'", ""), edited("src/c.rs"), edited("src/b.rs")],
@@ -146,7 +146,7 @@ fn a_commit_settles_what_was_changed_before_it() {
 }
 
 #[test]
-fn what_did_not_pass_later_fails() {
+fn commands_that_did_not_pass_later_are_listed_as_failing() {
     const ERROR: &str = "error: expected a semicolon here";
     let session = of_batches([
         vec![failed("cargo test cart", ERROR), failed("npm run lint", "Exit code 2\nno rule for it")],

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn of_an_address_what_it_names_is_asked() {
+    fn an_address_is_reduced_to_the_issue_file_or_page_it_names() {
         check("why is https://github.com/acme/shop/issues/41 open?", "why is #41 open?");
         check("see [the PR](https://gitlab.com/acme/shop/merge_requests/7).", "see [the PR]( #7).");
         check("as in acme/shop#12, please", "as in #12, please");
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_printed_is_not_asked() {
+    fn log_lines_and_stack_frames_are_not_part_of_the_question() {
         check(
             "the cart fails:\n2026-02-11T16:05:52 INFO started\nTypeError: total is null\n    at round (cart.js:4:2)",
             "the cart fails:\nTypeError: total is null",
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_those_of_issues() {
+    fn only_issue_and_pull_request_numbers_are_found() {
         assert_eq!(
             numbers("issue 41 and PR #7, in 30 s, by https://x.org/a/b/pull/9 or #41"),
             ["41", "7", "9"]
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_number_that_nothing_names_nothing_is_known() {
+    fn an_issue_number_that_no_text_names_is_unknown() {
         let told = ["The cart rounds once.", "It closes #41."];
         let is_unknown = |prompt: &str| names_what_is_unknown(prompt, told.into_iter());
         assert!(is_unknown("why does https://github.com/acme/shop/issues/97#issuecomment-41 fail?"));
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn another_number_is_another_matter() {
+    fn a_text_about_another_issue_number_is_recognized() {
         let prompt = "why does https://github.com/acme/shop/issues/41 fail?";
         assert!(is_of_another_number(prompt, "PR #7 rounds once."));
         assert!(!is_of_another_number(prompt, "PR #7 rounds once and closes #41."));

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rare_words_have_to_be_a_part_of_both() {
+    fn shared_rare_words_must_cover_enough_of_note_and_prompt() {
         let touch = |shared, rarest, of_passage, of_prompt| {
             Touch { shared, rarest, of_passage, of_prompt }.is_about()
         };

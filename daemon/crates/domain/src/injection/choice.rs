@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn each_fact_is_told_once_and_by_the_newest() {
+    fn each_fact_is_kept_once_in_its_newest_statement() {
         let (old, new) =
             ("Invoices are numbered per customer", "Invoices are numbered per shop, not per customer");
         let other = "Rounding happens once, after the sum";
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn prompts_plans_tasks_and_openings_state_nothing() {
+    fn prompts_plans_tasks_and_openings_are_not_statements() {
         let rounded = "The cart is rounded once.";
         assert!(is_statement(DocumentKind::Response, rounded) && is_statement(DocumentKind::Observation, ""));
         assert!(is_statement(DocumentKind::Response, "It is done by hand. Shall I commit?"));
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_that_opens_a_session_is_told_more() {
+    fn a_question_that_opens_a_session_gets_more_statements() {
         let first = |prompt| Situation { prompt, ..Situation::default() };
         let question = first("why is the cart rounded once?");
         let task = first("round the cart once");
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn another_number_or_name_is_another_statement() {
+    fn statements_with_different_names_or_numbers_are_distinct() {
         let (seven, eleven) =
             ("The heron7 gateway waits 7 seconds.", "The heron11 gateway waits 11 seconds.");
         check(&[], &[(seven, 1), (eleven, 2)], &[seven, eleven]);
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_value_is_told_alone() {
+    fn only_the_newest_value_is_kept() {
         for (old, new) in [
             ("The gateway gives up after 30 s.", "The gateway gives up after 90 s."),
             ("The gateway gives up after 30s.", "The gateway gives up after 90s."),
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_chosen_later_stands_first() {
+    fn the_later_of_two_choices_comes_first() {
         let (old, new) = ("We use SQLite.", "We use Postgres.");
         check(&[], &[(old, 1), (new, 2)], &[new, old]);
         check(&[], &[(new, 2), (old, 1)], &[new, old]);
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_is_not_told_again() {
+    fn statements_already_read_are_not_injected_again() {
         let long = "Discounts are percentages. Rounding happens once, after the sum. Nothing else changed in the cart.";
         check(&[long], &[("Rounding happens once, after the sum", 1)], &[]);
         check(&["Rounding happens once, after the sum"], &[(long, 1)], &[long]);

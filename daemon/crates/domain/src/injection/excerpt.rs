@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_text_is_told_as_it_is_and_of_a_long_one_what_was_asked() {
+    fn a_short_text_is_kept_whole_and_a_long_one_is_excerpted() {
         let told = |heading: &str, text: &str, asked: &[PassageTerm]| {
             let (heading, text) = of(heading, text, asked, LINE);
             format!("{heading}|{text}")
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_opens_offers_or_asks_says_nothing() {
+    fn openings_offers_and_questions_say_nothing() {
         for nothing in
             ["Done.", "**Perfect!**", "Want me to commit it?", "Here is the summary:", "Yes, go on."]
         {
@@ -216,7 +216,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_line_is_short_and_nothing_is_made_up(
+        fn an_excerpt_is_short_and_contains_only_words_of_the_text(
             heading in "[a-z ]{0,200}",
             text in "([a-zA-Z\u{e9}]{1,9}[ .!?\n]{1,2}|\u{3002}|`){0,300}",
         ) {

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_both_name_is_said_and_what_of_it_is_new() {
+    fn an_injection_reason_names_the_shared_words_or_only_the_new_ones() {
         let matches = clear();
         let prompt = "why is the login with `bcrypt` slow?";
         assert_eq!(of(&first(prompt), &matches, key(&matches, 0)), "names `bcrypt`, `login`, `slow`");
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn meaning_and_an_earlier_question_are_reasons() {
+    fn similar_meaning_and_an_earlier_question_are_injection_reasons() {
         let mut matches = without_words();
         assert_eq!(of(&first("x"), &matches, key(&matches, 0)), "means nearly the same as the prompt");
         let mut asked = matches.matches[1].clone();

@@ -48,14 +48,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_is_known_whatever_its_ending_and_its_case() {
+    fn a_word_already_read_is_matched_with_any_ending_and_case() {
         let spoken = Spoken::of(["The Discounts are percentages, see parse_flag."]);
         assert!(spoken.has("discounted") && spoken.has("parse") && spoken.has("FLAG"));
         assert!(!spoken.has("rounding") && !Spoken::default().has("discount"));
     }
 
     #[test]
-    fn of_a_long_session_the_newest_counts() {
+    fn only_the_newest_text_of_a_long_session_counts() {
         let old = "heron ".repeat(3);
         let spoken = Spoken::of(["gateway ".repeat(LONGEST / 8).as_str(), old.as_str()]);
         assert!(spoken.has("gateway") && !spoken.has("heron"));

@@ -64,7 +64,7 @@ const EVER: Floors = Floors { question: 0.0, prompt: 0.0, need: 0.0, certain: 0.
 const ALMOST_EVER: Floors = Floors { question: 0.01, prompt: 0.01, need: 0.01, certain: 0.01 };
 
 #[test]
-fn a_clear_answer_to_a_first_question_is_told() {
+fn a_clear_answer_to_a_first_question_is_injected() {
     let decision =
         decide(&first("why did we make the login with bcrypt so slow?"), &clear(), built_in(), FLOORS);
     let told: Vec<i64> = decision.told.iter().map(|one| one.key.document.row).collect();
@@ -74,7 +74,7 @@ fn a_clear_answer_to_a_first_question_is_told() {
 }
 
 #[test]
-fn meaning_makes_a_clear_answer_clearer_and_is_not_needed() {
+fn words_raise_an_answers_probability_and_suffice_without_a_vector() {
     let situation = first("why did we make the login with bcrypt so slow?");
     let judged = |matches: &PassageMatches| {
         decide(&situation, matches, built_in(), FLOORS).best.map(|(_, answer)| answer.probability).unwrap()
@@ -91,7 +91,7 @@ fn meaning_makes_a_clear_answer_clearer_and_is_not_needed() {
 }
 
 #[test]
-fn words_that_the_project_hardly_knows_are_no_answer() {
+fn weak_matches_are_not_injected() {
     let mut matches = clear();
     matches.terms[0].passages = 0;
     matches.matches = vec![found(2, 1, 0.12, 0b100), found(3, 2, 0.1, 0b100)];
@@ -103,7 +103,7 @@ fn words_that_the_project_hardly_knows_are_no_answer() {
 }
 
 #[test]
-fn what_goes_on_with_the_conversation_is_left_alone() {
+fn replies_that_continue_the_conversation_get_no_injection() {
     for prompt in ["yes", "ok, go ahead", "commit this", "now push", "option 2", "thanks!", "/review"] {
         let situation = Situation {
             prompt,
@@ -117,7 +117,7 @@ fn what_goes_on_with_the_conversation_is_left_alone() {
 }
 
 #[test]
-fn pasted_text_is_left_alone_and_an_error_with_its_frames_is_not() {
+fn pasted_text_gets_no_injection_and_a_stack_trace_is_not_pasted_text() {
     let question = "why did we make the login with bcrypt so slow?";
     let step = "- The login hashes with bcrypt, so that it is slow.\n";
     let plan = format!("{question}\n# Plan\n{}", step.repeat(14));
@@ -145,14 +145,14 @@ fn a_first_question_in_another_language_may_be_answered() {
 }
 
 #[test]
-fn without_weights_nothing_is_said() {
+fn without_weights_nothing_is_injected() {
     let decision = decide(&first("why is the login slow?"), &clear(), &Weights::none(), EVER);
     assert!(decision.told.is_empty());
     assert!(!may_speak(&first("why is the login slow?"), &Weights::none(), FLOORS));
 }
 
 #[test]
-fn the_shipped_weights_name_the_features_of_today() {
+fn the_shipped_weights_match_the_current_features() {
     let matches = with_vectors();
     let judged = judge(&matches, built_in());
     let mut sections = 0;
@@ -177,7 +177,7 @@ fn later<'a>(prompt: &'a str, spoken: &'a Spoken) -> Situation<'a> {
 }
 
 #[test]
-fn at_a_later_prompt_the_need_decides() {
+fn need_or_certainty_decides_about_injection_at_a_later_prompt() {
     let question = "don't we have a rule for why the login with bcrypt was so slow?";
     let spoken = Spoken::of(["The cart is rounded."]);
     let of_question = decide(&first(question), &clear(), built_in(), FLOORS);
@@ -198,7 +198,7 @@ fn at_a_later_prompt_the_need_decides() {
 }
 
 #[test]
-fn words_that_the_session_has_read_and_routine_lower_the_need() {
+fn words_already_read_and_routine_prompts_lower_the_need() {
     let need = |prompt: &str, spoken: &Spoken| {
         decide(&later(prompt, spoken), &clear(), built_in(), FLOORS).need.unwrap().probability
     };
@@ -210,7 +210,7 @@ fn words_that_the_session_has_read_and_routine_lower_the_need() {
 }
 
 #[test]
-fn a_prompt_is_never_the_best_that_could_be_told() {
+fn a_prompt_is_never_the_best_answer() {
     let mut matches = clear();
     matches.matches[0].key.document.kind = DocumentKind::Prompt;
     let judged = judge(&matches, built_in());

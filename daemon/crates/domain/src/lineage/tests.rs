@@ -36,7 +36,7 @@ fn check(claims: &[Claim], undone: &[(i64, i64)], expected: &[&str]) {
 }
 
 #[test]
-fn each_is_superseded_by_the_next() {
+fn each_claim_is_superseded_by_the_next() {
     check(&[claim(1), claim(2), claim(3)], &[], &["1→2", "2→3"]);
     // This holds for any order of arrival, and with any of the claims deleted.
     check(&[claim(3), claim(1)], &[], &["1→3"]);
@@ -45,7 +45,7 @@ fn each_is_superseded_by_the_next() {
 }
 
 #[test]
-fn a_user_outranks_a_compressor_and_other_files_are_another_matter() {
+fn a_users_claim_outranks_a_compressors_and_files_must_overlap() {
     let by_hand = |id| Claim { author: Author::User, session: None, batch: None, ..claim(id) };
     check(&[by_hand(1), claim(2)], &[], &[]);
     check(&[claim(1), by_hand(2)], &[], &["1→2"]);
@@ -59,7 +59,7 @@ fn a_user_outranks_a_compressor_and_other_files_are_another_matter() {
 }
 
 #[test]
-fn another_machines_claim_replaces_what_sessions_may_receive_only_if_they_may_receive_it() {
+fn a_search_only_claim_does_not_replace_one_that_sessions_receive() {
     let elsewhere = |id| Claim { batch: None, session: Some(SessionRow(-1)), ..claim(id) };
     let only_found = |id| Claim { audience: Audience::Searches, ..elsewhere(id) };
     check(&[claim(1), elsewhere(2)], &[], &["1→2"]);
@@ -86,7 +86,7 @@ fn check_settles(settlement: &Settlement, claim: &Claim, expected: bool) {
 }
 
 #[test]
-fn a_problem_is_settled_by_later_work_that_fits() {
+fn later_work_on_the_same_files_settles_a_problem() {
     let by = BatchSpan {
         batch: BatchId(2),
         session: SessionRow(2),
@@ -131,7 +131,7 @@ fn batch_settles(steps: Vec<Step>, expected: &[&str]) {
 }
 
 #[test]
-fn a_check_that_passes_after_a_change_settles_its_failing() {
+fn a_check_that_passes_after_a_change_settles_its_failure() {
     let passes = || ran(3, "cargo test", CallOutcome::Done);
     let fails = ran(1, "cargo test", CallOutcome::Failed { error: "Exit code 101".to_owned() });
     batch_settles(vec![fails.clone(), edited(2, "a.rs"), passes()], &["check: cargo test a.rs"]);
@@ -143,7 +143,7 @@ fn a_check_that_passes_after_a_change_settles_its_failing() {
 }
 
 #[test]
-fn a_failing_told_in_any_words_is_about_its_check() {
+fn a_draft_about_failing_tests_is_linked_to_the_failed_check() {
     let fails = ran(3, "cargo test", CallOutcome::Failed { error: "Exit code 101".to_owned() });
     let batch = BatchMaterial { steps: vec![fails], ..BatchMaterial::default() };
     let aimed = |drafts: &[(&str, u8)]| {
@@ -174,7 +174,7 @@ fn draft(title: &str, event: u8) -> ObservationDraft {
 }
 
 #[test]
-fn an_heir_names_the_same_and_rests_on_the_same() {
+fn a_replacement_must_name_the_same_fact_and_share_its_evidence() {
     let of = |title: &str, drafts: &[ObservationDraft]| replacement(title, &[EventId([1; 16])], drafts);
     let reworded = draft("Requests give up after `max_retries` = 5 tries", 1);
     assert_eq!(of("`max_retries` is 5", &[draft("Other", 1), reworded.clone()]), Some(1));

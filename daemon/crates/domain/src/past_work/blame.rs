@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn turns_are_told_with_what_they_were_asked() {
+    fn turns_that_changed_a_file_are_listed_with_their_prompt() {
         let sessions = [
             session("old", [changed("src/cart.rs", "round(price)", "price")]),
             session("new", [changed("src/cart.rs", "price", "price * 2"), edited("src/cart.rs")]),
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_of_the_turn_that_wrote_it() {
+    fn a_line_is_attributed_to_the_turn_that_wrote_it() {
         let sessions = [
             session("first", [changed("a.rs", "", "let total = 0;\nlet tax = 1;")]),
             session("moved", [changed("a.rs", "let total = 0;", "    let total = 0;\n    log();")]),

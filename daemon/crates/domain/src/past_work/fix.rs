@@ -187,7 +187,7 @@ mod tests {
     const LOCK: &str = "error: could not acquire the lock of /var/lib/shop/index.lock";
 
     #[test]
-    fn what_was_done_between_the_last_failure_and_the_pass_is_told() {
+    fn a_fix_lists_the_steps_between_the_last_failure_and_the_pass() {
         let sessions = [session(
             "a",
             [
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_known_again_with_other_arguments() {
+    fn a_call_is_recognized_with_other_arguments() {
         let sessions = [session(
             "a",
             [
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_command_without_the_program_in_front_is_a_fix() {
+    fn the_same_command_without_its_wrapper_program_is_a_fix() {
         let error = "error: unrecognized subcommand 'bun'";
         let sessions = [session("a", [failed("rtk bun run test 2>&1", error), done("bun run test", "ok")])];
         let met = fix(error, &sessions);
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn where_it_went_away_comes_before_where_it_did_not() {
+    fn sessions_that_fixed_the_error_come_before_those_that_did_not() {
         let sessions = [
             session(
                 "cured",

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_worked_last_comes_first_with_what_failed_before() {
+    fn the_latest_working_command_comes_first_with_the_failure_before_it() {
         let sessions = [
             session(
                 "a",
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_looks_around_tells_nothing_of_what_it_looks_for() {
+    fn an_inspecting_command_is_matched_only_by_its_program_name() {
         let sessions = [session(
             "a",
             [

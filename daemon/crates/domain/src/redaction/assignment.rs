@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn all_spellings_of_an_assignment_are_read() {
+    fn secrets_are_found_in_all_spellings_of_an_assignment() {
         for text in [
             "API_KEY=a8Kd93jfLs02mQpz71Xc",
             "export MY_API_KEY_PROD='a8Kd93jfLs02mQpz71Xc'",
@@ -523,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn code_is_no_assignment_of_a_secret() {
+    fn code_is_not_taken_for_an_assigned_secret() {
         for text in [
             "let token = next_token();",
             "password: String,",

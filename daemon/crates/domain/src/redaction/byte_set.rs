@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_has_what_it_was_made_of() {
+    fn a_byte_set_contains_exactly_its_bytes() {
         const SIGNS: ByteSet = ByteSet::of(b"\0-\xff");
         const NAME: ByteSet = ByteSet::alphanumeric_and(b"_");
         let all = || 0..=u8::MAX;

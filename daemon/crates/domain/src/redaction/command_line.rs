@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn other_options_and_variables_stay() {
+    fn other_options_and_variables_are_not_redacted() {
         check("curl -u $USER:$PASS https://h.test", &[]);
         check("curl --user-agent a:b https://h.test; echo -u c:d", &[]);
         check("mysql -u root -p shop", &[]);

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_of_secrets_on_both_sides_go() {
+    fn secret_fragments_on_both_sides_of_a_cut_are_redacted() {
         check("x ghp_a8Kd93§", &["ghp_a8Kd93"]);
         check("x §jfLs02mQpz71Xc y", &["jfLs02mQpz71Xc"]);
         check("ghp_a8Kd§Ls02mQ\n", &["ghp_a8Kd", "Ls02mQ"]);
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lines_of_a_key_go_with_the_last() {
+    fn lines_of_a_truncated_key_are_redacted_with_its_fragment() {
         let line = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj";
         let (head, tail) = (format!("{line}\n{line}\nMIIEv"), format!("QIBAD\n{line}\nabcd=="));
         let (kept, gone) = (format!("a\n{head}"), format!("{tail}\nb"));

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_call_the_program_and_the_names_stay() {
+    fn only_program_and_file_names_of_a_call_are_kept() {
         let mark = "[redacted:file-content]";
         for (json, expected) in [
             (
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_spelled_oddly_keeps_nothing_else() {
+    fn an_oddly_spelled_file_name_exposes_no_other_text() {
         let hidden: HashSet<String> = ["../x/a/f", "../x/a/ the heron"].map(str::to_owned).into();
         for (command, left) in [
             ("cd ../x && cat a/f heron", Some("a/f")),
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_found_wherever_they_stand() {
+    fn file_names_are_found_in_inputs_and_outputs() {
         let mut names = Names::default();
         names.of_input(r#"{"path":"/x/plan.txt","pattern":"~/x/","command":"cp -r a=../x/a @f 'b c'"}"#);
         let expected = ["/x/plan.txt", "~/x/", "cp", "a", "../x/a", "f", "b", "c", "a=../x/a", "@f", "b c"];

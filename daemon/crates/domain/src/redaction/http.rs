@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_carry_credentials() {
+    fn credentials_in_authorization_headers_are_found() {
         for (text, expected) in [
             ("Authorization: Bearer a8Kd93jfLs02mQpz71Xc", Some("a8Kd93jfLs02mQpz71Xc")),
             ("\"Authorization\": \"Basic dXNlcjpodW50ZXIy\"", Some("dXNlcjpodW50ZXIy")),

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_values_and_elements_are_told_apart() {
+    fn json_keys_values_and_elements_are_distinguished() {
         let (out, seen) = run(r#"{"a" : "b", "c": ["d", 1, {"e":"f"}], "g": {"h": ""}}"#, "d");
         assert_eq!(out, r##"{"a" : "b", "c": ["#", 1, {"e":"f"}], "g": {"h": ""}}"##);
         let expected = [
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_are_resolved_and_kept_where_nothing_is_replaced() {
+    fn json_escapes_are_resolved_for_matching_and_kept_outside_replacements() {
         for (json, needle, expected) in [
             (r#""x\n\u0041B\"y""#, "\nAB", r##""x#\"y""##),
             (r#""\ud83d\ude00k\/""#, "k", r##""\ud83d\ude00#\/""##),
@@ -196,7 +196,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_comes_through(json in "[{}\\[\\]:,\"\\\\unk0dD8é ]{0,60}") {
+        fn any_text_without_replacements_stays_identical(json in "[{}\\[\\]:,\"\\\\unk0dD8é ]{0,60}") {
             prop_assert_eq!(run(&json, "\u{0}never").0, json.clone());
             let (out, _) = run(&json, "k");
             prop_assert!(out.len() <= json.len());

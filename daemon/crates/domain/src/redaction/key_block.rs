@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_key_goes_with_its_marks() {
+    fn a_whole_private_key_is_found_with_its_begin_and_end_marks() {
         let key = format!("-----BEGIN RSA PRIVATE KEY-----\n{BODY}-----END RSA PRIVATE KEY-----");
         check(&format!("a {key}\nb"), Some(&key));
         let escaped = key.replace('\n', "\\n");
@@ -142,13 +142,13 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_was_cut_off_goes_as_far_as_it_looks_like_one() {
+    fn a_truncated_private_key_is_found_up_to_its_last_base64_line() {
         let cut = format!("-----BEGIN OPENSSH PRIVATE KEY-----\n{BODY}");
         check(&format!("{cut}and more"), Some(cut.trim_end()));
     }
 
     #[test]
-    fn the_end_of_a_key_goes_without_its_beginning() {
+    fn the_end_of_a_private_key_is_found_without_its_beginning() {
         for text in [
             format!("x: 1\n{BODY}AbCd==\n-----END RSA PRIVATE KEY-----\n"),
             format!("x: 1\n{}AbCd==\\n-----END RSA PRIVATE KEY-----", BODY.replace('\n', "\\n")),
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn talk_about_keys_and_public_ones_stay() {
+    fn certificates_and_mentions_of_key_marks_are_no_private_keys() {
         check("look for -----BEGIN PRIVATE KEY----- in the file", None);
         check(&format!("-----BEGIN CERTIFICATE-----\n{BODY}-----END CERTIFICATE-----"), None);
         check("contains(\"-----BEGIN PRIVATE KEY-----\") && contains(\"-----END PRIVATE KEY-----\")", None);

@@ -209,7 +209,7 @@ mod tests {
     const WALLET: &str = "legal winner thank year wave sausage worth useful legal winner thank yellow";
 
     #[test]
-    fn words_of_a_wallet_are_found() {
+    fn words_of_a_wallet_mnemonic_are_found() {
         assert_eq!(WORDS.lines().count(), 2048);
         assert!(WORDS.lines().is_sorted());
         for wallet in [
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn prose_and_lists_of_words_stay() {
+    fn prose_word_lists_and_incomplete_mnemonics_are_not_matched() {
         for text in [
             "about all that can happen there is nothing more one should add in this case, so we must end here",
             WORDS,

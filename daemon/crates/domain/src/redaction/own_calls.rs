@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_about_such_a_call_keeps_no_more() {
+    fn an_event_about_a_recall_call_keeps_no_query_text() {
         let left = |detail: &str| {
             let other =
                 HookEventKind::Other { name: "PermissionRequest".to_owned(), detail: detail.to_owned() };
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_of_recall_is_known_in_every_spelling_and_keeps_only_ids() {
+    fn calls_of_recall_tools_are_recognised_in_every_spelling_and_keep_only_ids() {
         for name in [
             "mcp__recall__get_observations",
             "mcp__plugin_recall_recall__get_observations",
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_of_all_servers_is_known_by_its_input() {
+    fn a_recall_call_through_a_generic_tool_is_recognised_by_its_input() {
         for (input, left) in [
             (
                 r#"{"server_name":"recall","tool_name":"get_observations","arguments":"{\"ids\":[3]}"}"#,
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_of_recall_is_known_wherever_it_runs() {
+    fn recall_commands_are_recognised_within_shell_commands_and_code() {
         for (command, left) in [
             ("recall show 12", "recall show 12"),
             ("recall search wombat cache --all", "recall search"),

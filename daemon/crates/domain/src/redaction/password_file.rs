@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fifth_field_is_the_password() {
+    fn the_fifth_field_of_a_password_file_line_is_the_password() {
         for (text, expected) in [
             ("db.test:5432:shop:app:swordfish\n", Some("swordfish")),
             ("x\n*:*:*:app:swordfish", Some("swordfish")),

@@ -574,7 +574,7 @@ mod tests {
     }
 
     #[test]
-    fn quoted_values_count_when_they_look_drawn_by_chance() {
+    fn quoted_values_are_secrets_only_if_they_look_random() {
         check(
             Name::Token,
             ValuePosition::Quoted,
@@ -607,7 +607,7 @@ mod tests {
     }
 
     #[test]
-    fn bare_values_may_be_expressions() {
+    fn unquoted_values_that_look_like_expressions_are_no_secrets() {
         check(
             Name::Key,
             ValuePosition::Bare,
@@ -624,7 +624,7 @@ mod tests {
     }
 
     #[test]
-    fn environment_files_and_fields_hold_values_only() {
+    fn a_plain_word_in_an_environment_file_or_password_field_is_a_secret() {
         check(
             Name::Password,
             ValuePosition::Environment,

@@ -327,7 +327,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_pattern_compiles_and_cannot_match_nothing() {
+    fn every_secret_pattern_compiles_and_does_not_match_an_empty_text() {
         for rule in RULES {
             let pattern = regex::Regex::new(rule.pattern).unwrap();
             assert!(!pattern.is_match(""), "{}", rule.kind);
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_at_least_forty_kinds_and_their_names_fit_the_mark() {
+    fn the_rules_cover_at_least_forty_kinds_of_secrets_with_valid_names() {
         let mut kinds: Vec<_> = RULES.iter().map(|rule| rule.kind).collect();
         kinds.sort_unstable();
         kinds.dedup();

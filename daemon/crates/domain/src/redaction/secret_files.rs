@@ -577,7 +577,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secret_files_are_known_by_their_names() {
+    fn secret_files_are_recognised_by_their_paths() {
         for path in [
             "/p/.env",
             ".env",
@@ -702,7 +702,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_known_by_the_files_that_their_fields_and_commands_name() {
+    fn calls_that_name_a_secret_file_in_a_field_or_command_are_recognised() {
         for (json, expected) in [
             (r#"{"file_path":"/p/.env"}"#, true),
             (r#"{"filePath":"/p/.env","content":"x"}"#, true),
@@ -751,7 +751,7 @@ mod tests {
     }
 
     #[test]
-    fn contents_go_and_paths_stay() {
+    fn file_contents_are_redacted_and_paths_are_kept() {
         for (json, suspect, expected) in [
             (
                 r#"{"file_path":"/p/.env","edits":[{"old_string":"A=b"}],"n":1}"#,
@@ -777,7 +777,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hidden_files_part_of_a_listing_goes() {
+    fn the_part_of_a_listing_or_patch_that_shows_a_secret_file_is_redacted() {
         const M: &str = "[redacted:file-content]";
         for (text, expected) in [
             ("src/a.rs:1:x\n.env:1:KEY=heron\nb:2:y", format!("src/a.rs:1:x\n.env:1:{M}\nb:2:y")),
@@ -820,7 +820,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_command_the_program_and_the_name_stay() {
+    fn a_command_on_a_secret_file_keeps_only_program_and_file_names() {
         const M: &str = "[redacted:file-content]";
         for (command, expected) in [
             ("cat .env", "cat .env".to_owned()),

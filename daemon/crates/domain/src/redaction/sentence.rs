@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_that_a_sentence_tells_goes() {
+    fn a_password_stated_in_a_sentence_is_found() {
         check("the password is hunter2!x", Some("hunter2!x"));
         check("The password for the staging database is hunter2x.", Some("hunter2x"));
         check("the password is swordfish", Some("swordfish"));
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn sentences_about_passwords_stay() {
+    fn sentences_that_only_mention_passwords_are_not_matched() {
         for text in [
             "the password is required",
             "the password is wrong.",

@@ -322,7 +322,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_are_found_wherever_they_begin() {
+    fn long_runs_of_token_characters_are_found_at_any_position() {
         for (before, length, after) in [(0, 20, 0), (1, 20, 3), (17, 41, 1), (0, 19, 5), (30, 200, 30)] {
             let text = [" ".repeat(before), "a".repeat(length), " ".repeat(after)].concat();
             let runs: Vec<_> = Runs { bytes: text.as_bytes(), at: 0 }.collect();
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn values_drawn_by_chance_go_where_they_are_assigned() {
+    fn random_values_assigned_to_a_name_are_found() {
         let shapes = Shapes::default();
         let found = |text: &str| {
             shapes

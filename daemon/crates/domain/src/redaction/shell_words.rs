@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_what_a_shell_makes_of_it() {
+    fn words_of_a_command_are_resolved_as_by_a_shell() {
         for command in [
             "cd ../x && cat a/f",
             "pushd ../x; cat a/f",
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn no_command_makes_names_without_end() {
+    fn the_number_and_length_of_names_in_a_command_are_bounded() {
         let many = "cd a; ".repeat(500) + &"b/c ".repeat(5_000);
         let names: usize = read(&many).iter().map(|word| word.names.len()).sum();
         assert!(names < 20_000, "{names}");

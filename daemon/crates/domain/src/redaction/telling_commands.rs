@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_that_print_secrets_are_known() {
+    fn commands_that_print_secrets_are_recognised() {
         for command in [
             "env",
             "env | sort",
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_not() {
+    fn harmless_commands_are_not_recognised_as_printing_secrets() {
         for command in [
             "env RUST_LOG=debug cargo test",
             "env -u X cargo test",

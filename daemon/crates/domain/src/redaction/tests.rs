@@ -252,7 +252,7 @@ const SURROUNDINGS: &[&str] = &[
 ];
 
 #[test]
-fn planted_secrets_of_every_kind_go() {
+fn planted_secrets_of_every_kind_are_redacted() {
     let redactor = redactor();
     let (mut tried, mut missed) = (0, Vec::new());
     for (seed, (kind, template)) in PLANTED.iter().enumerate() {
@@ -297,7 +297,7 @@ const FIXED_TAILS: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn a_token_that_follows_a_letter_goes() {
+fn a_token_directly_after_a_letter_is_redacted() {
     let redactor = redactor();
     let mut missed = Vec::new();
     for (kind, template) in FIXED_TAILS {
@@ -602,7 +602,7 @@ const TOLD: &[&str] = &[
 ];
 
 #[test]
-fn what_a_wording_or_a_command_tells_goes() {
+fn secrets_revealed_by_wording_or_a_command_are_redacted() {
     let redactor = redactor();
     let mut missed = Vec::new();
     for template in TOLD {
@@ -706,7 +706,7 @@ const FORMLESS: &[&str] = &[
 ];
 
 #[test]
-fn secrets_without_a_format_go_where_a_word_tells_them() {
+fn passwords_hex_keys_base64_keys_and_mnemonics_are_redacted() {
     let redactor = redactor();
     let mut missed = Vec::new();
     for template in FORMLESS {
@@ -763,7 +763,7 @@ const FORMLESS_TEXTS: &[&str] = &[
 ];
 
 #[test]
-fn texts_of_the_same_words_stay() {
+fn harmless_texts_about_passwords_hashes_and_mnemonics_are_kept() {
     let redactor = redactor();
     let lost = FORMLESS_TEXTS
         .iter()
@@ -773,7 +773,7 @@ fn texts_of_the_same_words_stay() {
 }
 
 #[test]
-fn of_a_command_that_prints_secrets_only_the_command_stays() {
+fn a_command_that_prints_secrets_is_kept_and_its_output_redacted() {
     let redactor = redactor();
     let printed = serde_json::json!({"stdout": "FOO=plainword\nHOME=/root", "stderr": ""}).to_string();
     for command in ["env", "gh auth token", "kubectl get secret db -o yaml | head", "bash -lc 'printenv FOO'"]
@@ -839,7 +839,7 @@ const UNTOLD: &[&str] = &[
 ];
 
 #[test]
-fn texts_that_only_look_like_those_stay() {
+fn code_and_texts_that_only_resemble_secrets_are_kept() {
     let redactor = redactor();
     let lost =
         UNTOLD.iter().map(|text| redactor.redact_text(text)).filter(|text| text.contains("[redacted:"));
@@ -847,7 +847,7 @@ fn texts_that_only_look_like_those_stay() {
 }
 
 #[test]
-fn secrets_that_a_name_or_a_place_tells_go_from_wherever_they_stand() {
+fn secrets_revealed_by_name_or_position_are_redacted_in_prose_code_and_logs() {
     let redactor = redactor();
     let mut missed = Vec::new();
     for (seed, (template, texts)) in PLACED.iter().enumerate() {
@@ -869,7 +869,7 @@ fn secrets_that_a_name_or_a_place_tells_go_from_wherever_they_stand() {
 }
 
 #[test]
-fn what_is_left_of_a_secret_beside_a_cut_goes() {
+fn the_rest_of_a_secret_beside_a_truncation_mark_is_redacted() {
     let redactor = redactor();
     let token = planted("ghp_{a36}", 5);
     let line = planted("{a64}", 6);
@@ -936,7 +936,7 @@ fn ids_and_folders_are_redacted_by_format_alone_and_stay_different() {
 }
 
 #[test]
-fn secrets_that_only_a_name_or_a_place_tells_go() {
+fn secrets_revealed_by_name_or_position_are_marked_with_their_kind() {
     let redactor = redactor();
     for (text, expected) in [
         ("DB_PASSWORD=swordfish", "DB_PASSWORD=[redacted:password]"),
@@ -963,7 +963,7 @@ fn secrets_that_only_a_name_or_a_place_tells_go() {
 }
 
 #[test]
-fn code_lock_files_and_identifiers_stay() {
+fn source_code_lock_files_and_identifiers_are_not_redacted() {
     let redactor = redactor();
     for line in [
         "let token = next_token();",
@@ -1005,7 +1005,7 @@ fn code_lock_files_and_identifiers_stay() {
 }
 
 #[test]
-fn fields_with_telling_names_are_redacted_in_any_escaping() {
+fn fields_with_secret_names_are_redacted_in_any_escaping() {
     let redactor = redactor();
     let deep =
         serde_json::json!({ "out": serde_json::json!({ "password": "hunter2" }).to_string() }).to_string();
@@ -1023,7 +1023,7 @@ fn fields_with_telling_names_are_redacted_in_any_escaping() {
 }
 
 #[test]
-fn a_key_of_many_lines_inside_a_json_string_goes_whole() {
+fn a_multiline_key_in_a_json_string_is_redacted_as_a_whole() {
     let key = planted("-----BEGIN PRIVATE KEY-----\n{a64}\n{a64}\n-----END PRIVATE KEY-----\n", 7);
     let json = serde_json::json!({ "type": "service_account", "private_key": key, "x": "y" }).to_string();
     let expected = r#"{"type":"service_account","private_key":"[redacted:private-key]\n","x":"y"}"#;
@@ -1031,7 +1031,7 @@ fn a_key_of_many_lines_inside_a_json_string_goes_whole() {
 }
 
 #[test]
-fn payloads_that_are_no_json_are_redacted_all_the_same() {
+fn payloads_that_are_not_json_are_redacted_too() {
     let (redactor, secret) = (redactor(), planted("ghp_{a36}", 3));
     let cut = format!(r#"{{"tool_response":"a\n{secret}"#);
     assert_eq!(
@@ -1045,7 +1045,7 @@ fn payloads_that_are_no_json_are_redacted_all_the_same() {
 }
 
 #[test]
-fn mistakes_in_the_policy_are_named_with_key_and_pattern() {
+fn redaction_policy_errors_name_the_key_and_the_pattern() {
     for (extra, allow, expected) in [
         ("(", "", "redaction.extra: `(` is not a valid pattern: unclosed group"),
         ("", "[", "redaction.allow: `[` is not a valid pattern: unclosed character class"),
@@ -1061,7 +1061,7 @@ fn mistakes_in_the_policy_are_named_with_key_and_pattern() {
 }
 
 #[test]
-fn the_policy_adds_allows_and_switches_off() {
+fn the_policy_adds_patterns_allows_values_and_turns_redaction_off() {
     let policy = RedactionPolicy {
         mode: RedactionMode::On,
         extra: vec!["ACME-[0-9]{4}".to_owned()],
@@ -1099,7 +1099,7 @@ fn tool(input: &str, result: ToolResult) -> HookEvent {
 }
 
 #[test]
-fn every_text_of_an_event_is_covered() {
+fn every_text_of_an_event_is_redacted() {
     let secret = planted("ghp_{a36}", 11);
     let text = || format!("a {secret} b");
     let json = || format!(r#"{{"a":"{secret}"}}"#);
@@ -1162,7 +1162,7 @@ fn every_text_of_an_event_is_covered() {
 }
 
 #[test]
-fn of_secret_files_only_the_name_is_kept() {
+fn only_the_name_of_a_secret_file_is_kept() {
     let done = |json: &str| ToolResult::Done(json.to_owned());
     for (before, after) in [
         (
@@ -1253,7 +1253,7 @@ fn of_secret_files_only_the_name_is_kept() {
 
 /// A careless scanner would read these texts again and again. In quadratic time this test would not finish.
 #[test]
-fn hostile_texts_come_to_an_end() {
+fn redaction_of_hostile_texts_finishes() {
     const SIZE: usize = 128 << 10;
     let redactor = redactor();
     for unit in [
@@ -1384,7 +1384,7 @@ proptest! {
     }
 
     #[test]
-    fn json_stays_json_of_the_same_shape(value in json()) {
+    fn redacted_json_keeps_its_shape(value in json()) {
         let redactor = redactor();
         let json = value.to_string();
         let redacted = redactor.redact_json(&json);
@@ -1397,13 +1397,13 @@ proptest! {
     }
 
     #[test]
-    fn prose_and_numbers_stay(text in "[a-zA-Z ,.!?]{0,200}", number in any::<u64>()) {
+    fn prose_and_numbers_are_not_redacted(text in "[a-zA-Z ,.!?]{0,200}", number in any::<u64>()) {
         let text = format!("{text} {number}");
         prop_assert_eq!(redactor().redact_text(&text), text.as_str());
     }
 
     #[test]
-    fn nothing_makes_it_fail(bytes in proptest::collection::vec(any::<u8>(), 0..200), text in fragments()) {
+    fn redacting_arbitrary_bytes_and_texts_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..200), text in fragments()) {
         let redactor = redactor();
         redactor.redact_bytes(&bytes);
         redactor.redact_bytes(text.as_bytes());
@@ -1467,7 +1467,7 @@ const BARE_PLACES: &[&str] =
     &["§", "found §, and more", "please use § for the calls", "{\"a\": \"§\"}", "X='§'\n"];
 
 /// Returns how many secrets were tried, and the kind and place of each one that stays.
-/// `cargo test -p recall-memory -- --ignored placements --nocapture`
+/// `cargo test -p recall-domain --lib -- --ignored placements --nocapture`
 fn placements(places: &[&str]) -> (usize, Vec<String>) {
     let redactor = redactor();
     let mut leaks = Vec::new();
@@ -1485,7 +1485,7 @@ fn placements(places: &[&str]) -> (usize, Vec<String>) {
 
 #[test]
 #[ignore = "measures, and proves nothing"]
-fn placements_of_secrets_without_a_format() {
+fn missed_placements_of_secrets_without_a_format_are_printed() {
     for (name, places) in [("with a word", TOLD_PLACES), ("without a word", BARE_PLACES)] {
         let (tried, leaks) = placements(places);
         println!("{name}: {} of {tried} stay\n  {}", leaks.len(), leaks.join("\n  "));

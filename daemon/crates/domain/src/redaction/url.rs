@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn passwords_are_found_wherever_the_address_stands() {
+    fn passwords_and_tokens_in_urls_are_found() {
         check("postgres://app:s3cr3t@db.test:5432/shop", Some("s3cr3t"));
         check("URL=\"redis://:swordfish@cache\"", Some("swordfish"));
         check("amqp://u:p@ss@host/", Some("p@ss"));
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_without_one_and_samples_stay() {
+    fn urls_without_a_password_or_with_a_placeholder_are_not_matched() {
         for text in [
             "https://example.test/a@b:c",
             "https://user:password@host/",

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_grow_with_the_batch() {
+    fn the_interval_between_compressions_grows_with_the_batch() {
         let by_number = Load { activities: 50, bytes: u64::MAX };
         assert_eq!(due_at(by_number, 800), [50, 100, 150, 225, 337, 505, 757]);
         let by_bytes = Load { activities: u32::MAX, bytes: 200_000 };
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_batch_is_read_a_few_times_over() {
+    fn compressions_read_at_most_three_times_the_size_of_a_long_batch() {
         let chunk = Load { activities: 50, bytes: u64::MAX };
         let read: u32 = due_at(chunk, 10_000).iter().sum();
         assert!(read <= 30_000, "{read}");

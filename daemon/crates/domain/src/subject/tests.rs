@@ -7,7 +7,7 @@ fn check(said: &str, expected: Option<&str>) {
 }
 
 #[test]
-fn a_thing_and_its_value() {
+fn statements_of_different_values_of_a_setting_share_a_subject_key() {
     let retries = Some("value: is number: max_retries | ");
     check("`max_retries` is 3", retries);
     check("`max_retries` is now 5, because the gateway is slow", retries);
@@ -23,7 +23,7 @@ fn a_thing_and_its_value() {
 }
 
 #[test]
-fn what_has_no_value_or_no_name_has_no_key() {
+fn statements_without_a_value_or_a_name_have_no_subject_key() {
     for said in [
         "`Config::load` is slow because it resolves host names",
         "It is 3",
@@ -42,7 +42,7 @@ fn what_has_no_value_or_no_name_has_no_key() {
 }
 
 #[test]
-fn a_rule_and_its_contrary_are_one_subject() {
+fn a_rule_and_its_opposite_share_a_subject_key() {
     check("User: always use tabs", Some("rule: use tabs"));
     check("User: please never use tabs", Some("rule: use tabs"));
     check("User: don't push to main, ask first", Some("rule: push to main"));

@@ -154,7 +154,7 @@ mod tests {
     use crate::sync::{DeviceId, Stamp};
 
     #[test]
-    fn a_value_of_another_kind_is_not_valid() {
+    fn field_values_of_the_wrong_type_or_size_are_invalid() {
         #[track_caller]
         fn check_of(kind: ItemKind, name: &str, fit: Value, unfit: &[Value]) {
             assert!(are_valid(kind, &[(name.to_owned(), fit)].into()), "{name}");

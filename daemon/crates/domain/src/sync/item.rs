@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_later_word_on_each_field_counts_and_a_removal_beats_all() {
+    fn the_latest_change_of_each_field_wins_and_forgetting_overrides_all() {
         let mut item = SharedItem::default();
         item.merge(&set(&[("title", json!("a")), ("resolved", json!(false))]), &stamp(5, "a"));
         item.merge(&set(&[("title", json!("b"))]), &stamp(7, "b"));
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_back_may_be_said_again() {
+    fn a_withdrawn_note_can_be_shared_again_unless_it_was_forgotten() {
         let mut item = SharedItem::default();
         item.merge(&set(&[("title", json!("a"))]), &stamp(5, "a"));
         item.merge(&ItemChange::Remove(ItemRemoval::Withdrawn), &stamp(6, "a"));
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_beats_what_its_author_saw_however_wrong_the_clocks_are() {
+    fn a_change_wins_over_the_state_its_author_saw_despite_wrong_clocks() {
         let mut item = SharedItem::default();
         let in_a_year = Timestamp(1_000 + 31_536_000_000);
         item.merge(&set(&[("title", json!("from a clock a year ahead"))]), &stamp(in_a_year.0, "z"));
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_differs_is_a_change() {
+    fn only_differing_fields_count_as_a_change() {
         let item = merged(&[(set(&[("title", json!("a")), ("subtitle", Value::Null)]), stamp(1, "a"))]);
         let now = |title: &str| -> ItemFields {
             [("title".to_owned(), json!(title)), ("subtitle".to_owned(), Value::Null)].into()
@@ -228,7 +228,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_order_any_subset_first_and_any_repetition_end_in_the_same_state(
+        fn changes_in_any_order_and_with_repetitions_merge_to_the_same_state(
             (changes, shuffled, again) in proptest::collection::vec(change(), 0..12).prop_flat_map(|changes| {
                 let some = proptest::sample::subsequence(changes.clone(), 0..=changes.len());
                 (Just(changes.clone()), Just(changes).prop_shuffle(), some)

@@ -121,7 +121,7 @@ mod tests {
     use crate::ids::SessionId;
 
     #[test]
-    fn a_session_names_its_summary_and_its_plans_everywhere_alike() {
+    fn a_sessions_items_have_stable_distinct_names_that_show_their_kind() {
         let key = |agent: &str, id: &str| SessionKey { agent: agent.into(), id: SessionId(id.to_owned()) };
         let name = summary_of(&key("claude-code", "s1"));
         assert_eq!(name, "5e551025-1084-8654-8360-91933878eee8");

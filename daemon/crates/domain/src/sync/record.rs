@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_comes_back_from_its_entry() {
+    fn a_change_is_read_back_from_its_log_entry() {
         let session = SessionKey { agent: "codex".into(), id: SessionId("s".to_owned()) };
         for (item, kind) in [
             ("uuid".to_owned(), "observation"),
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_of_an_entry_is_covered_and_an_emptied_body_changes_nothing() {
+    fn an_entrys_hash_covers_every_part_and_survives_an_emptied_body() {
         let device = DeviceId("d".to_owned());
         let chain = LogChain { space: "s", device: &device };
         let record = Record::of(1, "uuid", 7, &set("a"), "chance");
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_follow_each_other_without_gaps_and_end_as_their_machine_says() {
+    fn a_log_with_a_gap_or_a_wrong_hash_is_rejected() {
         let device = DeviceId("d".to_owned());
         let chain = LogChain { space: "s", device: &device };
         let records: Vec<Record> =
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_version_wrote_is_malformed_and_what_a_later_one_wrote_is_unknown() {
+    fn an_invalid_entry_is_malformed_and_one_of_a_later_kind_is_unknown() {
         let with = |kind: &str, body: &str| Record {
             kind: kind.to_owned(),
             body: Some(body.to_owned()),

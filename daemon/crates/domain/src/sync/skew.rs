@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_is_off_only_if_nothing_else_explains_what_it_said() {
+    fn clock_skew_is_reported_only_if_the_readings_cannot_agree() {
         let at = Timestamp;
         for (said, after, now, expected) in [
             (1_000_000, None, 1_000_000, None),

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn success_in_words_is_not_believed() {
+    fn a_response_that_claims_success_despite_an_error_is_a_failure() {
         let not_logged_in =
             json!({"is_error": true, "subtype": "success", "result": "Invalid API key · Please run /login"});
         assert_eq!(read(&not_logged_in, failed()), Err(barred("`claude` is not logged in".to_owned())));
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn it_gets_its_login_and_nobody_elses_secrets() {
+    fn only_login_and_basic_variables_are_passed_to_the_program() {
         for name in [
             "HOME",
             "PATH",
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_cost_is_read() {
+    fn the_cost_and_tokens_of_a_response_are_read() {
         let answer = json!({"is_error": false, "result": "{}", "total_cost_usd": 0.0012341,
                             "usage": {"input_tokens": 3, "output_tokens": 4}});
         let read = read(&answer, ExitStatus::default()).unwrap();

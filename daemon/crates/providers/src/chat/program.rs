@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_no_answer() {
+    fn an_error_of_a_program_is_not_read_as_an_answer() {
         assert_eq!(codex("{\"type\":\"turn.failed\",\"error\":{}}"), None);
         assert_eq!(gemini(r#"{"error": {"message": "no"}}"#), None);
         assert_eq!(qwen(r#"[{"type": "result", "is_error": true, "result": "no"}]"#), None);
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_elses_secrets_are_passed_on() {
+    fn secrets_of_other_programs_are_not_passed_on() {
         let program = |dialect| Program {
             dialect,
             model: "m".to_owned(),
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_of_a_session_is_an_argument() {
+    fn program_arguments_name_the_model_and_contain_no_long_text() {
         for dialect in [Dialect::Codex, Dialect::Gemini, Dialect::Qwen, Dialect::Copilot, Dialect::OpenCode] {
             let program = Program {
                 dialect,

@@ -82,7 +82,7 @@ fn took(called: &Called, seconds: u64) {
 
 #[cfg(target_os = "linux")] // Elsewhere a backlog is longer than it says.
 #[tokio::test]
-async fn who_does_not_take_the_connection_is_given_up_after_five_seconds() {
+async fn an_unaccepted_connection_is_given_up_after_five_seconds() {
     // Nobody accepts connections. Both places of the backlog are taken, so the system stops answering.
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -96,7 +96,7 @@ async fn who_does_not_take_the_connection_is_given_up_after_five_seconds() {
 }
 
 #[tokio::test]
-async fn silence_ends_after_a_minute() {
+async fn a_call_to_a_silent_server_ends_after_a_minute() {
     let (address, _) = server(|stream, _| async move {
         tokio::time::pause();
         std::future::pending::<()>().await;
@@ -110,7 +110,7 @@ async fn silence_ends_after_a_minute() {
 }
 
 #[tokio::test]
-async fn a_byte_a_second_ends_after_a_minute() {
+async fn an_answer_of_a_byte_per_second_is_aborted_after_a_minute() {
     let (address, sent) = server(|mut stream, sent| async move {
         stream.write_all(head(200, 1 << 30, "").as_bytes()).await?;
         tokio::time::pause();
@@ -128,7 +128,7 @@ async fn a_byte_a_second_ends_after_a_minute() {
 }
 
 #[tokio::test]
-async fn of_ten_gigabytes_one_mebibyte_is_taken() {
+async fn an_answer_of_ten_gigabytes_is_not_read_to_its_end() {
     /// The number of bytes that the system buffers for a reader that does not read.
     const IN_FLIGHT: u64 = 32 << 20;
     let (address, sent) = server(|mut stream, sent| async move {
@@ -146,7 +146,7 @@ async fn of_ten_gigabytes_one_mebibyte_is_taken() {
 }
 
 #[tokio::test]
-async fn a_mebibyte_is_an_answer_and_a_byte_more_is_none() {
+async fn an_answer_of_one_mebibyte_is_accepted_and_a_larger_one_rejected() {
     let padded = |length: usize| "{\"a\": 1}".to_owned() + &" ".repeat(length - 8);
     assert_eq!(answered(200, "", padded(1 << 20)).await.result, Ok(json!({"a": 1})));
     let more = answered(200, "", padded((1 << 20) + 1)).await;
@@ -154,7 +154,7 @@ async fn a_mebibyte_is_an_answer_and_a_byte_more_is_none() {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_reset_is_trouble_that_may_have_cost() {
+async fn a_reset_connection_is_an_error_that_may_have_cost_something() {
     let (address, _) = server(|mut stream, _| async move {
         stream.write_all(head(200, 100, "").as_bytes()).await?;
         stream.set_zero_linger()
@@ -164,7 +164,7 @@ async fn a_connection_that_is_reset_is_trouble_that_may_have_cost() {
 }
 
 #[tokio::test]
-async fn a_good_status_without_an_answer_is_unreadable() {
+async fn a_success_status_without_a_valid_answer_is_unreadable() {
     let said = |why: &str| Err(ProviderError::Unreadable { why: why.to_owned() });
     for body in ["<html>Sign in</html>", "", r#"{"choices": [{"mess"#] {
         assert_eq!(
@@ -193,7 +193,7 @@ fn waits(status: u16, headers: &str, called: Called, expected: Option<u64>) {
 }
 
 #[tokio::test]
-async fn a_wish_to_wait_is_understood_in_whatever_form() {
+async fn retry_after_headers_are_parsed_in_every_form() {
     const HOUR: u64 = 3_600_000;
     for (status, headers, expected) in [
         (429, "retry-after: 7;", Some(7_000)),
@@ -224,7 +224,7 @@ async fn a_wish_to_wait_is_understood_in_whatever_form() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_one_whatever_stands_beside_it() {
+async fn a_refusal_is_recognised_despite_a_retry_after_header() {
     for status in [401, 402, 403] {
         let called = answered(status, "retry-after: 1\r\n", "{}".to_owned()).await;
         assert!(matches!(called.result, Err(ProviderError::Barred { .. })), "{status}");

@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backup_is_whole_private_and_shows_the_moment() {
+    fn a_backup_is_private_and_omits_uncommitted_changes() {
         let fixture = Fixture::with_session();
         // A write transaction does not wait for the copy and is not included in it.
         fixture.writer.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn two_are_kept_and_the_next_is_due_after_a_day() {
+    fn two_daily_backups_are_kept_and_the_next_is_due_after_a_day() {
         let fixture = Fixture::with_session();
         let due = |seconds: u64| {
             daily_backup_is_due(fixture.home.path(), SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_newer_and_strange_files_are_passed_over() {
+    fn damaged_foreign_and_newer_schema_backups_are_skipped() {
         let fixture = Fixture::with_session();
         let folder = fixture.home.path();
         let good = fixture.back_up(0).unwrap();

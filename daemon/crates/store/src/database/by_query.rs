@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn the_classic_names_answer_and_long_texts_are_plain() {
+    fn the_classic_table_names_work_and_long_texts_are_uncompressed() {
         let (_home, _db, readers) = database();
         let one = |sql: &str| query(&readers, sql, LIMITS).unwrap().rows.remove(0).remove(0);
         assert_eq!(
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_reading_is_allowed() {
+    fn a_query_may_only_read() {
         let (home, db, readers) = database();
         let other = home.path().join("other.db");
         for sql in [
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_bytes_and_time_are_limited() {
+    fn rows_bytes_and_time_of_a_query_are_limited() {
         let (_home, _db, readers) = database();
         let count = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n";
         let found = query(&readers, &format!("{count}) SELECT x FROM n"), LIMITS).unwrap();

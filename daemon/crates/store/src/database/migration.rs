@@ -86,7 +86,7 @@ mod tests {
     use crate::{Durability, open_writer};
 
     #[test]
-    fn opening_twice_changes_nothing() {
+    fn opening_a_database_twice_keeps_the_same_tables() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("recall.db");
         let tables = |connection: &Connection| -> Vec<String> {
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_database_is_whole_or_empty_and_then_as_durable_as_any() {
+    fn a_new_database_is_created_completely_or_not_at_all_and_is_durable() {
         let (home, after_kill) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let path = home.path().join("recall.db");
         let connection = Connection::open(&path).unwrap();
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_schema_and_one_that_was_never_released_are_refused_and_left_alone() {
+    fn newer_and_unreleased_schemas_are_rejected_and_left_unchanged() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("recall.db");
         let opened = || open_writer(&path, home.path(), Durability::Full);
@@ -139,8 +139,14 @@ mod tests {
         assert!(is_known(&database).unwrap());
         database.pragma_update(None, "user_version", VERSION + 7).unwrap();
         assert!(!is_known(&database).unwrap());
+        let versions = || {
+            ["user_version", "schema_version"]
+                .map(|name| database.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).unwrap())
+        };
+        let before = versions();
         let refused = opened().unwrap_err();
         assert!(matches!(refused, OpenStoreError::TooNew { found, .. } if found == VERSION + 7), "{refused}");
+        assert_eq!(versions(), before, "the newer database is unchanged");
 
         for change in [
             "UPDATE meta SET value = 'another' WHERE key = 'schema_fingerprint'",
@@ -157,14 +163,14 @@ mod tests {
     }
 
     #[test]
-    fn the_fingerprint_follows_the_tables_and_not_their_comments() {
+    fn the_fingerprint_depends_on_the_tables_but_not_on_their_comments() {
         assert_eq!(fingerprint(&["a  b -- c\n;"]), fingerprint(&["a b\n;"]));
         assert_ne!(fingerprint(&["a b;"]), fingerprint(&["a c;"]));
         assert_ne!(fingerprint(&["a;"]), fingerprint(&["a;", "b;"]));
     }
 
     #[test]
-    fn what_persons_had_changed_before_there_were_reviews_is_reviewed() {
+    fn migration_marks_notes_changed_by_hand_as_reviewed() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("recall.db");
         let mut connection = Connection::open(&path).unwrap();
@@ -188,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn summaries_are_indexed_and_embedded_again_when_other_parts_of_them_are_injected() {
+    fn migration_reindexes_summaries_and_removes_their_vectors() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("recall.db");
         let mut connection = Connection::open(&path).unwrap();
@@ -214,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn merged_states_stay_when_their_table_is_made_anew() {
+    fn merged_sync_states_are_kept_when_their_table_is_rebuilt() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("recall.db");
         let mut connection = Connection::open(&path).unwrap();
@@ -241,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn summaries_and_plans_keep_their_numbers_and_their_prompts_when_their_tables_are_made_anew() {
+    fn summaries_and_plans_keep_their_ids_when_their_tables_are_rebuilt() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("recall.db");
         let mut connection = Connection::open(&path).unwrap();
@@ -314,7 +320,7 @@ mod tests {
 
     /// A killed process leaves what is on disk at that moment.
     #[test]
-    fn killed_at_any_statement_the_version_before_is_left_and_the_next_start_goes_on() {
+    fn a_killed_migration_leaves_the_old_version_and_the_next_one_completes() {
         for done in 0..=NEXT_STEP.len() {
             let (home, after_kill) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
             let mut connection = database_of_this_version(home.path());
@@ -350,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_fails_leaves_the_version_before_and_its_backup() {
+    fn a_failed_migration_step_leaves_the_old_version_and_a_backup() {
         for good in 0..NEXT_STEP.len() {
             let home = tempfile::tempdir().unwrap();
             drop(database_of_this_version(home.path()));

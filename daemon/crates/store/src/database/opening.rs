@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_database_is_whole_without_its_log() {
+    fn a_new_database_needs_no_write_ahead_log_and_leftovers_are_removed() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("recall.db");
         // A killed daemon left these.
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_without_its_database_is_not_played_into_a_new_one() {
+    fn a_write_ahead_log_without_its_database_is_not_applied_to_a_new_one() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("recall.db");
         let writer = open_writer(&path, home.path(), Durability::Full).unwrap();
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_that_wakes_beside_another_home_leaves_its_log_alone() {
+    fn a_daemon_whose_folder_was_replaced_leaves_the_new_database_alone() {
         let base = tempfile::tempdir().unwrap();
         let home = base.path().join("data");
         let lock = home.join("lock");

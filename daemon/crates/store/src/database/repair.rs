@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_backup_takes_the_place_of_the_damaged_file() {
+    fn a_backup_replaces_a_damaged_database_and_the_damaged_file_is_kept() {
         let fixture = Fixture::new(true);
         fixture.damage();
         let damaged_bytes = fs::read(&fixture.site.database).unwrap();
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_backup_memory_begins_anew() {
+    fn a_damaged_database_without_a_backup_is_replaced_by_an_empty_one() {
         let fixture = Fixture::new(false);
         fixture.damage();
         fs::write(with_suffix(&fixture.site.database, "-wal"), b"a log of before").unwrap();
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sound_database_is_not_replaced_on_hearsay() {
+    fn a_sound_database_reported_as_damaged_is_not_replaced() {
         let fixture = Fixture::new(true);
         let outcome =
             repair(&fixture.site, &fixture.readers(), Evidence::Reported, "malformed", NOW).unwrap();
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn the_index_cannot_go_on_after_a_repair() {
+    fn the_index_cannot_continue_from_its_old_position_after_a_repair() {
         for with_backup in [true, false] {
             let fixture = Fixture::new(with_backup);
             fixture.damage();
@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_restore_has_left_is_removed() {
+    fn leftover_files_of_a_killed_restore_are_removed() {
         let left = ["part", "part-wal", "part-journal", "foreign", "foreign-shm"];
         for sweep in [finish_repair, remove_damaged] {
             let fixture = Fixture::new(false);
@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn repairs_are_told_for_a_week_and_not_without_end() {
+    fn repairs_are_reported_for_a_week_and_at_most_ten_are_kept() {
         let fixture = Fixture::new(false);
         let told = Repair {
             at: NOW,

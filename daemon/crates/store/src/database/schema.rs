@@ -60,7 +60,7 @@ mod tests {
 
     /// Deleting a row looks for rows that refer to it. Without an index that reads their whole table.
     #[test]
-    fn what_refers_to_a_row_is_found_by_an_index() {
+    fn every_foreign_key_has_an_index() {
         let db = Connection::open_in_memory().unwrap();
         STEPS.iter().for_each(|step| db.execute_batch(step).unwrap());
         let references =

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_come_back_whole_and_long_ones_take_less() {
+    fn stored_texts_are_read_back_unchanged_and_long_ones_are_compressed() {
         let db = Connection::open_in_memory().unwrap();
         for text in ["", "short", &"compress me, é! ".repeat(5000)] {
             let (back, stored): (Unpacked, i64) = db
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_an_error_and_harms_no_other_text() {
+    fn a_damaged_text_is_rejected_and_others_stay_readable() {
         let db = Connection::open_in_memory().unwrap();
         let whole = compress(&"compress me ".repeat(1000)).unwrap();
         let read = |packed: &[u8]| db.query_row("SELECT ?1", [packed], |row| row.get::<_, Unpacked>(0));

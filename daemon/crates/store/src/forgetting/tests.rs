@@ -97,7 +97,7 @@ fn exists(db: &Connection, key: DocumentKey) -> bool {
 }
 
 #[test]
-fn what_a_selection_means() {
+fn each_selection_forgets_its_documents_and_what_depends_on_them() {
     check(&document("2"), "2");
     check(&document("a1"), "1 s1 a1 c1");
     check(&document("r1"), "s1 r1 c1");
@@ -114,7 +114,7 @@ fn what_a_selection_means() {
 }
 
 #[test]
-fn words_must_all_occur_in_one_text() {
+fn all_words_of_a_selection_must_occur_in_one_text() {
     check(&words("HERON"), "1 s1 p1 r1 l1 a1 c1");
     check(&words("where heron"), "p1");
     let phrase = Criteria { words: vec!["ls \"heron nest\"".to_owned()], ..Criteria::default() };
@@ -130,7 +130,7 @@ fn words_must_all_occur_in_one_text() {
 }
 
 #[test]
-fn a_time_means_whole_sessions_and_parts_of_others() {
+fn a_period_selects_whole_sessions_and_parts_of_others() {
     let period = |since, until| {
         let time = |at: i64| (at > 0).then_some(Timestamp(at));
         matching(Criteria { since: time(since), until: time(until), ..Criteria::default() })
@@ -142,7 +142,7 @@ fn a_time_means_whole_sessions_and_parts_of_others() {
 }
 
 #[test]
-fn of_a_forgotten_session_nothing_is_left_to_read() {
+fn a_forgotten_session_leaves_no_readable_text() {
     let (_home, db) = memory();
     let forgotten = forget(&db, &Selection::Session(SessionRow(1)), NOW).unwrap();
     assert_eq!(forgotten.sessions.len(), 1);
@@ -158,7 +158,7 @@ fn of_a_forgotten_session_nothing_is_left_to_read() {
 }
 
 #[test]
-fn the_words_of_helpers_and_of_shortened_conversations_go_along() {
+fn forgetting_also_erases_subagent_messages_and_compaction_summaries() {
     let told = "SELECT (SELECT count(*) FROM subagents WHERE message IS NOT NULL)
               + 10 * (SELECT count(*) FROM compactions WHERE summary IS NOT NULL)";
     for (selection, left) in [
@@ -176,7 +176,7 @@ fn the_words_of_helpers_and_of_shortened_conversations_go_along() {
 }
 
 #[test]
-fn words_that_stand_only_in_what_is_not_listed_are_counted() {
+fn forgetting_counts_matches_in_subagent_and_compaction_texts() {
     for phrase in ["heron is there", "look for the heron."] {
         let (_home, db) = memory();
         let selection = matching(Criteria { words: vec![phrase.to_owned()], ..Criteria::default() });
@@ -187,7 +187,7 @@ fn words_that_stand_only_in_what_is_not_listed_are_counted() {
 }
 
 #[test]
-fn an_observation_shared_with_a_session_that_stays_is_made_anew_there() {
+fn an_observation_shared_with_a_remaining_session_is_compressed_again() {
     let (_home, db) = memory();
     db.execute_batch(
         "INSERT INTO observation_sessions VALUES (1, 2), (2, 1);
@@ -213,7 +213,7 @@ fn an_observation_shared_with_a_session_that_stays_is_made_anew_there() {
 }
 
 #[test]
-fn work_in_hand_is_begun_anew() {
+fn a_running_job_is_restarted_when_its_material_is_forgotten() {
     let (_home, db) = memory();
     db.execute_batch(
         "INSERT INTO jobs (id, kind, session, batch, status, error, created_at)
@@ -229,7 +229,7 @@ fn work_in_hand_is_begun_anew() {
 
 /// While a summary is being made, it has no text by which it could be found.
 #[test]
-fn a_summary_in_hand_is_begun_anew() {
+fn a_running_summary_job_is_restarted_when_its_session_loses_material() {
     let (_home, db) = memory();
     db.execute_batch(
         "DELETE FROM session_summaries; UPDATE sessions SET title = NULL;
@@ -250,7 +250,7 @@ fn a_summary_in_hand_is_begun_anew() {
 }
 
 #[test]
-fn a_forgotten_observation_is_known_by_its_title_or_its_evidence() {
+fn a_forgotten_observation_is_recognized_by_its_title_or_evidence() {
     let (_home, db) = memory();
     let event = |byte: u8| EventId([byte; 16]);
     db.execute("UPDATE observations SET evidence = ?1", [format!("[\"{}\",\"{}\"]", event(1), event(2))])
@@ -282,7 +282,7 @@ fn a_forgotten_observation_is_known_by_its_title_or_its_evidence() {
 }
 
 #[test]
-fn titles_go_with_their_words() {
+fn injected_titles_are_removed_with_their_words_or_their_row() {
     let (_home, db) = memory();
     let items =
         r#"[{"kind":"observation","id":2,"title":"A stork"},{"kind":"session","id":7,"title":"A state"}]"#;
@@ -321,7 +321,7 @@ fn with_lineage(what: &str) -> (tempfile::TempDir, Connection) {
 }
 
 #[test]
-fn what_was_superseded_by_what_is_forgotten_holds_again() {
+fn a_note_superseded_by_a_forgotten_one_is_active_again() {
     for what in [document("2"), Selection::Session(SessionRow(2)), words("stork")] {
         let (_home, db) = with_lineage("newer");
         assert_eq!((status(&db, 1), status(&db, 2)), ("superseded".to_owned(), "active".to_owned()));
@@ -336,7 +336,7 @@ fn what_was_superseded_by_what_is_forgotten_holds_again() {
 }
 
 #[test]
-fn what_was_settled_by_work_that_is_forgotten_is_open_again() {
+fn a_note_resolved_by_forgotten_work_is_active_again() {
     for what in [document("a2"), document("p2"), Selection::Session(SessionRow(2))] {
         let (_home, db) = with_lineage("settled");
         assert_eq!(status(&db, 1), "resolved");
@@ -348,7 +348,7 @@ fn what_was_settled_by_work_that_is_forgotten_is_open_again() {
 }
 
 #[test]
-fn a_pass_whose_explanation_is_forgotten_settles_nothing() {
+fn a_passing_check_resolves_nothing_once_the_fix_is_forgotten() {
     for what in [document("a2"), Selection::Session(SessionRow(2))] {
         let (_home, db) = memory();
         let subject = SubjectHash([9; 16]);
@@ -377,7 +377,7 @@ fn a_pass_whose_explanation_is_forgotten_settles_nothing() {
 }
 
 #[test]
-fn retention_ends_a_life_that_is_open_before_it_goes() {
+fn retention_reports_the_end_of_an_active_session_it_forgets() {
     let (_home, db) = memory();
     db.execute("UPDATE sessions SET life_started_at = started_at + 4", []).unwrap();
     db.execute("UPDATE sessions SET status = 'completed' WHERE id = 2", []).unwrap();
@@ -399,7 +399,7 @@ fn retention_ends_a_life_that_is_open_before_it_goes() {
 }
 
 #[test]
-fn what_cannot_be_read_goes_only_where_that_is_asked_and_in_its_time() {
+fn unreadable_payloads_are_forgotten_only_on_request_and_in_the_period() {
     let keep = |db: &Connection, id: u8, at: i64, payload: &str| {
         db.execute(
             "INSERT INTO deliveries (event_id, agent, event_name, captured_at, boot_id, boot_ns, flags, stored_at)
@@ -434,7 +434,7 @@ fn what_cannot_be_read_goes_only_where_that_is_asked_and_in_its_time() {
 }
 
 #[test]
-fn words_that_a_person_took_out_are_forgotten_and_the_new_text_stays() {
+fn words_removed_by_an_edit_are_forgotten_and_the_new_text_is_kept() {
     use crate::{EditObservation, EditedText};
     use recall_domain::ids::ObservationId;
     let (_home, db) = memory();

@@ -224,7 +224,7 @@ mod tests {
     const TUESDAY: &str = "2031-05-20";
 
     #[test]
-    fn a_day_never_exceeds_its_cap_and_the_next_begins_anew() {
+    fn a_day_never_exceeds_its_token_cap_and_the_next_starts_at_zero() {
         let book = Book::new();
         let caps = Caps { tokens: 100, ..Caps::default() };
         let first = book.reserve(1, 60, caps, MONDAY).unwrap();
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_of_which_nobody_knows_what_it_cost_is_booked_at_its_most_and_told_apart() {
+    fn a_call_of_unknown_cost_is_booked_at_its_maximum_and_counted_apart() {
         let book = Book::new();
         let [known, unknown] = [60, 40].map(|most| book.reserve(1, most, Caps::default(), MONDAY).unwrap());
         let cost = Usage { tokens_in: 10, tokens_out: 5, micro_usd: 7 };
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_project_has_a_cap_of_its_own() {
+    fn each_project_has_its_own_cap() {
         let book = Book::new();
         let caps = Caps { project_tokens: 50, ..Caps::default() };
         assert!(book.reserve(1, 50, caps, MONDAY).is_ok());
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_dead_daemon_had_reserved_is_spent() {
+    fn reservations_of_a_dead_daemon_count_as_spent() {
         let book = Book::new();
         let open = book.reserve(1, 40, Caps::default(), MONDAY).unwrap();
         book.reserve(1, 30, Caps::default(), MONDAY).unwrap();

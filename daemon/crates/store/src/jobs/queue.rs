@@ -411,7 +411,7 @@ mod tests {
     use crate::{Changes, Jobs, Reader, empty_database, execute};
 
     #[test]
-    fn only_old_done_jobs_are_forgotten() {
+    fn only_old_done_jobs_are_deleted() {
         let home = tempfile::tempdir().unwrap();
         let db = empty_database(home.path());
         db.execute_batch(
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn each_takes_what_is_its_duty() {
+    fn each_worker_takes_only_the_jobs_of_its_duty() {
         let home = tempfile::tempdir().unwrap();
         let db = empty_database(home.path());
         db.execute_batch("INSERT INTO projects VALUES (1, 'path:/shop', 'shop', 0)").unwrap();

@@ -83,7 +83,7 @@ mod tests {
     use recall_domain::observation::{Importance, ObservationType};
 
     #[test]
-    fn said_twice_it_is_one_and_holds_again() {
+    fn remembering_a_resolved_note_again_reactivates_it() {
         let home = tempfile::tempdir().unwrap();
         let db = empty_database(home.path());
         let said = |title: &str| Remembered {

@@ -52,7 +52,7 @@ mod tests {
     use crate::{Changes, empty_database, execute};
 
     #[test]
-    fn the_end_counts_whatever_arrives_first_and_nothing_of_a_private_batch_is_kept() {
+    fn a_batch_stores_its_final_checkout_and_a_private_batch_stores_none() {
         let home = tempfile::tempdir().unwrap();
         let db = empty_database(home.path());
         db.execute_batch(

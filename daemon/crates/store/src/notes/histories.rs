@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_is_found_over_any_number_of_steps() {
+    fn the_newest_statement_of_a_thread_is_found_over_several_steps() {
         let links = |links: &[(i64, i64)]| {
             links
                 .iter()

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_title_is_a_line_that_people_read() {
+    fn the_title_of_a_memory_note_is_one_readable_line() {
         let title = |text: &str| {
             let (heading, text) = ("RULES.md › Money".to_owned(), text.to_owned());
             title_of(&MemoryNote {
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn no_project_is_made_for_nothing() {
+    fn a_memory_without_notes_creates_no_project() {
         let home = tempfile::tempdir().unwrap();
         let db = empty_database(home.path());
         keep(&db, &[]);
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn the_word_of_a_person_stays() {
+    fn a_mark_set_by_a_person_is_kept() {
         let home = tempfile::tempdir().unwrap();
         let db = empty_database(home.path());
         let mark = |validity| {

@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn nearly_the_same_words_are_one_observation_with_more_evidence() {
+    fn observations_in_nearly_the_same_words_are_merged_with_their_evidence() {
         let home = tempfile::tempdir().unwrap();
         let db = database(home.path());
         finish(&db, 1, vec![draft("The cart total is rounded once after summing", 1)]);
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_is_told_once_and_again_when_it_says_something_else() {
+    fn a_summary_is_published_once_and_again_when_its_text_changes() {
         let home = tempfile::tempdir().unwrap();
         let db = database(home.path());
         let told = |completed: &str| {
@@ -514,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn an_observation_rests_on_just_those_batches_that_make_it() {
+    fn an_observations_evidence_comes_only_from_batches_that_still_make_it() {
         let home = tempfile::tempdir().unwrap();
         let db = database(home.path());
         let finish = |job: i64, event: u8, importance: i64| {
@@ -539,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_that_is_worded_anew_keeps_its_number() {
+    fn a_reworded_observation_of_a_batch_keeps_its_id() {
         let home = tempfile::tempdir().unwrap();
         let db = database(home.path());
         finish(&db, 1, vec![draft("The cart total is rounded once after summing", 1)]);
@@ -548,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_sessions_have_said_survives_the_first_changing_its_mind() {
+    fn an_observation_of_two_sessions_survives_its_removal_from_the_first() {
         let home = tempfile::tempdir().unwrap();
         let db = database(home.path());
         let title = "The cart total is rounded once after summing";
@@ -567,7 +567,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_batch_says_no_longer_does_not_come_back_to_it() {
+    fn an_observation_that_both_batches_dropped_is_removed() {
         let home = tempfile::tempdir().unwrap();
         let db = database(home.path());
         let title = "The cart total is rounded once after summing";

@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_that_its_column_cannot_hold_is_not_taken() {
+    fn a_value_that_its_column_cannot_hold_is_rejected() {
         for (form, fit, unfit) in [
             (Form::Texts, json!(["a"]), vec![json!([1]), json!("x"), json!({}), json!([["a"]])]),
             (

@@ -89,7 +89,7 @@ mod tests {
     use recall_domain::document::DocumentKind;
 
     #[test]
-    fn a_person_is_all_of_their_machines() {
+    fn the_author_filter_me_matches_all_machines_of_the_user() {
         let key = |row| DocumentKey { kind: DocumentKind::Observation, row };
         let authors = Authors {
             foreign: vec![

@@ -181,7 +181,7 @@ mod tests {
     use crate::empty_database;
 
     #[test]
-    fn everything_is_found_by_its_time_with_an_index() {
+    fn entries_are_listed_and_counted_by_time_with_an_index() {
         let home = tempfile::tempdir().unwrap();
         let db = empty_database(home.path());
         db.execute_batch(

@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_and_the_notes_by_hand_are_read_by_indexes_that_hold_little_else() {
+    fn session_start_notes_and_hand_written_notes_are_found_by_index() {
         let home = tempfile::tempdir().unwrap();
         let db = empty_database(home.path());
         for (sql, expected) in [

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn more_words_first_then_the_newest() {
+    fn results_are_ranked_by_matching_words_and_then_newest_first() {
         check(&words("LOGIN"), "s1 2 1 p1 r1");
         check(&words("login slow"), "1 p1 s1 2 r1");
         check(&words("needle"), "r1");
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn phrases_negations_and_filters() {
+    fn phrases_negations_and_filters_limit_the_results() {
         let second = DocumentKey { kind: DocumentKind::Observation, row: 2 };
         let these = || std::sync::Arc::new([second].into());
         check(&PlainSearch { whose: vec![Whose::These(these())], ..words("login") }, "2");
@@ -315,14 +315,14 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_cuts_and_the_total_does_not() {
+    fn the_limit_truncates_the_results_but_not_the_total() {
         let (_home, db) = memory();
         let found = Reader(&db).search_plainly(&words("login"), 2, LONG).unwrap();
         assert_eq!((found.hits.len(), found.total), (2, 5));
     }
 
     #[test]
-    fn without_time_the_newest_texts_are_compared() {
+    fn a_search_out_of_time_still_compares_the_newest_texts() {
         let (_home, db) = memory();
         let count = LEAST_TEXTS + 10;
         for row in 0..count {

@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_looked_at_once_the_new_ones_first() {
+    fn each_call_without_a_vector_is_listed_once_and_new_calls_first() {
         let (_home, db) = database();
         let add = |ids: std::ops::RangeInclusive<i64>| {
             for id in ids {
@@ -539,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_used_until_it_may_hold_what_is_gone() {
+    fn a_vector_file_is_used_until_it_is_dropped_for_removed_vectors() {
         let (_home, db) = database();
         let mut changes = Changes::default();
         assert_eq!(store(&db, seen(&db)), VectorsStored::Yes);
@@ -574,7 +574,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_made_anew_when_enough_has_changed() {
+    fn a_vector_file_is_outdated_when_enough_has_changed() {
         let (_home, db) = database();
         let add = |first: i64, count: i64| {
             for row in first..first + count {
@@ -625,7 +625,7 @@ mod tests {
     }
 
     #[test]
-    fn vectors_go_with_what_they_were_made_of_and_with_their_model() {
+    fn vectors_are_removed_when_their_document_or_the_model_changes() {
         let (_home, db) = database();
         assert_eq!(store(&db, seen(&db)), VectorsStored::Yes);
         execute(&db, Rewrite, &mut Changes::default()).unwrap();

@@ -329,7 +329,7 @@ fn is_the_same(
 
 /// Orders that once led to a different result.
 #[test]
-fn orders_that_made_a_difference_make_none() {
+fn arrival_orders_that_once_changed_the_result_no_longer_do() {
     let whole = |calls, privately| Turn::Whole { calls, privately };
     for (turns, ids, order) in [
         // The turn of a call without a prompt is first known by that call, not by earlier contents of its batch.
@@ -426,7 +426,7 @@ proptest! {
     /// For agents without turn ids, a prompt typed during work is like any other, and events after a private prompt are
     /// hidden at once, whatever caused them.
     #[test]
-    fn the_order_of_arrival_changes_nothing_where_turns_have_none(
+    fn the_order_of_arrival_changes_nothing_where_turns_have_no_ids(
         beginning in any_beginning(),
         turns in prop::collection::vec(any_turn(), 1..6),
         delays in any_delays(),

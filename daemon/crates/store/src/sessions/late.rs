@@ -311,7 +311,7 @@ mod tests {
 
     /// Or a merge would delete the rows of a new table with the batch.
     #[test]
-    fn a_merge_moves_the_rows_of_every_table_that_names_a_batch() {
+    fn a_merge_covers_every_table_that_refers_to_a_batch_except_jobs() {
         let home = tempfile::tempdir().unwrap();
         let db = empty_database(home.path());
         let naming: BTreeSet<String> = db

@@ -331,7 +331,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn every_life_has_one_start_and_one_end(moves in prop::collection::vec(any_move(), 1..40)) {
+    fn every_session_life_has_one_start_and_at_most_one_end(moves in prop::collection::vec(any_move(), 1..40)) {
         let mut daemon = Daemon::new();
         for step in moves {
             daemon.play(step);
@@ -345,7 +345,7 @@ proptest! {
     }
 
     #[test]
-    fn a_session_goes_on_from_the_store_as_if_nothing_had_been(
+    fn a_session_loaded_from_the_store_equals_the_one_in_memory(
         moves in prop::collection::vec(any_move_in_order(), 1..40),
     ) {
         let mut daemon = Daemon::new();

@@ -360,7 +360,7 @@ fn each_change_is_logged_once_without_gaps_in_a_chain() {
 }
 
 #[test]
-fn what_was_there_before_is_logged_in_steps_and_once() {
+fn notes_from_before_a_share_are_logged_in_steps_and_once() {
     let mut machine = Machine::new('a');
     for number in 0..5 {
         machine.remember(ObservationType::Decision, &format!("Number {number}"));
@@ -374,7 +374,7 @@ fn what_was_there_before_is_logged_in_steps_and_once() {
 }
 
 #[test]
-fn no_round_looks_again_at_what_others_sent_and_later_notes_of_its_own_are_logged() {
+fn logging_skips_received_notes_and_includes_later_own_notes() {
     let (a, b) = (Machine::sharing('a', TEAM), Machine::sharing('b', TEAM));
     for number in 0..5 {
         a.remember(ObservationType::Decision, &format!("Number {number}"));
@@ -410,7 +410,7 @@ fn a_note_arrives_with_its_author_and_is_not_logged_again() {
 }
 
 #[test]
-fn edits_resolves_and_deletions_go_both_ways() {
+fn edits_marks_and_deletions_are_shared_both_ways() {
     let (a, b) = (Machine::sharing('a', TEAM), Machine::sharing('b', TEAM));
     let id = a.remember(ObservationType::Decision, "Round once");
     b.pull(&a);
@@ -433,7 +433,7 @@ fn edits_resolves_and_deletions_go_both_ways() {
 }
 
 #[test]
-fn changes_of_others_are_listed_with_their_author_and_undone_for_everybody() {
+fn changes_by_others_are_listed_with_author_and_undone_on_all_machines() {
     let changes = |machine: &Machine| -> Vec<String> {
         let changes = Reader(&machine.db).hand_changes(9).unwrap();
         let told = |change: NoteChange| {
@@ -472,7 +472,7 @@ fn changes_of_others_are_listed_with_their_author_and_undone_for_everybody() {
 }
 
 #[test]
-fn a_rejection_by_others_is_undone_and_what_they_forgot_is_told_without_a_word_of_it() {
+fn a_rejection_by_others_can_be_undone_but_a_deletion_is_only_counted() {
     let (a, b) = (Machine::sharing('a', TEAM), Machine::sharing('b', TEAM));
     let id = a.remember(ObservationType::Decision, "Round once");
     a.exchange(&b);
@@ -500,7 +500,7 @@ fn a_rejection_by_others_is_undone_and_what_they_forgot_is_told_without_a_word_o
 }
 
 #[test]
-fn an_undo_does_not_take_back_what_somebody_else_has_changed_since() {
+fn an_undo_does_not_override_a_later_change_by_another_machine() {
     let (a, b) = (Machine::sharing('a', TEAM), Machine::sharing('b', TEAM));
     let id = a.remember(ObservationType::Decision, "Round once");
     a.edit(id, "Round half even");
@@ -521,7 +521,7 @@ fn an_undo_does_not_take_back_what_somebody_else_has_changed_since() {
 }
 
 #[test]
-fn what_a_machine_changes_by_itself_in_its_own_notes_is_not_listed() {
+fn automatic_changes_of_a_machines_own_notes_are_not_listed() {
     let (a, b, c) = (Machine::sharing('a', TEAM), Machine::sharing('b', TEAM), Machine::sharing('c', TEAM));
     let id = a.remember(ObservationType::Decision, "Round once");
     b.pull(&a);
@@ -555,7 +555,7 @@ impl Operation for Retitle {
 }
 
 #[test]
-fn a_former_text_that_is_forgotten_leaves_the_log() {
+fn a_forgotten_former_text_is_removed_from_the_log() {
     let (a, b) = (Machine::sharing('a', TEAM), Machine::sharing('b', TEAM));
     let id = a.remember(ObservationType::Decision, "Round for Zacharias");
     a.edit(id, "Round once");
@@ -571,7 +571,7 @@ fn a_former_text_that_is_forgotten_leaves_the_log() {
 }
 
 #[test]
-fn what_was_forgotten_stays_forgotten_whatever_comes_later() {
+fn a_forgotten_note_stays_forgotten_when_it_arrives_later() {
     let (a, b, c) = (Machine::sharing('a', TEAM), Machine::sharing('b', TEAM), Machine::sharing('c', TEAM));
     a.remember(ObservationType::Decision, "Round once");
     b.pull(&a);
@@ -624,7 +624,7 @@ fn personal_notes_and_pins_stay_with_one_person() {
 }
 
 #[test]
-fn a_machine_that_keeps_less_takes_nothing_from_others() {
+fn shorter_retention_on_one_machine_removes_nothing_on_others() {
     let (a, b) = (Machine::sharing('a', TEAM), Machine::sharing('b', TEAM));
     a.db.execute_batch(
         "INSERT INTO sessions (id, agent, session_id, project, status, life, started_at, last_event_at)
@@ -642,7 +642,7 @@ fn a_machine_that_keeps_less_takes_nothing_from_others() {
 }
 
 #[test]
-fn a_gap_or_a_wrong_hash_stops_a_machine_and_applies_nothing() {
+fn a_log_with_a_gap_or_a_wrong_hash_is_not_applied() {
     let (a, b) = (Machine::sharing('a', TEAM), Machine::sharing('b', TEAM));
     for number in 0..3 {
         a.remember(ObservationType::Decision, &format!("Number {number}"));
@@ -683,7 +683,7 @@ fn written(from: &Machine, entries: &[(&str, &str, i64, Option<String>)]) -> (Ve
 const UUID: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
 
 #[test]
-fn what_cannot_be_used_is_counted_or_parked_and_stops_nothing() {
+fn unusable_log_entries_are_counted_or_parked_and_the_rest_is_applied() {
     let (a, b) = (Machine::sharing('a', TEAM), Machine::sharing('b', TEAM));
     let body = |fields: serde_json::Value| Some(json!({"salt": "s", "fields": fields}).to_string());
     let good = json!({"type": "decision", "title": "Round once", "narrative": "", "importance": 5,
@@ -729,7 +729,7 @@ fn an_edit_that_arrives_before_its_note_waits_for_it() {
 }
 
 #[test]
-fn leaving_removes_what_came_and_keeps_what_is_ones_own() {
+fn leaving_a_share_removes_received_notes_and_keeps_own_notes() {
     let (mut a, b) = (Machine::sharing('a', TEAM), Machine::sharing('b', TEAM));
     a.remember(ObservationType::Decision, "Round once");
     b.remember(ObservationType::Gotcha, "Cents are integers");
@@ -745,7 +745,7 @@ fn leaving_removes_what_came_and_keeps_what_is_ones_own() {
 }
 
 #[test]
-fn what_was_changed_while_one_was_away_is_not_lost() {
+fn changes_made_while_a_machine_was_away_are_not_lost() {
     let (a, b) = (Machine::sharing('a', TEAM), Machine::sharing('b', TEAM));
     let edited = a.remember(ObservationType::Decision, "Round once");
     a.remember(ObservationType::Gotcha, "Cents are integers");
@@ -776,7 +776,7 @@ fn what_was_changed_while_one_was_away_is_not_lost() {
 }
 
 #[test]
-fn under_a_new_name_everything_is_said_again_and_nothing_changes() {
+fn a_renewed_device_logs_its_notes_again_and_others_change_nothing() {
     let (a, b) = (Machine::sharing('a', TEAM), Machine::sharing('b', TEAM));
     let id = a.remember(ObservationType::Decision, "Round once");
     a.edit(id, "Round half even");
@@ -789,7 +789,7 @@ fn under_a_new_name_everything_is_said_again_and_nothing_changes() {
 }
 
 #[test]
-fn notes_of_others_are_told_only_where_the_share_says_so() {
+fn notes_of_others_are_injected_only_if_the_share_allows_it() {
     let told = |terms: ShareTerms| {
         let (a, b) = (Machine::sharing('a', terms), Machine::sharing('b', terms));
         a.remember(ObservationType::Decision, "Round once");
@@ -812,7 +812,7 @@ fn notes_of_others_are_told_only_where_the_share_says_so() {
 }
 
 #[test]
-fn summaries_and_approved_plans_arrive_with_their_author_and_are_not_logged_again() {
+fn received_summaries_and_plans_keep_their_author_and_are_not_logged_again() {
     let (a, b) = (Machine::sharing('a', TEAM), Machine::sharing('b', TEAM));
     a.sum_up("s1", 100, "Rounded the total");
     a.plan("s1", 100, "1. Exchange rates", "draft");
@@ -838,7 +838,7 @@ fn summaries_and_approved_plans_arrive_with_their_author_and_are_not_logged_agai
 }
 
 #[test]
-fn what_sessions_left_before_the_share_is_logged_too() {
+fn summaries_and_plans_from_before_the_share_are_logged_too() {
     let mut a = Machine::sharing('a', TEAM);
     a.write(CloseShare { share: a.share.unwrap(), at: Timestamp(2) });
     for number in 0..3 {
@@ -854,7 +854,7 @@ fn what_sessions_left_before_the_share_is_logged_too() {
 }
 
 #[test]
-fn a_forgotten_summary_goes_everywhere_and_comes_back_by_no_session() {
+fn a_forgotten_summary_is_removed_everywhere_and_not_shared_again() {
     let (a, b, c) = (Machine::sharing('a', TEAM), Machine::sharing('b', TEAM), Machine::sharing('c', TEAM));
     a.sum_up("s1", 100, "Rounded the total");
     a.plan("s1", 100, "1. Rates", "approved");
@@ -881,7 +881,7 @@ fn a_forgotten_summary_goes_everywhere_and_comes_back_by_no_session() {
 }
 
 #[test]
-fn a_summary_that_was_taken_back_may_be_made_again() {
+fn a_withdrawn_summary_may_be_made_and_shared_again() {
     let (a, b) = (Machine::sharing('a', TEAM), Machine::sharing('b', TEAM));
     a.sum_up("s1", 100, "Rounded for Zacharias");
     b.pull(&a);
@@ -895,7 +895,7 @@ fn a_summary_that_was_taken_back_may_be_made_again() {
 }
 
 #[test]
-fn a_session_that_was_forgotten_here_sends_no_summary_from_elsewhere() {
+fn summaries_and_plans_of_a_forgotten_session_are_not_received() {
     let (a, b) = (Machine::sharing('a', TEAM), Machine::new('b'));
     let mut b = b;
     b.remember(ObservationType::Decision, "Cents are integers");
@@ -910,7 +910,7 @@ fn a_session_that_was_forgotten_here_sends_no_summary_from_elsewhere() {
 }
 
 #[test]
-fn the_same_session_on_two_machines_is_one() {
+fn the_same_session_on_two_machines_has_one_summary_and_plan() {
     for terms in [MINE, TEAM] {
         let (a, b, c) =
             (Machine::sharing('a', terms), Machine::sharing('b', terms), Machine::sharing('c', terms));
@@ -938,7 +938,7 @@ fn the_same_session_on_two_machines_is_one() {
 }
 
 #[test]
-fn a_session_that_moves_to_another_project_takes_its_summary_along() {
+fn a_session_moved_to_another_project_withdraws_its_shared_summary() {
     let (a, b) = (Machine::sharing('a', TEAM), Machine::sharing('b', TEAM));
     a.sum_up("s1", 100, "Rounded the total");
     a.plan("s1", 100, "1. Rates", "approved");
@@ -956,7 +956,7 @@ fn a_session_that_moves_to_another_project_takes_its_summary_along() {
 }
 
 #[test]
-fn a_summary_that_poses_as_one_of_another_session_is_not_taken() {
+fn a_summary_posing_as_that_of_another_session_is_rejected() {
     let (a, b) = (Machine::sharing('a', TEAM), Machine::sharing('b', TEAM));
     b.sum_up("mine", 100, "Rounded the total");
     let key = |id: &str| SessionKey { agent: "x".into(), id: SessionId(id.to_owned()) };
@@ -982,7 +982,7 @@ fn a_summary_that_poses_as_one_of_another_session_is_not_taken() {
 }
 
 #[test]
-fn the_last_session_of_others_is_told_only_where_the_share_says_so() {
+fn the_latest_summary_of_others_is_injected_only_if_the_share_allows_it() {
     let told = |terms: ShareTerms| {
         let (a, b) = (Machine::sharing('a', terms), Machine::sharing('b', terms));
         a.sum_up("s1", 100, "Rounded the total");
@@ -1124,7 +1124,7 @@ fn states(machine: &Machine) -> Vec<String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
-    fn notes_summaries_and_plans_end_alike_in_any_order_of_delivery_and_with_any_repetition(
+    fn any_order_and_repetition_of_delivery_leads_to_the_same_state(
         deeds in proptest::collection::vec(deed(), 1..14),
         steps in proptest::collection::vec((0..2_usize, 0..20_usize), 0..12),
         is_personal in any::<bool>(),

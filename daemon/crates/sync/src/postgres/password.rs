@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_line_that_matches_counts_as_in_psql() {
+    fn a_password_line_matches_host_port_database_and_user_as_in_psql() {
         let url = "postgres://mia@db.example.com/recall";
         for (line, password) in [
             (concat!("db.example.com:5432:recall:mia", ":one"), Some("one")),
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_passwords_is_for_its_owner_alone_and_may_be_absent() {
+    fn a_password_file_must_be_private_and_may_be_absent() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("pgpass");
         let address = address(&format!("postgres://mia@db/r?passfile={}", path.display()));

@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn only_those_who_are_named_get_the_key_of_a_restricted_project() {
+    fn only_named_readers_get_the_key_of_a_restricted_project() {
         let home = tempfile::tempdir().unwrap();
         let (mut place, mut machines) = Place::of(&home, &["mia", "jan", "ben"]);
         let [mia, jan, ben] = machines.as_mut_slice() else { panic!("three machines") };
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_taken_out_of_a_project_or_of_the_team_reads_nothing_new_of_it() {
+    fn a_machine_removed_from_a_project_or_team_reads_nothing_new() {
         let home = tempfile::tempdir().unwrap();
         let (mut place, mut machines) = Place::of(&home, &["mia", "jan", "ben", "zoe"]);
         let [mia, jan, ben, zoe] = machines.as_mut_slice() else { panic!("four machines") };
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_no_owner_has_given_is_not_taken_and_only_owners_restrict() {
+    fn only_owners_can_restrict_a_project_and_give_its_key() {
         let home = tempfile::tempdir().unwrap();
         let (mut place, mut machines) = Place::of(&home, &["mia", "jan", "eve"]);
         let [mia, jan, eve] = machines.as_mut_slice() else { panic!("three machines") };
@@ -526,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_who_is_not_among_the_readers_can_neither_read_nor_pass_for_one() {
+    fn an_owner_who_is_not_a_reader_can_neither_read_nor_pose_as_one() {
         let home = tempfile::tempdir().unwrap();
         let (mut place, mut machines) = Place::of(&home, &["mia", "zoe", "jan"]);
         let [mia, zoe, jan] = machines.as_mut_slice() else { panic!("three machines") };
@@ -556,7 +556,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_a_project_let_a_machine_of_the_team_read_it_and_nobody_else() {
+    fn the_words_of_a_project_let_only_machines_of_the_team_read_it() {
         let home = tempfile::tempdir().unwrap();
         let (mut place, mut machines) = Place::of(&home, &["mia", "new", "ben"]);
         let [mia, new, ben] = machines.as_mut_slice() else { panic!("three machines") };

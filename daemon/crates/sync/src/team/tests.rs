@@ -72,7 +72,7 @@ fn standing(of: &Machine, place: &Place, other: &Machine) -> Option<MemberState>
 }
 
 #[test]
-fn a_code_lets_one_machine_in_and_the_words_of_a_team_any() {
+fn an_invitation_code_or_the_words_of_a_team_admit_a_machine() {
     let home = tempfile::tempdir().unwrap();
     let mut place = Place::default();
     let mut first = begin(&home, &mut place);
@@ -108,7 +108,7 @@ fn no_debug_output_shows_a_key_or_a_code() {
 }
 
 #[test]
-fn whoever_is_removed_gets_no_new_key_and_cannot_give_one() {
+fn a_removed_machine_gets_no_new_key_and_cannot_give_one() {
     let home = tempfile::tempdir().unwrap();
     let mut place = Place::default();
     let mut first = begin(&home, &mut place);
@@ -155,7 +155,7 @@ fn whoever_is_removed_gets_no_new_key_and_cannot_give_one() {
 }
 
 #[test]
-fn only_owners_remove_let_in_and_name_owners_whatever_others_say() {
+fn only_owners_can_admit_and_remove_machines_and_name_owners() {
     let home = tempfile::tempdir().unwrap();
     let mut place = Place::default();
     let mut first = begin(&home, &mut place);
@@ -213,7 +213,7 @@ fn only_owners_remove_let_in_and_name_owners_whatever_others_say() {
 }
 
 #[test]
-fn an_old_key_under_a_new_name_lets_nobody_back_in() {
+fn a_removed_machine_cannot_return_with_its_old_key_under_a_new_name() {
     let home = tempfile::tempdir().unwrap();
     let mut place = Place::default();
     let mut first = begin(&home, &mut place);
@@ -242,7 +242,7 @@ fn an_old_key_under_a_new_name_lets_nobody_back_in() {
 }
 
 #[test]
-fn two_who_remove_somebody_at_once_end_with_the_same_key() {
+fn two_owners_removing_machines_at_once_end_with_the_same_key() {
     let home = tempfile::tempdir().unwrap();
     let mut place = Place::default();
     let mut first = begin(&home, &mut place);
@@ -268,7 +268,7 @@ fn two_who_remove_somebody_at_once_end_with_the_same_key() {
 }
 
 #[test]
-fn a_statement_is_its_machines_own_and_the_file_is_the_users() {
+fn a_statement_is_valid_only_for_its_machine_and_the_team_file_is_private() {
     use std::os::unix::fs::PermissionsExt;
     let home = tempfile::tempdir().unwrap();
     let mut place = Place::default();

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn network_and_fuse_file_systems_have_a_name_and_others_none() {
+    fn network_and_fuse_file_systems_are_shared_and_others_local() {
         assert_eq!(of_magic(0x6573_5546), FileSystem::Shared("FUSE"));
         assert_eq!(of_magic(0x6969), FileSystem::Shared("NFS"));
         for local in [0xef53, 0x5846_5342, 0x9123_683e, 0x0102_1994, 0x794c_7630] {

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_is_whole_or_nothing() {
+    fn a_truncated_lease_is_rejected() {
         let lease = lease();
         let text = lease.to_text();
         assert_eq!(Lease::parse(&text), Some(lease));
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn a_process_of_this_system_is_looked_up() {
+    fn the_lease_of_a_process_on_this_system_lasts_while_it_runs() {
         let own = lease();
         let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
         let Process::Runs { started } = process(child.id()) else { panic!("it runs") };
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn of_another_system_only_the_beat_tells_where_locks_may_not_be_shared() {
+    fn a_lease_of_another_system_is_unclear_on_nfs_and_over_on_a_local_disk() {
         let own = lease();
         let elsewhere = Lease { boot: "ab".repeat(16), host: "far".to_owned(), ..own.clone() };
         let container = Lease { space: own.space + 1, ..own.clone() };
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_beats_is_a_living_one() {
+    fn a_lease_is_living_only_if_its_heartbeat_increases() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lease");
         let found = lease();
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_with_parentheses_hides_nothing() {
+    fn a_process_name_with_parentheses_is_parsed() {
         let line = "12 (a) b) (c) S 1 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 4 0 991 1 2";
         assert_eq!(of_stat(line), Some(Process::Runs { started: 991 }));
         let zombie = "12 (a) Z 1 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 4 0 991 1 2";

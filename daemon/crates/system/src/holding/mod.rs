@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_held_until_it_is_given_back() {
+    fn a_folder_is_held_until_it_is_released() {
         let (_home, folder, lock) = folder();
         let holding = Holding::take(&folder, &lock).unwrap();
         assert_eq!(holding.check(), Ok(()));
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_to_the_folder_is_noticed() {
+    fn a_moved_deleted_or_replaced_folder_is_no_longer_held() {
         type Change = fn(&Path, &Path);
         let moved: Change = |folder, _| std::fs::rename(folder, folder.with_extension("moved")).unwrap();
         let deleted: Change = |folder, _| std::fs::remove_dir_all(folder).unwrap();
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_another_has_taken_over_is_lost() {
+    fn a_lease_taken_over_by_another_daemon_is_lost_and_not_removed() {
         let (_home, folder, lock) = folder();
         let holding = Holding::take(&folder, &lock).unwrap();
         let other = Lease { boot: "ab".repeat(16), host: "far".to_owned(), ..lease_of(&folder) };
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn where_locks_may_not_be_shared_a_lease_beats_and_is_respected() {
+    fn a_lease_with_a_heartbeat_is_respected_on_a_network_file_system() {
         let (_home, folder, lock) = folder();
         let holding = Holding::take_on(&folder, &lock, NFS, PATIENCE).unwrap();
         let before = lease_of(&folder);
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn a_held_lock_has_a_name() {
+    fn a_reported_lock_holder_is_the_process_that_holds_the_lock() {
         let (_home, folder, lock) = folder();
         assert_eq!(holder(&folder, &lock), None);
         let file = File::open(&lock).unwrap();
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_waits_hears_of_the_loss() {
+    async fn a_waiting_task_is_notified_when_the_folder_is_lost() {
         let (_home, folder, lock) = folder();
         let holding = Holding::take(&folder, &lock).unwrap();
         std::fs::remove_file(&lock).unwrap();

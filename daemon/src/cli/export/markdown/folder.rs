@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_written_once_and_removed_when_they_are_none_any_more() {
+    fn unchanged_pages_are_not_written_again_and_obsolete_pages_are_removed() {
         let home = tempfile::tempdir().unwrap();
         let folder = home.path().join("a/b");
         let all = pages(["index.md", "sessions/one.md", "days/2026-11-23.md"]);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_has_there_is_left_alone() {
+    fn files_of_the_user_are_neither_overwritten_nor_removed() {
         let home = tempfile::tempdir().unwrap();
         let folder = home.path();
         let all = pages(["index.md", "sessions/one.md", "sessions/two.md", "threads/t.md"]);

@@ -52,7 +52,7 @@ mod tests {
     use super::safe;
 
     #[test]
-    fn names_are_safe_and_differ() {
+    fn page_names_are_safe_and_distinct() {
         assert_eq!(safe("52ab9f04-61c3"), "52ab9f04-61c3");
         for hostile in ["../../etc/passwd", "", ".git", "a/b", "a\nb", "A/B", "A", "ü"] {
             let name = safe(hostile);

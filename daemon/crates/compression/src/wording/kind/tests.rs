@@ -13,7 +13,7 @@ fn check(source: SourceKind, heading: Option<&str>, text: &str, expected: T) {
 }
 
 #[test]
-fn a_word_of_what_is_open_counts_in_the_titles_sentence() {
+fn open_work_sets_the_type_only_in_the_title_sentence() {
     let piece = |text| Piece {
         text,
         heading: None,
@@ -30,7 +30,7 @@ fn a_word_of_what_is_open_counts_in_the_titles_sentence() {
 }
 
 #[test]
-fn what_a_prompt_settles_wishes_corrects_or_says_of_people() {
+fn prompt_sentences_are_classified_by_their_wording() {
     let said = |text, expected| check(SourceKind::Prompt, None, text, expected);
     said("We decided to drop Windows", T::Decision);
     said("no migration needed, nobody has old carts", T::Decision);
@@ -46,7 +46,7 @@ fn what_a_prompt_settles_wishes_corrects_or_says_of_people() {
 }
 
 #[test]
-fn a_commit_is_what_its_author_calls_it() {
+fn a_commit_prefix_decides_the_observation_type() {
     let piece = Piece {
         text: "The total of a cart is the sum of its lines",
         heading: None,
@@ -70,7 +70,7 @@ fn a_commit_is_what_its_author_calls_it() {
 }
 
 #[test]
-fn only_what_holds_beyond_a_prompt_is_told_of_it() {
+fn only_standing_wishes_and_reminders_outlast_a_prompt() {
     for (said, expected) in [
         ("Always run the linter before a commit", Some(T::Preference)),
         ("I'd rather have one crate than two", Some(T::Preference)),
@@ -86,7 +86,7 @@ fn only_what_holds_beyond_a_prompt_is_told_of_it() {
 }
 
 #[test]
-fn a_plans_steps_are_no_decisions() {
+fn plan_steps_are_not_decisions() {
     assert!(is_step("Round the total in `cart.rs`", &["Cart", "Steps"]));
     assert!(is_step("`cart.rs`: add a cache of rates", &["Files to change"]));
     assert!(!is_step("Round the total once", &["Decisions"]));
@@ -96,18 +96,18 @@ fn a_plans_steps_are_no_decisions() {
 }
 
 #[test]
-fn a_comment_says_why_or_only_what() {
+fn comments_that_explain_why_are_recognized() {
     assert!(says_why("Closes the sender first: the receiver blocks for ever otherwise"));
     assert!(!says_why("Returns the totals of all carts"));
 }
 
 #[test]
-fn injection_alone_is_no_question_of_security() {
+fn the_word_injection_alone_is_not_a_security_finding() {
     check(SourceKind::Answer, None, "The review is delivered by injection at the next prompt", T::Discovery);
 }
 
 #[test]
-fn an_answered_question_is_a_decision() {
+fn answered_questions_and_decision_sections_are_decisions() {
     check(SourceKind::Ask, None, "Drafts should not be public", T::Decision);
     check(SourceKind::Plan, Some("Key decisions"), "The cart keeps integer cents, not floats", T::Decision);
     check(
@@ -119,7 +119,7 @@ fn an_answered_question_is_a_decision() {
 }
 
 #[test]
-fn a_fix_says_what_was_wrong() {
+fn an_observation_type_must_match_its_wording() {
     check(
         SourceKind::Commit,
         None,
@@ -135,7 +135,7 @@ fn a_fix_says_what_was_wrong() {
 }
 
 #[test]
-fn what_is_open_and_what_was_found() {
+fn open_work_and_findings_get_their_types() {
     check(SourceKind::Answer, Some("Next steps"), "Round the total of refunds as well", T::NextStep);
     check(SourceKind::Answer, None, "The branch is not pushed", T::NextStep);
     check(SourceKind::Task, None, "Round refunds", T::NextStep);
@@ -145,7 +145,7 @@ fn what_is_open_and_what_was_found() {
 }
 
 #[test]
-fn what_is_left_beneath_a_title_does_not_type_it() {
+fn open_work_in_later_sentences_does_not_change_the_type() {
     let of = |texts: &[&str]| {
         let piece = |text| Piece {
             text,
@@ -164,7 +164,7 @@ fn what_is_left_beneath_a_title_does_not_type_it() {
 }
 
 #[test]
-fn only_what_the_user_typed_is_a_standing_wish() {
+fn only_text_typed_by_the_user_is_a_standing_wish() {
     let of = |source, typed, text| {
         kind(
             &[Piece { text, heading: None, lead: None, salience: 1.0, source, progress: Progress::Unsaid }],
@@ -186,7 +186,7 @@ fn only_what_the_user_typed_is_a_standing_wish() {
 }
 
 #[test]
-fn a_models_wish_needs_a_sentence_of_the_user() {
+fn a_preference_from_a_model_must_be_backed_by_the_users_words() {
     use recall_domain::ids::EventId;
     use recall_domain::material::{BatchSource, SourcedText};
 

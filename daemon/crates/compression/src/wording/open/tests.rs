@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn headings_of_what_is_left_are_known() {
+fn headings_of_open_work_are_recognized() {
     for line in [
         "Next steps",
         "Next Steps:",
@@ -50,7 +50,7 @@ fn headings_of_what_is_left_are_known() {
 }
 
 #[test]
-fn other_headings_are_not() {
+fn other_headings_are_not_taken_for_open_work() {
     for line in [
         "Open the file",
         "Next.js routing",
@@ -78,7 +78,7 @@ fn other_headings_are_not() {
 }
 
 #[test]
-fn sentences_of_what_is_left_are_known() {
+fn sentences_about_open_work_are_recognized() {
     for text in [
         "Next steps: migrate the old bookings.",
         "TODO: round refunds as well",
@@ -118,7 +118,7 @@ fn sentences_of_what_is_left_are_known() {
 }
 
 #[test]
-fn what_is_done_found_or_settled_is_not_left() {
+fn finished_work_and_findings_are_not_open_work() {
     for text in [
         "The old bookings are migrated.",
         "The handler fails when the socket is not open yet.",
@@ -142,7 +142,7 @@ fn what_is_done_found_or_settled_is_not_left() {
 }
 
 #[test]
-fn boxes_and_cells_say_how_far_it_is() {
+fn checkboxes_and_table_cells_show_progress() {
     assert_eq!(ticked("[ ] migrate"), (Progress::Left, "migrate"));
     assert_eq!(ticked("[x] migrate"), (Progress::Done, "migrate"));
     assert_eq!(ticked("migrate"), (Progress::Unsaid, "migrate"));

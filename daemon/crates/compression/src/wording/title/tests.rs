@@ -20,7 +20,7 @@ fn check_one(text: &str, heading: Option<&str>, expected: &str) {
 }
 
 #[test]
-fn a_whole_statement_is_taken_as_it_is() {
+fn a_whole_statement_becomes_the_title() {
     check_one("- **The cart rounds its total once.**", None, "The cart rounds its total once");
     check_one(
         "However, `Cart::total` returns cents for refunds.",
@@ -30,7 +30,7 @@ fn a_whole_statement_is_taken_as_it_is() {
 }
 
 #[test]
-fn no_list_mark_hides_a_speaker() {
+fn a_speaker_label_behind_list_marks_is_removed() {
     for text in [
         ". - - User: Ada is the cashier",
         "- - - - User: Ada is the cashier",
@@ -41,7 +41,7 @@ fn no_list_mark_hides_a_speaker() {
 }
 
 #[test]
-fn what_is_cut_goes_on_in_the_rest() {
+fn text_cut_from_a_title_is_kept_in_the_rest() {
     let long = "The cart rounds its total once after all lines are summed — every line had lost up to a cent of its own until now.";
     let title = check(&[piece(long, None, 1.0)], "The cart rounds its total once after all lines are summed");
     assert_eq!(title.rest, "every line had lost up to a cent of its own until now.");
@@ -52,7 +52,7 @@ fn what_is_cut_goes_on_in_the_rest() {
 }
 
 #[test]
-fn the_subject_comes_from_the_heading_the_file_or_the_sentence_before() {
+fn a_missing_subject_comes_from_heading_file_or_previous_sentence() {
     check_one(
         "Returns nothing on errors",
         Some("3. `Cart::total`"),
@@ -83,14 +83,14 @@ fn a_generic_heading_or_label_is_left_out() {
 }
 
 #[test]
-fn counts_and_tellers_before_a_statement_go() {
+fn numbering_and_first_person_openings_are_removed_from_a_title() {
     check_one("Phase 2: The cart rounds its total once", None, "The cart rounds its total once");
     check_one("I've added a cache of rates to the cart", None, "Added a cache of rates to the cart");
     check_one("We now cached every rate of the cart", None, "Cached every rate of the cart");
 }
 
 #[test]
-fn a_step_or_a_pointer_gives_way_to_what_was_found() {
+fn a_title_prefers_a_finding_to_a_step_or_a_file_pointer() {
     let stands = "Totals of refunds are rounded once after every line was summed";
     for step in [
         "Checked every caller of the cart and its totals",
@@ -102,7 +102,7 @@ fn a_step_or_a_pointer_gives_way_to_what_was_found() {
 }
 
 #[test]
-fn a_title_that_leans_gives_way_to_one_that_stands() {
+fn a_self_contained_title_is_preferred_to_one_that_needs_context() {
     let stands = "Totals of refunds are rounded once after every line was summed";
     for leaning in [
         "At that point the cart holds a stale total",
@@ -118,7 +118,7 @@ fn a_title_that_leans_gives_way_to_one_that_stands() {
 }
 
 #[test]
-fn what_is_left_names_no_work_that_was_done() {
+fn open_work_becomes_the_title_only_without_another_statement() {
     let done = "The invoice rounded each line half up, and the ledger rounds half even";
     let left = Piece {
         progress: Progress::Left,
@@ -130,7 +130,7 @@ fn what_is_left_names_no_work_that_was_done() {
 }
 
 #[test]
-fn a_name_in_quotation_marks_stays_whole() {
+fn quotation_marks_are_removed_only_around_a_whole_title() {
     for (written, expected) in [
         ("\"Lost and found\" has a shelf of its own", "\"Lost and found\" has a shelf of its own"),
         ("\"The till is counted at noon\"", "The till is counted at noon"),
@@ -143,20 +143,20 @@ fn a_name_in_quotation_marks_stays_whole() {
 }
 
 #[test]
-fn an_abbreviation_ends_no_title() {
+fn a_title_is_not_cut_after_an_abbreviation() {
     let long = "The cart keeps prices, taxes, vouchers, etc. Before every sale its lines are summed, rounded once and then sent on to the gateway of the shop";
     assert!(!title(&[piece(long, None, 1.0)]).unwrap().text.ends_with("etc"));
 }
 
 #[test]
-fn a_commit_loses_its_type_and_keeps_a_scope_that_says_more() {
+fn a_commit_title_drops_its_type_and_any_repeated_scope() {
     let commit = |text| Piece { source: SourceKind::Commit, ..piece(text, None, 1.0) };
     check(&[commit("fix(cart): round totals once")], "Cart: round totals once");
     check(&[commit("fix(cart): round the cart's totals once")], "Round the cart's totals once");
 }
 
 #[test]
-fn the_statement_is_preferred_to_what_stands_around_it() {
+fn a_statement_is_preferred_to_announcements_and_questions() {
     let pieces = [
         piece("Let me show you what I found.", None, 1.0),
         piece("Two things were wrong:", None, 1.0),
@@ -167,7 +167,7 @@ fn the_statement_is_preferred_to_what_stands_around_it() {
 }
 
 #[test]
-fn what_is_no_statement_is_no_title() {
+fn questions_commands_paths_and_code_are_not_titles() {
     for text in [
         "Should drafts be public?",
         "What changed:",
@@ -188,7 +188,7 @@ fn clean(written: &str, expected: Option<&str>) {
 }
 
 #[test]
-fn a_written_title_is_held_to_the_same_rules() {
+fn a_written_title_is_cleaned_shortened_or_rejected() {
     clean("User: **always** use tabs", Some("Always use tabs"));
     clean("Plan: Open: - round once…", Some("Round once"));
     clean("cart.rs: rounds once", Some("cart.rs: rounds once"));
@@ -202,7 +202,7 @@ fn a_written_title_is_held_to_the_same_rules() {
 }
 
 #[test]
-fn a_heading_alone_is_no_title_of_what_only_brackets_say() {
+fn a_heading_over_a_bracketed_fragment_makes_no_title() {
     let pieces = [piece("— (rounded \")", Some("What the cart does with prices"), 0.5)];
     assert_eq!(title(&pieces).map(|title| title.text), None);
 }
@@ -231,7 +231,7 @@ fn the_line_above_a_list_says_what_an_entry_is_about() {
 }
 
 #[test]
-fn a_label_loses_its_own_colon() {
+fn a_label_that_ends_with_a_colon_gets_no_second_one() {
     check_one(
         "`Caused by:`: the pool of the till is empty",
         None,
@@ -240,7 +240,7 @@ fn a_label_loses_its_own_colon() {
 }
 
 #[test]
-fn what_points_back_is_no_title_where_another_stands() {
+fn a_sentence_that_points_back_yields_to_a_self_contained_title() {
     for pointing in [
         "Both tills are open at night",
         "Changed the till so that it unwraps those rows",

@@ -372,7 +372,7 @@ fn check(story: &str, expected: &str) {
 }
 
 #[test]
-fn a_prompt_opens_a_batch_and_what_follows_belongs_to_it() {
+fn a_prompt_opens_a_batch_that_collects_the_following_events() {
     check("start; prompt p1 hello; tool p1 Read; stop p1 done", "1 closed(stop) user [Read] 'done'");
     check("start; prompt - a; tool - Read; prompt - b", "1 closed(next_prompt) user [Read]; 2 open user []");
     check("start; prompt p1 a; end clear", "1 closed(session_end) user []");
@@ -391,7 +391,7 @@ fn a_closed_batch_still_gets_its_own_activities() {
 }
 
 #[test]
-fn a_prompt_typed_meanwhile_waits_for_the_answer() {
+fn a_prompt_queued_during_a_turn_waits_for_the_answer() {
     check(
         "start; prompt p1 a; prompt p1 b; tool p1 Read; stop p1 both",
         "1 closed(stop) user [Read] 'both'; 2 closed(stop) queued [] 'both'",
@@ -408,7 +408,7 @@ fn a_prompt_typed_meanwhile_waits_for_the_answer() {
 }
 
 #[test]
-fn nothing_of_a_private_prompt_is_kept() {
+fn a_private_prompt_hides_its_calls_and_answer() {
     let story = "start; private p1; tool p1 Read; note p1; tool p1 TodoWrite; stop p1 secret; prompt p2 b";
     check(story, "1 closed(stop) private [hidden Read hidden Notification]; 2 open user []");
     let (session, effects) = play(story);
@@ -417,21 +417,21 @@ fn nothing_of_a_private_prompt_is_kept() {
 }
 
 #[test]
-fn a_call_without_a_prompt_opens_a_recovery_batch_but_another_event_does_not() {
+fn only_a_call_without_a_prompt_opens_a_recovery_batch() {
     check("tool - Read; stop - x", "1 closed(stop) recovery [Read] 'x'");
     check("start; note -; note -; prompt p1 a", "1 open user []");
     check("start; tool - TodoWrite", "");
 }
 
 #[test]
-fn skipped_tools_make_no_activity_but_tell_the_batch() {
+fn calls_of_skipped_tools_are_kept_as_asides_and_not_as_activities() {
     let (_, effects) = play("start; prompt p1 a; tool p1 TodoWrite; stop p1 x");
     assert!(effects.iter().any(|effect| matches!(effect, Effect::AddAside { .. })));
     assert!(!effects.iter().any(|effect| matches!(effect, Effect::AddActivity { .. })));
 }
 
 #[test]
-fn a_call_that_a_guard_refused_is_told_once_and_holds_no_turn_open() {
+fn a_call_refused_by_a_guard_is_published_once_and_keeps_no_batch_open() {
     let told = |story: &str| -> Vec<(String, CallEnd)> {
         let calls = play(story).1.into_iter().flat_map(|effect| match effect {
             Effect::PublishCall { call } => vec![(call.tool, call.end)],
@@ -461,7 +461,7 @@ fn the_last_answer_of_a_turn_counts() {
 }
 
 #[test]
-fn idle_time_closes_the_batch_and_then_the_life() {
+fn idle_time_closes_the_batch_and_then_ends_the_session() {
     check("start; prompt p1 a; wait 299", "1 open user []");
     check("start; prompt p1 a; wait 301", "1 closed(idle) user []");
     let (session, effects) = play("start; prompt p1 a; wait 301; wait 3600; wait 3600");
@@ -475,7 +475,7 @@ fn idle_time_closes_the_batch_and_then_the_life() {
 }
 
 #[test]
-fn a_life_begins_and_ends_once() {
+fn each_life_of_a_session_begins_and_ends_once() {
     let lives = |story: &str| {
         let (session, effects) = play(story);
         let begun = effects.iter().filter(|effect| matches!(effect, Effect::BeginLife { .. })).count();
@@ -494,7 +494,7 @@ fn a_life_begins_and_ends_once() {
 }
 
 #[test]
-fn only_a_start_a_users_prompt_a_file_and_a_subagents_task_are_answered() {
+fn only_session_starts_prompts_tool_calls_and_subagents_get_context() {
     let ask = |story: &str| {
         let (before, last) = story.rsplit_once(';').unwrap_or(("start", story));
         let order = Order { boot: [1; 16], boot_ns: 1_000, wall: Timestamp(9) };
@@ -590,7 +590,7 @@ fn a_late_event_is_inserted_in_order() {
 }
 
 #[test]
-fn a_late_prompt_gets_the_answer_that_was_given_to_it() {
+fn a_late_prompt_gets_the_answer_of_its_own_turn() {
     let (session, _) = play("start; prompt p1 a; stop p2 second; @2 prompt p2 b; prompt p3 c");
     let known = |batch: &Batch| matches!(batch.response, Response::Known { .. });
     assert_eq!(session.batches.iter().map(known).collect::<Vec<_>>(), [false, true, false]);
@@ -599,7 +599,7 @@ fn a_late_prompt_gets_the_answer_that_was_given_to_it() {
 }
 
 #[test]
-fn a_late_prompt_adopts_what_was_done_before_any_was_known() {
+fn a_late_prompt_adopts_the_calls_and_answer_of_a_recovery_batch() {
     let (session, _) = play("start; tool p1 Read; stop p1 done; @1 prompt p1 a; prompt p2 b");
     let shown: Vec<_> = session.batches.iter().map(|batch| (batch.source, batch.number)).collect();
     assert_eq!(shown, [(BatchSource::User, 1), (BatchSource::User, 2)]);
@@ -612,7 +612,7 @@ fn a_late_prompt_adopts_what_was_done_before_any_was_known() {
 }
 
 #[test]
-fn the_first_prompt_adopts_what_was_done_before_it() {
+fn the_first_user_prompt_adopts_unanswered_calls_before_it() {
     check("start; tool - Read; prompt - a; tool - Bash; stop - x", "1 closed(stop) user [Read Bash] 'x'");
     check("start; tool p1 Read; prompt p1 a; stop p1 x", "1 closed(stop) user [Read] 'x'");
     check("start; tool p1 Read; prompt p2 a", "1 open user [Read]");
@@ -700,7 +700,7 @@ fn every_end_of_a_turn_requests_a_summary() {
 }
 
 #[test]
-fn an_older_answer_is_kept_as_an_activity() {
+fn a_late_older_answer_does_not_replace_a_newer_one() {
     check(
         "start; prompt - a; tool - Read; stop - second; @2 stop - first",
         "1 closed(stop) user [(Stop) Read] 'second'",
@@ -713,7 +713,7 @@ fn an_older_answer_is_kept_as_an_activity() {
 }
 
 #[test]
-fn events_of_an_ended_life_begin_no_other() {
+fn late_events_neither_restart_nor_end_a_session() {
     let (session, _) = play("start; prompt p1 a; end other; @2 tool p1 Read; @2 stop p1 late");
     assert_eq!((session.status, session.life), (SessionStatus::Completed, 1));
     let (session, _) = play("start; prompt p1 a; stop p1 x; prompt p2 b; @3 end other");

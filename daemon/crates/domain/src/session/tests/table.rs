@@ -39,7 +39,7 @@ const EVENTS: [&str; 20] = [
 ];
 
 #[test]
-fn every_event_in_every_state() {
+fn every_event_has_the_recorded_effects_in_every_session_state() {
     let mut table = String::new();
     for (name, story) in STATES {
         let _ = writeln!(table, "## {name}");
@@ -90,7 +90,7 @@ fn in_short(effect: &Effect) -> String {
 }
 
 #[test]
-fn a_suspended_life_is_resumed_with_its_pause() {
+fn a_resumed_session_reports_how_long_it_was_suspended() {
     let (_, effects) = play("start; prompt p1 a; suspend; wait 7200; tool p1 Read");
     let resumed: Vec<_> = effects
         .iter()
@@ -113,7 +113,7 @@ fn a_suspended_life_is_resumed_with_its_pause() {
 }
 
 #[test]
-fn a_host_that_goes_away_suspends_and_the_next_event_resumes() {
+fn a_leaving_host_suspends_its_session_and_the_next_event_resumes_it() {
     let told = |story: &str| {
         let (session, effects) = play(story);
         let said = effects.iter().filter_map(|effect| match effect {
@@ -162,7 +162,7 @@ fn a_running_call_keeps_its_batch_open() {
 }
 
 #[test]
-fn an_agent_that_never_reports_results_does_not_fill_the_memory() {
+fn a_session_tracks_at_most_256_calls_without_results() {
     let calls = (0..300).map(|nth| format!("call p1 Bash c{nth}"));
     let story = format!("start; prompt p1 a; {}", calls.collect::<Vec<_>>().join("; "));
     let abandoned = |story: &str| {
@@ -196,7 +196,7 @@ fn a_long_batch_is_flushed_in_pieces() {
 }
 
 #[test]
-fn a_plan_makes_a_plan_batch() {
+fn a_batch_with_a_plan_becomes_a_plan_batch() {
     let plan = "/h/.claude/plans/p.md";
     check(&format!("prompt p1 a; plan p1 {plan} text; stop p1 x"), "1 closed(stop) plan [Write] 'x'");
     let sources = |story: &str| play(story).0.batches.iter().map(|batch| batch.source).collect::<Vec<_>>();
@@ -230,7 +230,7 @@ fn a_subagents_answer_does_not_end_the_turn() {
 }
 
 #[test]
-fn a_compaction_counts_what_it_shortens_and_hides_what_is_private() {
+fn a_compaction_counts_its_messages_and_hides_a_private_summary() {
     let ended = |story: &str| {
         let effects = play(story).1.into_iter();
         let ends = effects.filter_map(|effect| match effect {
@@ -272,7 +272,7 @@ fn a_reported_reply_replaces_one_from_the_transcript() {
 }
 
 #[test]
-fn a_reply_that_is_found_after_the_turns_end_is_summed_up() {
+fn a_reply_found_after_the_turns_end_is_compressed_and_summarized() {
     let (session, _) = play("start; prompt p1 a; stop p1; end other");
     assert!(session.unanswered_batch(Seq(1)).is_some());
     let (session, effects) = session.with_reply(Seq(1), "Done.");

@@ -112,7 +112,7 @@ fn job_status(db: &Connection) -> String {
 }
 
 #[test]
-fn what_is_said_again_keeps_its_number_and_what_is_not_goes() {
+fn a_repeated_observation_keeps_its_id_and_an_omitted_one_is_removed() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path(), 2);
     let [cart, login, search, ..] = TITLES;
@@ -150,7 +150,7 @@ const SHORT: &str = "The cart rounds its total once";
 const LONG: &str = "The cart rounds its total once after all lines are summed";
 
 #[test]
-fn an_event_says_which_better_one_replaces_another() {
+fn an_event_names_the_observation_that_replaces_another() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path(), 2);
     make(&db, 1, NoteOrigin::BUILT_IN, &[SHORT, TITLES[1]], 50);
@@ -166,7 +166,7 @@ fn an_event_says_which_better_one_replaces_another() {
 }
 
 #[test]
-fn what_was_chosen_keeps_its_number_when_its_batch_is_made_anew() {
+fn a_selected_observation_keeps_its_id_when_its_batch_is_compressed_again() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path(), 1);
     make(&db, 1, NoteOrigin::BUILT_IN, &[], 50);
@@ -183,7 +183,7 @@ fn what_was_chosen_keeps_its_number_when_its_batch_is_made_anew() {
 }
 
 #[test]
-fn a_choice_twice_changes_nothing_and_is_due_once() {
+fn a_selection_is_due_once_and_repeating_it_changes_nothing() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path(), 2);
     make(&db, 1, NoteOrigin::BUILT_IN, &TITLES[..2], 50);
@@ -199,7 +199,7 @@ fn a_choice_twice_changes_nothing_and_is_due_once() {
 }
 
 #[test]
-fn what_was_chosen_while_a_session_lived_is_chosen_anew_at_its_end() {
+fn the_selection_of_a_live_session_is_repeated_at_its_end() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path(), 2);
     make(&db, 1, NoteOrigin::BUILT_IN, &TITLES[..1], 50);
@@ -217,7 +217,7 @@ fn what_was_chosen_while_a_session_lived_is_chosen_anew_at_its_end() {
 }
 
 #[test]
-fn a_models_result_and_what_the_user_marked_are_left_alone() {
+fn a_selection_keeps_model_results_and_notes_the_user_marked() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path(), 3);
     make(&db, 1, NoteOrigin::BUILT_IN, &TITLES[..2], 50);
@@ -241,7 +241,7 @@ fn a_models_result_and_what_the_user_marked_are_left_alone() {
 }
 
 #[test]
-fn a_batch_made_anew_meanwhile_waits_for_the_next_choice() {
+fn a_batch_compressed_in_between_waits_for_the_next_selection() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path(), 2);
     make(&db, 1, NoteOrigin::BUILT_IN, &TITLES[..1], 50);
@@ -266,7 +266,7 @@ fn a_batch_made_anew_meanwhile_waits_for_the_next_choice() {
 }
 
 #[test]
-fn a_session_that_goes_on_is_chosen_anew_when_it_has_grown_by_a_quarter() {
+fn a_live_sessions_selection_is_repeated_only_after_enough_growth() {
     let reached = |lives: Lives| (1..=40).map(|batches| reach(batches, lives)).collect::<Vec<_>>();
     assert_eq!(reached(Lives::NoLonger), (1..=40).collect::<Vec<_>>());
     let mut distinct = reached(Lives::On);
@@ -284,7 +284,7 @@ proptest! {
 
     /// The result does not depend on earlier results of the batches, on their order, or on repeated choices.
     #[test]
-    fn a_choice_depends_on_nothing_that_was_there_before(
+    fn a_selection_does_not_depend_on_earlier_results(
         before in prop::collection::vec((1i64..=3, prop::collection::btree_set(0usize..5, 0..4), any::<bool>()), 0..8),
         last in prop::collection::vec(prop::collection::btree_set(0usize..5, 0..4), 3..=3),
     ) {

@@ -53,7 +53,7 @@ fn status(db: &Connection, title: &str) -> Status {
 }
 
 #[test]
-fn what_a_machine_made_waits_until_a_person_has_looked_at_it() {
+fn a_machine_made_note_waits_until_a_person_reviews_it() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path());
     say(&db, 1, &[EXPORTS]);
@@ -77,7 +77,7 @@ fn what_a_machine_made_waits_until_a_person_has_looked_at_it() {
 }
 
 #[test]
-fn an_edit_a_pin_and_a_mark_count_as_a_review_until_they_are_undone() {
+fn edits_pins_and_marks_count_as_reviews_but_undone_edits_and_pins_do_not() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path());
     say(&db, 1, &[EXPORTS]);
@@ -106,7 +106,7 @@ fn an_edit_a_pin_and_a_mark_count_as_a_review_until_they_are_undone() {
 }
 
 #[test]
-fn what_was_rejected_holds_again_when_it_is_kept_or_reopened() {
+fn a_rejected_note_is_active_again_when_it_is_kept_or_reopened() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path());
     say(&db, 1, &[EXPORTS]);
@@ -125,7 +125,7 @@ fn what_was_rejected_holds_again_when_it_is_kept_or_reopened() {
 }
 
 #[test]
-fn what_was_rejected_replaces_nothing() {
+fn a_rejected_note_replaces_no_other_note() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path());
     // The first pair forms a thread, and the second has a common subject.
@@ -145,7 +145,7 @@ fn what_was_rejected_replaces_nothing() {
 }
 
 #[test]
-fn a_later_compression_neither_changes_what_was_kept_nor_brings_back_what_was_rejected() {
+fn a_later_compression_neither_changes_kept_nor_revives_rejected_notes() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path());
     say(&db, 1, &[EXPORTS, PER_CUSTOMER]);

@@ -39,7 +39,7 @@ fn numbered(db: &Connection, title: &str) -> ObservationId {
 }
 
 #[test]
-fn the_newest_statement_of_a_thread_is_told_and_shows_its_history() {
+fn the_newest_statement_supersedes_the_older_one_until_it_is_removed() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path());
     say(&db, 1, &[PER_CUSTOMER, EXPORTS]);
@@ -61,7 +61,7 @@ fn the_newest_statement_of_a_thread_is_told_and_shows_its_history() {
 }
 
 #[test]
-fn what_names_more_is_told_beside_the_newer_statement() {
+fn an_older_statement_that_names_more_stays_active() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path());
     say(&db, 1, &[NAMES_MORE]);
@@ -70,7 +70,7 @@ fn what_names_more_is_told_beside_the_newer_statement() {
 }
 
 #[test]
-fn what_the_user_reopens_is_told_until_something_newer_is_said() {
+fn a_reopened_statement_stays_active_until_a_newer_one_arrives() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path());
     say(&db, 1, &[PER_CUSTOMER]);

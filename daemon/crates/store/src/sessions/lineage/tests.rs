@@ -56,7 +56,7 @@ fn check(db: &Connection, expected: &[&str]) {
 }
 
 #[test]
-fn a_newer_value_takes_the_place_of_the_older_and_says_so() {
+fn a_newer_value_supersedes_the_older_one_and_lineage_shows_it() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path());
     says(&db, 1, "`max_retries` is 3");
@@ -87,7 +87,7 @@ fn a_newer_value_takes_the_place_of_the_older_and_says_so() {
 }
 
 #[test]
-fn the_order_of_arrival_decides_nothing_and_chains_close_behind_what_goes() {
+fn superseding_ignores_arrival_order_and_chains_close_over_removed_notes() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path());
     for batch in [3, 1, 2] {
@@ -112,7 +112,7 @@ fn rows(db: &Connection) -> Vec<String> {
 }
 
 #[test]
-fn work_done_again_leaves_the_same_rows() {
+fn storing_the_same_results_again_leaves_the_same_rows() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path());
     let failing =
@@ -129,7 +129,7 @@ fn work_done_again_leaves_the_same_rows() {
 }
 
 #[test]
-fn what_a_better_compressor_says_in_other_words_keeps_the_lineage() {
+fn a_reworded_observation_keeps_its_lineage() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path());
     says(&db, 1, "`max_retries` is 3");
@@ -158,7 +158,7 @@ fn fails(db: &Connection, batch: i64) {
 }
 
 #[test]
-fn a_check_that_passes_resolves_its_failing_whichever_is_stored_first() {
+fn a_passing_check_resolves_its_failure_whichever_is_stored_first() {
     for fails_first in [true, false] {
         let home = tempfile::tempdir().unwrap();
         let db = database(home.path());
@@ -187,7 +187,7 @@ fn a_check_that_passes_resolves_its_failing_whichever_is_stored_first() {
 }
 
 #[test]
-fn what_the_user_upholds_stays_until_somebody_says_something_new() {
+fn a_note_the_user_reopened_stays_active_until_a_newer_value_arrives() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path());
     says(&db, 1, "`max_retries` is 3");
@@ -202,7 +202,7 @@ fn what_the_user_upholds_stays_until_somebody_says_something_new() {
 }
 
 #[test]
-fn the_users_word_is_undone_by_the_user() {
+fn a_failure_the_user_reopens_after_a_passing_check_stays_active() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path());
     fails(&db, 1);
@@ -349,7 +349,7 @@ fn fates(db: &Connection) -> Vec<String> {
 }
 
 #[test]
-fn a_failing_that_is_mended_in_one_batch_and_passes_in_the_next_is_resolved() {
+fn a_failure_fixed_in_one_batch_and_passing_in_a_later_one_is_resolved() {
     let home = tempfile::tempdir().unwrap();
     let db = one_session(home.path(), 4);
     for (batch, word) in (1..).zip("fc-p".chars()) {
@@ -376,7 +376,7 @@ proptest! {
 
     /// Results may be committed in any order, and more than once.
     #[test]
-    fn the_order_of_results_decides_nothing_of_a_chain(
+    fn the_order_of_results_does_not_change_a_chain(
         story in "[fp-]?f[c-]{1,2}p[fcp-]{1,2}",
         order in prop::collection::vec((any::<prop::sample::Index>(), "[fcp-]"), 4..16),
     ) {
@@ -400,7 +400,7 @@ proptest! {
 }
 
 #[test]
-fn a_mark_that_is_taken_back_leaves_what_was_there_before() {
+fn undoing_a_mark_restores_the_previous_lineage() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path());
     says(&db, 1, "`max_retries` is 3");

@@ -27,7 +27,7 @@ impl Machine {
 }
 
 #[test]
-fn what_reads_like_instructions_waits_until_a_person_keeps_it() {
+fn an_item_that_reads_like_instructions_waits_until_a_person_keeps_it() {
     let (a, b) = (Machine::sharing('a', TEAM), Machine::sharing('b', TEAM));
     a.remember(ObservationType::Decision, ORDER);
     a.sum_up("s1", 100, ORDER);
@@ -64,7 +64,7 @@ fn what_reads_like_instructions_waits_until_a_person_keeps_it() {
 }
 
 #[test]
-fn what_is_rejected_never_comes_in_and_may_be_kept_after_all() {
+fn a_rejected_item_is_not_stored_and_may_still_be_kept_later() {
     let (a, b) = (Machine::sharing('a', TEAM), Machine::sharing('b', TEAM));
     let id = a.remember(ObservationType::Decision, ORDER);
     b.pull(&a);
@@ -90,7 +90,7 @@ fn what_is_rejected_never_comes_in_and_may_be_kept_after_all() {
 }
 
 #[test]
-fn nobody_writes_instructions_into_a_note_of_this_machine() {
+fn an_edit_by_others_that_reads_like_instructions_is_quarantined() {
     let (a, b) = (Machine::sharing('a', TEAM), Machine::sharing('b', TEAM));
     let id = a.remember(ObservationType::Decision, "Round once");
     b.pull(&a);
@@ -112,7 +112,7 @@ fn nobody_writes_instructions_into_a_note_of_this_machine() {
 }
 
 #[test]
-fn all_machines_of_one_person_are_that_person() {
+fn instructions_from_the_same_persons_machines_are_not_quarantined() {
     let (a, b) = (Machine::sharing('a', MINE), Machine::sharing('b', MINE));
     a.remember(ObservationType::Decision, ORDER);
     b.pull(&a);
@@ -126,7 +126,7 @@ impl Machine {
 }
 
 #[test]
-fn a_verdict_is_undone_like_any_other_change_and_the_text_waits_again() {
+fn an_undone_verdict_puts_the_item_back_into_quarantine() {
     let (a, b) = (Machine::sharing('a', TEAM), Machine::sharing('b', TEAM));
     a.remember(ObservationType::Decision, ORDER);
     a.sum_up("s1", 100, ORDER);
@@ -163,7 +163,7 @@ fn a_verdict_is_undone_like_any_other_change_and_the_text_waits_again() {
 }
 
 #[test]
-fn an_own_note_gets_its_text_back_when_what_others_made_of_it_is_undone() {
+fn undoing_a_kept_edit_by_others_restores_the_notes_own_text() {
     let (a, b) = (Machine::sharing('a', TEAM), Machine::sharing('b', TEAM));
     a.remember(ObservationType::Decision, "Round once");
     b.pull(&a);

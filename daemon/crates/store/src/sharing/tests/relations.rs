@@ -76,7 +76,7 @@ pub(super) fn statuses(machine: &Machine) -> Vec<String> {
 const TOLD: ShareTerms = ShareTerms { injects: true, ..TEAM };
 
 #[test]
-fn a_newer_note_replaces_an_older_one_on_each_machine_whatever_the_order_of_delivery() {
+fn a_newer_note_supersedes_an_older_one_in_any_order_of_delivery() {
     let (a, b) = (Machine::sharing('a', TOLD), Machine::sharing('b', TOLD));
     find(&a, "s1", 10, PER_CUSTOMER);
     find(&b, "s2", 20, PER_SHOP);
@@ -106,7 +106,7 @@ fn a_newer_note_replaces_an_older_one_on_each_machine_whatever_the_order_of_deli
 }
 
 #[test]
-fn notes_of_one_session_stand_side_by_side_elsewhere_too() {
+fn notes_of_one_session_do_not_replace_each_other_on_other_machines() {
     let (a, b) = (Machine::sharing('a', TOLD), Machine::sharing('b', TOLD));
     find(&a, "s1", 10, PER_CUSTOMER);
     find(&a, "s1", 20, PER_SHOP);
@@ -122,7 +122,7 @@ fn notes_of_one_session_stand_side_by_side_elsewhere_too() {
 }
 
 #[test]
-fn what_no_session_receives_replaces_nothing_that_sessions_receive() {
+fn a_note_that_is_not_injected_replaces_no_injected_note() {
     let (mut a, b) = (Machine::sharing('a', TEAM), Machine::sharing('b', TEAM));
     find(&a, "s1", 10, PER_CUSTOMER);
     find(&b, "s2", 20, PER_SHOP);
@@ -142,7 +142,7 @@ fn what_no_session_receives_replaces_nothing_that_sessions_receive() {
 }
 
 #[test]
-fn what_a_person_wrote_by_hand_is_replaced_nowhere() {
+fn a_note_edited_by_hand_is_replaced_on_no_machine() {
     let (a, b) = (Machine::sharing('a', TOLD), Machine::sharing('b', TOLD));
     let edited = find(&a, "s1", 5, "Something else");
     b.pull(&a);
@@ -164,7 +164,7 @@ fn what_a_person_wrote_by_hand_is_replaced_nowhere() {
 }
 
 #[test]
-fn of_two_notes_with_one_subject_the_newer_one_holds_everywhere() {
+fn the_newer_of_two_notes_on_one_subject_is_active_on_every_machine() {
     let (a, b) = (Machine::sharing('a', TOLD), Machine::sharing('b', TOLD));
     let (old, new) = ("The upload limit is 20 megabytes", "The upload limit is 50 megabytes");
     let find_about = |machine: &Machine, session: &str, at: i64, title: &str| {
@@ -220,7 +220,7 @@ impl Operation for Aim {
 }
 
 #[test]
-fn a_resolved_note_that_is_replaced_is_reopened_nowhere() {
+fn a_resolved_note_stays_resolved_when_its_successor_is_forgotten() {
     let (a, b) = (Machine::sharing('a', TOLD), Machine::sharing('b', TOLD));
     let id = find(&a, "s1", 10, PER_CUSTOMER);
     a.mark(id, Validity::Resolved);
@@ -235,7 +235,7 @@ fn a_resolved_note_that_is_replaced_is_reopened_nowhere() {
 }
 
 #[test]
-fn what_arrived_before_a_daemon_was_killed_is_compared_later() {
+fn notes_received_before_the_daemon_was_killed_are_compared_later() {
     let (a, b) = (Machine::sharing('a', TOLD), Machine::sharing('b', TOLD));
     find(&a, "s1", 10, PER_CUSTOMER);
     find(&b, "s2", 20, PER_SHOP);
@@ -257,7 +257,7 @@ fn what_arrived_before_a_daemon_was_killed_is_compared_later() {
 }
 
 #[test]
-fn a_share_that_ends_takes_back_what_waited_to_be_compared() {
+fn closing_a_share_reactivates_notes_that_waited_to_be_compared() {
     let (a, b) = (Machine::sharing('a', TOLD), Machine::sharing('b', TOLD));
     find(&a, "s1", 10, PER_CUSTOMER);
     find(&b, "s2", 20, PER_SHOP);

@@ -38,14 +38,14 @@ fn shop() -> Vec<serde_json::Value> {
 }
 
 #[test]
-fn every_page_is_what_the_memory_says() {
+fn pages_show_the_content_of_the_memory() {
     let pages = pages(&memory(&shop()), &TimeZone::UTC);
     let all: String = pages.iter().map(|(name, text)| format!("=== {name}\n{text}")).collect();
     insta::assert_snapshot!(all);
 }
 
 #[test]
-fn the_order_of_rows_changes_no_byte() {
+fn pages_do_not_depend_on_the_order_of_rows() {
     let mut lines = shop();
     let first = pages(&memory(&lines), &TimeZone::UTC);
     // Sessions and projects stay before the rows that name them.
@@ -55,7 +55,7 @@ fn the_order_of_rows_changes_no_byte() {
 }
 
 #[test]
-fn a_new_title_changes_no_name() {
+fn a_new_title_changes_no_page_name() {
     let mut lines = shop();
     let names =
         |lines: &[serde_json::Value]| pages(&memory(lines), &TimeZone::UTC).into_keys().collect::<Vec<_>>();

@@ -41,8 +41,8 @@ fn main() -> anyhow::Result<()> {
     }
     println!("{} sessions", all.len());
     println!("unit      calls  tokens a session: mean, median, 90 %, most");
-    tell("turn", all.iter().map(|(turns, _)| *turns).collect());
-    tell("session", all.iter().map(|(_, session)| *session).collect());
+    print("turn", all.iter().map(|(turns, _)| *turns).collect());
+    print("session", all.iter().map(|(_, session)| *session).collect());
     Ok(())
 }
 
@@ -75,7 +75,7 @@ fn cost(requests: &[ChatRequest]) -> (usize, u32) {
     (requests.len(), requests.iter().map(sent).sum())
 }
 
-fn tell(unit: &str, mut costs: Vec<(usize, u32)>) {
+fn print(unit: &str, mut costs: Vec<(usize, u32)>) {
     costs.sort_by_key(|(_, tokens)| *tokens);
     let count = costs.len().max(1);
     let calls: usize = costs.iter().map(|(calls, _)| calls).sum();

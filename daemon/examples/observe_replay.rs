@@ -22,9 +22,9 @@ fn main() -> anyhow::Result<()> {
     for path in arguments {
         for (id, session) in replay::sessions(Path::new(&path))? {
             let draft = Extractive.draft_session(&session, SessionExtent::Whole);
-            let told = replay::told(&id, &session, draft.batches, draft.summary);
+            let json = replay::session_json(&id, &session, draft.batches, draft.summary);
             let file = Path::new(&out).join(format!("{id}.json"));
-            std::fs::write(&file, serde_json::to_string_pretty(&told)?)?;
+            std::fs::write(&file, serde_json::to_string_pretty(&json)?)?;
         }
     }
     Ok(())

@@ -64,7 +64,7 @@ fn main() -> anyhow::Result<()> {
         for (name, until) in [("all", *at + 1), ("earlier", *at)] {
             let known = sessions.get(..until).unwrap_or_default();
             match fix(&failure.line, known).first() {
-                Some(met) => told(name, met),
+                Some(met) => print_met(name, met),
                 None => println!("{name}: not met"),
             }
         }
@@ -76,7 +76,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn told(name: &str, met: &Met) {
+fn print_met(name: &str, met: &Met) {
     let result = if met.passed_at.is_some() { "passed after" } else { "never passed" };
     println!("{name}: {} times, {result}", met.times);
     for step in &met.steps {

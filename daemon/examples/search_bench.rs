@@ -98,11 +98,11 @@ struct Question {
 impl BenchDocument {
     /// Some documents tell the time of day, others the time since their session began.
     fn at(&self) -> Timestamp {
-        let told = self
+        let date_time = self
             .ts
             .as_deref()
             .and_then(|ts| ts.parse::<jiff::civil::DateTime>().ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok());
-        Timestamp(told.map_or(self.t_ms, |told| told.timestamp().as_millisecond()))
+        Timestamp(date_time.map_or(self.t_ms, |date_time| date_time.timestamp().as_millisecond()))
     }
 
     fn document(&self, row: i64) -> Document {

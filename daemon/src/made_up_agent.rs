@@ -217,11 +217,11 @@ async fn events_of_a_made_up_agent_are_stored_and_answered_in_its_format() {
     assert_eq!((info.agent.as_str(), info.prompts), ("made-up", 1));
     let failed: Vec<bool> = calls.iter().map(|call| call.failed).collect();
     assert_eq!(failed, [false, true]);
-    let told = observations
+    let observation = observations
         .iter()
         .find(|row| row.title.contains("rounded once"))
         .unwrap_or_else(|| panic!("its answer is kept: {observations:?}"));
-    assert_eq!(told.files_modified, ["src/cart.rs"], "a file of its work tree is the project's");
+    assert_eq!(observation.files_modified, ["src/cart.rs"], "a file of its work tree is the project's");
 
     let start = hook(&tree, "run.began", json!({"run": "r2"})).await;
     let context = start["tell_the_model"].as_str().expect("an answer in its own envelope");
@@ -279,7 +279,7 @@ fn a_made_up_agent_is_installed_and_removed() {
         Uninstallation { environment: &environment, agents, scope, daemon, commands: &Processes };
     uninstallation.run(Consent::Given, &mut out).unwrap();
     assert_eq!(fs::read_to_string(&settings).unwrap(), before);
-    let said = String::from_utf8(out).unwrap();
-    assert!(said.contains("Installed the hooks of Made-Up."), "{said}");
-    assert!(said.contains("Removed the hooks of Made-Up."), "{said}");
+    let text = String::from_utf8(out).unwrap();
+    assert!(text.contains("Installed the hooks of Made-Up."), "{text}");
+    assert!(text.contains("Removed the hooks of Made-Up."), "{text}");
 }

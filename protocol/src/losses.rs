@@ -79,7 +79,9 @@ impl Losses {
 
     /// Returns the losses that have not been reported yet.
     pub fn news(&self) -> Lost {
-        self.all_from(|counter| fs::symlink_metadata(counter.told()).map_or(0, |told| told.len()))
+        self.all_from(|counter| {
+            fs::symlink_metadata(counter.reported_path()).map_or(0, |metadata| metadata.len())
+        })
     }
 
     fn all_from(&self, start: impl Fn(&Counter) -> u64) -> Lost {
@@ -88,12 +90,12 @@ impl Losses {
     }
 
     /// Marks all losses as reported. Best effort: on failure they are reported again.
-    pub fn told(&self) {
+    pub fn mark_reported(&self) {
         for counter in &self.counters {
             let Ok(found) = fs::symlink_metadata(counter.path()) else { continue };
             if found.is_file() && counter.secure().is_ok() {
                 // Setting the length takes no block.
-                let _ = append(&counter.told()).and_then(|told| told.set_len(found.len()));
+                let _ = append(&counter.reported_path()).and_then(|file| file.set_len(found.len()));
             }
         }
     }
@@ -104,7 +106,7 @@ impl Counter {
         self.folders.last().map_or_else(PathBuf::new, |folder| folder.join(&self.file))
     }
 
-    fn told(&self) -> PathBuf {
+    fn reported_path(&self) -> PathBuf {
         self.path().with_extension("told")
     }
 
@@ -203,13 +205,13 @@ mod tests {
         let dir = tempfile::tempdir().expect("temp dir");
         let losses = Losses::new(&places(dir.path()));
         assert_eq!(losses.lost(), Lost::default());
-        losses.told();
+        losses.mark_reported();
         losses.count();
         losses.count();
         let lost = losses.lost();
         assert_eq!((lost.events, lost.first.is_some(), lost.last.is_some()), (2, true, true));
         assert_eq!(losses.news(), lost);
-        losses.told();
+        losses.mark_reported();
         assert_eq!(losses.news(), Lost::default());
         losses.count();
         assert_eq!((losses.lost().events, losses.news().events), (3, 1));
@@ -233,7 +235,7 @@ mod tests {
             }
         });
         assert_eq!((losses.lost().events, losses.news().events), (400, 400));
-        losses.told();
+        losses.mark_reported();
         losses.count();
         assert_eq!((losses.lost().events, losses.news().events), (401, 1));
         #[cfg(target_os = "linux")]

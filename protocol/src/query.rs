@@ -9,8 +9,8 @@ mod transfer;
 use serde::{Deserialize, Serialize};
 
 pub use by_hand::{
-    AgentRemark, Changes, Edit, Forget, ForgetStep, Forgettable, Mark, Pin, PinUp, Remember, Review,
-    ReviewVerdict, Told, Undo, UndoOf, Unreadable, Unreviewed, Validity, Wrong,
+    AgentRemark, Changes, Edit, Forget, ForgetStep, Forgettable, InjectionVerdict, Mark, Pin, PinUp,
+    Remember, Review, ReviewVerdict, Undo, UndoOf, Unreadable, Unreviewed, Validity, Wrong,
 };
 pub use transfer::{
     AgentNote, Backup, Export, ExportFrom, MemoryStep, Restore, RestoreBackup, RestoreFrom, RowSource,
@@ -379,12 +379,12 @@ pub struct TermsPreview {
     pub project: String,
     pub persons: Persons,
     /// What leaves of that which is said in sessions.
-    pub said: Vec<SaidPart>,
+    pub said: Vec<ConversationPart>,
 }
 
 /// A part of what is said in a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum SaidPart {
+pub enum ConversationPart {
     Prompts,
     Answers,
 }

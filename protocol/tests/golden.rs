@@ -11,14 +11,14 @@ use std::path::Path;
 use recall_protocol::codec::Message;
 use recall_protocol::frame::{decode_frame, encode_frame};
 use recall_protocol::query::{
-    AgentNote, AgentRemark, Backup, Blame, Captured, Changes, Check, Context, Days, Edit, Entries,
-    EntryFilter, Explain, Export, ExportFrom, Filter, Fix, Flush, Follow, Forget, ForgetStep, Forgettable,
-    Friction, Glance, HandOver, Handoff, How, Identity, Improvable, Improve, Improving, Jobs, Mark,
-    MemoryStep, OpenGateway, Outline, Pause, Persons, Pin, PinUp, Ping, Projects, Prune, Query, Reindex,
-    Remember, Restore, RestoreBackup, RestoreFrom, Resume, Retry, Review, ReviewVerdict, RowSource, SaidPart,
-    Search, Session, SessionPage, Sessions, SharePreview, Show, Sql, Stats, Status, Stop, SyncRound,
-    SyncState, TakeMemories, TermsPreview, ThreadPage, Threads, Timeline, Told, Undo, UndoOf, Unreadable,
-    Unreviewed, Validity, WhichJobs, Why, Wrong,
+    AgentNote, AgentRemark, Backup, Blame, Captured, Changes, Check, Context, ConversationPart, Days, Edit,
+    Entries, EntryFilter, Explain, Export, ExportFrom, Filter, Fix, Flush, Follow, Forget, ForgetStep,
+    Forgettable, Friction, Glance, HandOver, Handoff, How, Identity, Improvable, Improve, Improving,
+    InjectionVerdict, Jobs, Mark, MemoryStep, OpenGateway, Outline, Pause, Persons, Pin, PinUp, Ping,
+    Projects, Prune, Query, Reindex, Remember, Restore, RestoreBackup, RestoreFrom, Resume, Retry, Review,
+    ReviewVerdict, RowSource, Search, Session, SessionPage, Sessions, SharePreview, Show, Sql, Stats, Status,
+    Stop, SyncRound, SyncState, TakeMemories, TermsPreview, ThreadPage, Threads, Timeline, Undo, UndoOf,
+    Unreadable, Unreviewed, Validity, WhichJobs, Why, Wrong,
 };
 use recall_protocol::wire::{Deliver, ErrorKind, EventId, Flags, Reply, Request, ShimContext};
 
@@ -189,8 +189,12 @@ fn requests_of_protocol_version_2_keep_their_bytes() {
         ("improving", Improving { jobs: vec![31, 32] }.into()),
         (
             "wrong",
-            Wrong { ids: vec!["#12".to_owned()], session: Some("76fb".to_owned()), told: Told::Wrongly }
-                .into(),
+            Wrong {
+                ids: vec!["#12".to_owned()],
+                session: Some("76fb".to_owned()),
+                told: InjectionVerdict::Wrongly,
+            }
+            .into(),
         ),
         ("check", Check.into()),
         ("prune", Prune { silent_since_ms: 1_795_000_000_000, step: ForgetStep::Preview }.into()),
@@ -232,7 +236,7 @@ fn requests_of_protocol_version_2_keep_their_bytes() {
             TermsPreview {
                 project: "/home/dev/shop".to_owned(),
                 persons: Persons::Several,
-                said: vec![SaidPart::Answers],
+                said: vec![ConversationPart::Answers],
             }
             .into(),
         ),

@@ -86,8 +86,8 @@ mod tests {
 
     #[test]
     fn an_unknown_option_is_reported_only_without_an_agents_name() {
-        let Invocation::UnknownOption(said) = of(&["--agent"]) else { panic!("an unknown option") };
-        assert!(said.starts_with("recall-shim: unknown option: \"--agent\"\n"), "{said}");
+        let Invocation::UnknownOption(message) = of(&["--agent"]) else { panic!("an unknown option") };
+        assert!(message.starts_with("recall-shim: unknown option: \"--agent\"\n"), "{message}");
         assert_eq!(of(&["claude-code", "--foo"]), event("claude-code", ""));
         assert_eq!(of(&["--foo", "claude-code", "Stop"]), event("claude-code", "Stop"));
         assert_eq!(of(&["claude-code", "--foo", "Stop"]), event("claude-code", "Stop"));

@@ -14,8 +14,8 @@ pub const NOTE: usize = 10_000;
 /// Exports the stage's only note, and appends notes like it until they have `bytes` bytes. Returns their number.
 pub fn write(stage: &Stage, path: &Path, bytes: usize) -> usize {
     let notes = bytes / NOTE;
-    let said = stage.recall(["export", path.to_str().unwrap()]);
-    assert_eq!(said.code(), 0, "{said:?}");
+    let output = stage.recall(["export", path.to_str().unwrap()]);
+    assert_eq!(output.code(), 0, "{output:?}");
     let text = std::fs::read_to_string(path).unwrap();
     let is_note = |line: &Value| line.get("narrative").is_some();
     let note = text.lines().map(|line| serde_json::from_str(line).unwrap()).find(is_note).unwrap();

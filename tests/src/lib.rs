@@ -43,13 +43,13 @@ pub const DISCOUNT_ANSWER: &str = "The cart total now takes a percentage discoun
 
 /// How a process ended, and its output.
 #[derive(Debug)]
-pub struct Said {
+pub struct CommandOutput {
     pub status: ExitStatus,
     pub stdout: String,
     pub stderr: String,
 }
 
-impl Said {
+impl CommandOutput {
     pub fn code(&self) -> i32 {
         self.status.code().unwrap_or(-1)
     }
@@ -124,9 +124,9 @@ fn build(profile: &Path) {
     }
     // Build scripts would take Cargo's variables for this test as a change. They would run again here, and once more
     // in the next build outside.
-    let told = std::env::vars_os().map(|(name, _)| name);
+    let vars = std::env::vars_os().map(|(name, _)| name);
     let of_this_test = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_", "CARGO_PRIMARY_"];
-    for name in told.filter(|name| of_this_test.iter().any(|kind| name.to_string_lossy().starts_with(kind))) {
+    for name in vars.filter(|name| of_this_test.iter().any(|kind| name.to_string_lossy().starts_with(kind))) {
         build.env_remove(name);
     }
     build.arg("--target-dir").arg(profile.parent().unwrap());
@@ -317,8 +317,8 @@ impl Stage {
 
     /// Runs `recall ctl stop` and returns the daemon's exit status.
     pub fn stop_daemon(&mut self) -> ExitStatus {
-        let said = self.recall(["ctl", "stop"]);
-        assert_eq!(said.code(), 0, "{said:?}");
+        let output = self.recall(["ctl", "stop"]);
+        assert_eq!(output.code(), 0, "{output:?}");
         self.daemon.take().expect("no daemon runs").wait().unwrap()
     }
 
@@ -329,7 +329,7 @@ impl Stage {
     }
 
     /// Runs a hook with exactly these bytes on stdin.
-    pub fn hook_bytes(&self, arguments: &[&str], stdin: &[u8]) -> Said {
+    pub fn hook_bytes(&self, arguments: &[&str], stdin: &[u8]) -> CommandOutput {
         let mut command = self.command("recall-shim");
         command.args(arguments);
         run(command, stdin)
@@ -337,13 +337,13 @@ impl Stage {
 
     /// Runs a hook of Claude Code. Checks its promise each time: exit 0, no stderr, and one object or nothing.
     #[track_caller]
-    pub fn hook(&self, event: &Value) -> Said {
+    pub fn hook(&self, event: &Value) -> CommandOutput {
         let mut line = serde_json::to_vec(event).unwrap();
         line.push(b'\n');
-        let said = self.hook_bytes(&["claude-code"], &line);
-        assert_eq!((said.code(), said.stderr.as_str()), (0, ""), "{said:?}");
-        assert!(said.stdout.is_empty() || said.json().is_object(), "{said:?}");
-        said
+        let output = self.hook_bytes(&["claude-code"], &line);
+        assert_eq!((output.code(), output.stderr.as_str()), (0, ""), "{output:?}");
+        assert!(output.stdout.is_empty() || output.json().is_object(), "{output:?}");
+        output
     }
 
     /// Returns the event as a shim would deliver it, with a new event id.
@@ -390,7 +390,7 @@ impl Stage {
     }
 
     /// Runs `recall`.
-    pub fn recall<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Said {
+    pub fn recall<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> CommandOutput {
         let mut command = self.command("recall");
         command.args(arguments);
         run(command, b"")
@@ -399,15 +399,15 @@ impl Stage {
     /// Runs `recall` with `--json` and expects it to succeed.
     #[track_caller]
     pub fn json<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Value {
-        let said = self.recall(arguments.into_iter().chain(["--json"]));
-        assert_eq!(said.code(), 0, "{said:?}");
-        said.json()
+        let output = self.recall(arguments.into_iter().chain(["--json"]));
+        assert_eq!(output.code(), 0, "{output:?}");
+        output.json()
     }
 
     #[track_caller]
     pub fn flush(&self) {
-        let said = self.recall(["ctl", "flush"]);
-        assert_eq!(said.code(), 0, "{said:?}\n{}", self.log());
+        let output = self.recall(["ctl", "flush"]);
+        assert_eq!(output.code(), 0, "{output:?}\n{}", self.log());
     }
 
     /// Plays a whole session: start, prompt, calls, answer and end.
@@ -483,13 +483,13 @@ impl Drop for Stage {
 }
 
 /// Runs a program to its end.
-pub fn run(mut command: Command, stdin: &[u8]) -> Said {
+pub fn run(mut command: Command, stdin: &[u8]) -> CommandOutput {
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // The program may stop reading early.
     let _ = child.stdin.take().unwrap().write_all(stdin);
     let output = child.wait_with_output().unwrap();
-    Said {
+    CommandOutput {
         status: output.status,
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),

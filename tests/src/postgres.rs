@@ -114,16 +114,16 @@ impl Cluster {
 
     /// Runs statements as the superuser. Returns what `psql` prints, one line for each row.
     pub fn sql(&self, database: &str, statements: &str) -> String {
-        let said = self.sql_as("admin", database, statements);
-        said.unwrap_or_else(|error| panic!("{statements}: {error}"))
+        let output = self.sql_as("admin", database, statements);
+        output.unwrap_or_else(|error| panic!("{statements}: {error}"))
     }
 
     /// Runs statements as a role. Returns the error output of `psql` as `Err`.
     pub fn sql_as(&self, role: &str, database: &str, statements: &str) -> Result<String, String> {
-        let said = self.psql(role, database, statements).output().unwrap();
-        match said.status.success() {
-            true => Ok(String::from_utf8_lossy(&said.stdout).trim_end().to_owned()),
-            false => Err(String::from_utf8_lossy(&said.stderr).into_owned()),
+        let output = self.psql(role, database, statements).output().unwrap();
+        match output.status.success() {
+            true => Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned()),
+            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
         }
     }
 
@@ -142,10 +142,10 @@ impl Cluster {
         ]);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
-        let mut told = BufReader::new(child.stdout.take().unwrap());
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
         while !line.contains("is open") {
             line.clear();
-            assert!(told.read_line(&mut line).unwrap() > 0, "psql ended");
+            assert!(stdout.read_line(&mut line).unwrap() > 0, "psql ended");
         }
         HeldOpen(child)
     }
@@ -212,8 +212,8 @@ impl Cluster {
         let data = self.data().display().to_string();
         let started = Instant::now();
         loop {
-            let said = self.psql_at(port, "admin", "postgres", "SHOW data_directory").output().unwrap();
-            if said.status.success() && String::from_utf8_lossy(&said.stdout).trim_end() == data {
+            let output = self.psql_at(port, "admin", "postgres", "SHOW data_directory").output().unwrap();
+            if output.status.success() && String::from_utf8_lossy(&output.stdout).trim_end() == data {
                 return true;
             }
             if program.try_wait().unwrap().is_some() {

@@ -20,9 +20,9 @@ pub const TOKENS_OUT: u64 = 50;
 #[derive(Clone, Debug)]
 pub enum Behaviour {
     /// Answers with this text, in the format of the API that was called.
-    Says(String),
+    Answers(String),
     /// Answers in the same way after a delay.
-    SaysAfter(Duration, String),
+    AnswersAfter(Duration, String),
     Status(u16),
     /// Sends this status, headers and body.
     Raw {
@@ -191,8 +191,8 @@ impl Provider {
 
     fn behave(&self, stream: &mut TcpStream, asked: &Asked, behaviour: Behaviour) -> std::io::Result<()> {
         match behaviour {
-            Behaviour::Says(text) => self.say(stream, asked, &text),
-            Behaviour::SaysAfter(delay, text) => {
+            Behaviour::Answers(text) => self.say(stream, asked, &text),
+            Behaviour::AnswersAfter(delay, text) => {
                 std::thread::sleep(delay);
                 self.say(stream, asked, &text)
             }
@@ -262,7 +262,7 @@ pub fn well(asked: &Asked, _number: u64) -> Behaviour {
         (false, true) => SUMMARY,
         (false, false) => OBSERVATIONS,
     };
-    Behaviour::Says(answer.to_owned())
+    Behaviour::Answers(answer.to_owned())
 }
 
 /// Returns whether the request asks for notes on a session.

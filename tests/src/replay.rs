@@ -184,8 +184,8 @@ fn memory(stage: &Stage, recording: &Recording, deliveries: &[Deliver]) -> Value
     let mut connection = Connection::open_socket(&stage.socket(), deadline()).unwrap();
     let sessions = recording.sessions().into_iter().map(|id| {
         let asked = Request::Query(Session { id: id.to_owned() }.into());
-        let Ok(Reply::Json(told)) = connection.ask(&asked, deadline()) else { panic!("no session {id}") };
-        let mut session = comparable(serde_json::from_slice(&told).unwrap(), &places);
+        let Ok(Reply::Json(json)) = connection.ask(&asked, deadline()) else { panic!("no session {id}") };
+        let mut session = comparable(serde_json::from_slice(&json).unwrap(), &places);
         for list in ["observations", "plans"] {
             session[list].as_array_mut().unwrap().sort_by_key(|each| {
                 (each["session_id"].to_string(), each["prompt_number"].as_u64(), each["title"].to_string())

@@ -3,13 +3,13 @@
 
 use std::os::unix::net::UnixListener;
 
-use recall_tests::{Said, Stage, masked_text};
+use recall_tests::{CommandOutput, Stage, masked_text};
 use serde_json::{Value, json};
 
 #[track_caller]
-fn ends_well(said: &Said, case: &str) {
-    assert_eq!((said.code(), said.stderr.as_str()), (0, ""), "{case}: {said:?}");
-    assert!(said.stdout.is_empty() || said.json().is_object(), "{case}: {said:?}");
+fn ends_well(output: &CommandOutput, case: &str) {
+    assert_eq!((output.code(), output.stderr.as_str()), (0, ""), "{case}: {output:?}");
+    assert!(output.stdout.is_empty() || output.json().is_object(), "{case}: {output:?}");
 }
 
 /// Returns an event with raw bytes in place of its prompt's text.
@@ -29,8 +29,8 @@ fn status(stage: &Stage) -> Value {
 #[track_caller]
 fn is_kept(bytes: impl FnOnce(&Stage) -> Vec<u8>, unparsed: u32) -> Stage {
     let stage = Stage::new().daemon();
-    let said = stage.hook_bytes(&["claude-code"], &bytes(&stage));
-    ends_well(&said, "");
+    let output = stage.hook_bytes(&["claude-code"], &bytes(&stage));
+    ends_well(&output, "");
     let events = &status(&stage)["events"];
     assert_eq!((&events["stored"], &events["unparsed"]), (&json!(1), &json!(unparsed)), "{events}");
     assert_eq!((&events["spooled"], &events["dropped"]), (&json!(0), &json!(0)), "{events}");
@@ -106,10 +106,10 @@ fn a_truncated_stop_event_still_ends_its_turn() {
 #[test]
 fn the_doctor_reports_events_that_could_not_be_parsed() {
     let stage = is_kept(|_| b"Segmentation fault (core dumped)\n".to_vec(), 1);
-    let said = stage.recall(["doctor"]);
+    let output = stage.recall(["doctor"]);
     assert!(
-        said.stdout.contains("1 event could not be parsed; the last came from claude-code just now"),
-        "{said:?}"
+        output.stdout.contains("1 event could not be parsed; the last came from claude-code just now"),
+        "{output:?}"
     );
 }
 
@@ -205,8 +205,8 @@ fn nul_bytes_are_kept() {
 #[test]
 fn a_prompt_with_a_lone_surrogate_keeps_the_text_around_it() {
     let stage = Stage::new().daemon();
-    let said = stage.hook_bytes(&["claude-code"], &prompt_with(&stage, "one", b"before \\ud83d after"));
-    ends_well(&said, "");
+    let output = stage.hook_bytes(&["claude-code"], &prompt_with(&stage, "one", b"before \\ud83d after"));
+    ends_well(&output, "");
     let events = &status(&stage)["events"];
     assert_eq!(events["stored"], 1, "{events}");
     if events["unparsed"] == 0 {
@@ -249,14 +249,14 @@ fn an_event_with_an_unknown_or_missing_agent_name_is_stored() {
 }
 
 /// Returns a command's whole answer, as a person sees it, without what differs between two runs.
-fn told(stage: &Stage, said: &Said) -> String {
-    let text = format!("exit {}\n-- stdout\n{}-- stderr\n{}", said.code(), said.stdout, said.stderr);
+fn masked_output(stage: &Stage, output: &CommandOutput) -> String {
+    let text = format!("exit {}\n-- stdout\n{}-- stderr\n{}", output.code(), output.stdout, output.stderr);
     masked_text(&text, stage)
 }
 
-macro_rules! tells {
+macro_rules! assert_output_snapshot {
     ($stage:expr, $name:literal, $($word:expr),+) => {
-        insta::assert_snapshot!($name, told(&$stage, &$stage.recall([$($word),+])))
+        insta::assert_snapshot!($name, masked_output(&$stage, &$stage.recall([$($word),+])))
     };
 }
 
@@ -265,15 +265,15 @@ fn commands_report_unknown_ids_sessions_projects_and_times() {
     let stage = Stage::new().daemon();
     stage.discount_session("first");
     stage.flush();
-    tells!(stage, "no_such_session", "ctl", "session", "nobody");
-    tells!(stage, "why_no_such_session", "why", "nobody");
-    tells!(stage, "no_such_observation", "show", "999");
-    tells!(stage, "no_such_prompt", "show", "p999");
-    tells!(stage, "no_id", "show", "x1y");
-    tells!(stage, "no_time", "search", "rounding", "--since", "the other day");
-    tells!(stage, "no_such_project", "search", "rounding", "--project", "unheard-of");
-    tells!(stage, "no_such_folder", "search", "rounding", "--project", "./not/here");
-    tells!(stage, "nothing_found", "search", "photosynthesis");
+    assert_output_snapshot!(stage, "no_such_session", "ctl", "session", "nobody");
+    assert_output_snapshot!(stage, "why_no_such_session", "why", "nobody");
+    assert_output_snapshot!(stage, "no_such_observation", "show", "999");
+    assert_output_snapshot!(stage, "no_such_prompt", "show", "p999");
+    assert_output_snapshot!(stage, "no_id", "show", "x1y");
+    assert_output_snapshot!(stage, "no_time", "search", "rounding", "--since", "the other day");
+    assert_output_snapshot!(stage, "no_such_project", "search", "rounding", "--project", "unheard-of");
+    assert_output_snapshot!(stage, "no_such_folder", "search", "rounding", "--project", "./not/here");
+    assert_output_snapshot!(stage, "nothing_found", "search", "photosynthesis");
 }
 
 #[test]
@@ -282,7 +282,7 @@ fn an_ambiguous_session_id_is_rejected() {
     for session in ["twin-1", "twin-2"] {
         stage.hook(&stage.event(session, "SessionStart", json!({"source": "startup"})));
     }
-    tells!(stage, "several_sessions", "ctl", "session", "twin");
+    assert_output_snapshot!(stage, "several_sessions", "ctl", "session", "twin");
     assert_eq!(stage.json(["ctl", "session", "twin-1"])["session_id"], "twin-1");
 }
 
@@ -292,9 +292,9 @@ fn a_search_query_is_never_a_syntax_error() {
     stage.discount_session("first");
     stage.flush();
     for query in ["\"", "(((", "a AND", "file:/", "*", "~^:\\", "-", "[1 TO", "never:since", "🧾"] {
-        let said = stage.recall(["search", "--json", "--", query]);
-        assert_eq!(said.code(), 0, "{query}: {said:?}");
-        assert!(said.json()["results"].is_array(), "{query}");
+        let output = stage.recall(["search", "--json", "--", query]);
+        assert_eq!(output.code(), 0, "{query}: {output:?}");
+        assert!(output.json()["results"].is_array(), "{query}");
     }
     let without = stage.json(["search", "rounding", "-discount"]);
     let with = stage.json(["search", "rounding"]);
@@ -304,16 +304,16 @@ fn a_search_query_is_never_a_syntax_error() {
 #[test]
 fn a_wrong_command_line_is_rejected_with_an_explanation() {
     let stage = Stage::new();
-    tells!(stage, "unknown_command", "remind");
-    tells!(stage, "unknown_option", "ctl", "status", "--jason");
-    tells!(stage, "missing_argument", "show");
+    assert_output_snapshot!(stage, "unknown_command", "remind");
+    assert_output_snapshot!(stage, "unknown_option", "ctl", "status", "--jason");
+    assert_output_snapshot!(stage, "missing_argument", "show");
 }
 
 #[test]
 fn ctl_reports_a_missing_daemon_and_starts_none() {
     let stage = Stage::new();
-    tells!(stage, "no_daemon", "ctl", "status");
-    tells!(stage, "no_daemon_to_stop", "ctl", "stop");
+    assert_output_snapshot!(stage, "no_daemon", "ctl", "status");
+    assert_output_snapshot!(stage, "no_daemon_to_stop", "ctl", "stop");
     assert!(!stage.home().join("data/recall.db").exists(), "ctl starts nothing");
 }
 
@@ -321,11 +321,11 @@ fn ctl_reports_a_missing_daemon_and_starts_none() {
 #[test]
 fn a_pause_starts_the_daemon_and_survives_its_restart() {
     let stage = Stage::new();
-    let said = stage.recall(["pause"]);
-    assert_eq!((said.code(), said.stderr.as_str()), (0, ""), "{said:?}");
+    let output = stage.recall(["pause"]);
+    assert_eq!((output.code(), output.stderr.as_str()), (0, ""), "{output:?}");
     assert_eq!(stage.recall(["ctl", "stop"]).code(), 0);
-    let said = stage.recall(["sessions"]);
-    assert!(said.stdout.starts_with("No sessions yet."), "{said:?}");
+    let output = stage.recall(["sessions"]);
+    assert!(output.stdout.starts_with("No sessions yet."), "{output:?}");
     assert!(stage.recall(["status"]).stdout.contains("Paused until `recall resume`"));
     assert_eq!(stage.recall(["ctl", "stop"]).code(), 0);
 }
@@ -336,9 +336,9 @@ fn a_search_starts_the_daemon_and_answers() {
     let event = stage.event("one", "UserPromptSubmit", json!({"prompt": "Where is the flamingo kept?"}));
     stage.hook(&event);
     assert_eq!(stage.spooled().len(), 1);
-    let said = stage.recall(["search", "flamingo", "--json"]);
-    assert_eq!(said.code(), 0, "{said:?}");
-    assert!(said.json()["results"].is_array());
+    let output = stage.recall(["search", "flamingo", "--json"]);
+    assert_eq!(output.code(), 0, "{output:?}");
+    assert!(output.json()["results"].is_array());
     // The daemon goes on running, and has stored the waiting event.
     stage.flush();
     assert_eq!(stage.json(["search", "flamingo"])["results"][0]["kind"], "prompt");
@@ -368,7 +368,7 @@ fn ctl_reports_a_daemon_that_accepts_no_connection() {
     let full = UnixListener::bind(stage.socket()).unwrap();
     rustix::net::listen(&full, 0).unwrap();
     let _first = std::os::unix::net::UnixStream::connect(stage.socket()).unwrap();
-    tells!(stage, "no_answer", "ctl", "status");
+    assert_output_snapshot!(stage, "no_answer", "ctl", "status");
 }
 
 #[test]
@@ -377,10 +377,10 @@ fn ctl_reports_a_daemon_that_closes_the_connection() {
     std::fs::create_dir_all(stage.home().join("run")).unwrap();
     let listener = UnixListener::bind(stage.socket()).unwrap();
     let rude = std::thread::spawn(move || drop(listener.accept().unwrap()));
-    let said = stage.recall(["ctl", "status"]);
+    let output = stage.recall(["ctl", "status"]);
     rude.join().unwrap();
-    assert_eq!(said.code(), 3, "{said:?}");
-    assert!(said.stderr.contains("The daemon did not respond"), "{said:?}");
+    assert_eq!(output.code(), 3, "{output:?}");
+    assert!(output.stderr.contains("The daemon did not respond"), "{output:?}");
 }
 
 #[test]
@@ -404,7 +404,7 @@ fn a_broken_config_is_reported_and_does_not_stop_the_daemon() {
 fn a_home_that_is_a_file_is_reported_and_not_changed() {
     let stage = Stage::new();
     std::fs::write(stage.home(), "not a folder").unwrap();
-    tells!(stage, "home_is_a_file", "daemon");
+    assert_output_snapshot!(stage, "home_is_a_file", "daemon");
     // A hook cannot keep its event anywhere, but it does not disturb the agent.
     stage.hook(&stage.event("one", "Stop", json!({})));
     assert_eq!(stage.recall(["search", "anything"]).code(), 3);
@@ -422,7 +422,7 @@ fn a_database_of_a_newer_program_is_rejected_and_not_changed() {
     database.pragma_update(None, "user_version", 999).unwrap();
     drop(database);
     let before = std::fs::read(stage.database()).unwrap();
-    tells!(stage, "database_too_new", "daemon");
+    assert_output_snapshot!(stage, "database_too_new", "daemon");
     assert_eq!(std::fs::read(stage.database()).unwrap(), before);
     // Events wait for the program that understands the database.
     stage.hook(&stage.event("one", "Stop", json!({})));

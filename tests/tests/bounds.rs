@@ -128,13 +128,13 @@ fn a_full_spool_rejects_and_counts_events_until_it_has_room_again() {
     stage.flush();
     let counted = events(&stage);
     assert_eq!((&counted["stored"], &counted["dropped"]), (&json!(1), &json!(2)), "{counted}");
-    let said = stage.recall(["ctl", "status"]);
+    let output = stage.recall(["ctl", "status"]);
     assert!(
-        said.stdout.contains("2 events since ") && said.stdout.contains("the spool was full"),
-        "{said:?}"
+        output.stdout.contains("2 events since ") && output.stdout.contains("the spool was full"),
+        "{output:?}"
     );
-    let said = stage.recall(["doctor"]);
-    assert!(said.stdout.contains("2 events"), "{said:?}");
+    let output = stage.recall(["doctor"]);
+    assert!(output.stdout.contains("2 events"), "{output:?}");
     stage.kill_daemon();
     // The spool was drained, so it has room again.
     stage.hook(&stage.event("one", "UserPromptSubmit", json!({"prompt": "p4", "prompt_id": "p4"})));

@@ -35,12 +35,12 @@ fn work_in(stage: &Stage, folder: &Path, session: &str) {
 }
 
 /// Returns the context of a session that starts in the folder.
-fn told(stage: &Stage, folder: &Path, session: &str) -> String {
+fn start_context(stage: &Stage, folder: &Path, session: &str) -> String {
     let mut event = stage.event(session, "SessionStart", json!({"source": "startup"}));
     event["cwd"] = json!(folder);
-    let told = stage.hook(&event).context();
-    assert!(told.contains("Rounding happens once"), "{told}");
-    told
+    let context = stage.hook(&event).context();
+    assert!(context.contains("Rounding happens once"), "{context}");
+    context
 }
 
 /// Returns the mark of the observation about rounding, as `show` prints it in the project's folder.
@@ -91,10 +91,10 @@ fn notes_from_an_unmerged_branch_are_marked_until_it_is_merged() {
     repository.git(&["checkout", "-q", "-b", "feature-x"]);
     work_in(&stage, &project, "one");
     let commit = repository.commit("cart");
-    assert!(!told(&stage, &project, "same-branch").contains("feature-x"));
+    assert!(!start_context(&stage, &project, "same-branch").contains("feature-x"));
     repository.git(&["checkout", "-q", "main"]);
 
-    let start = told(&stage, &project, "start");
+    let start = start_context(&stage, &project, "start");
     assert!(start.contains(NOT_MERGED), "{start}");
     let prompt = json!({"prompt": "Why does rounding of the cart total happen once?", "prompt_id": "p"});
     let prompted = stage.hook(&stage.event("asks", "UserPromptSubmit", prompt)).context();
@@ -113,7 +113,7 @@ fn notes_from_an_unmerged_branch_are_marked_until_it_is_merged() {
     assert!(stage.recall(["why", "start"]).stdout.contains("not merged here"));
 
     repository.git(&["merge", "-q", "--no-ff", "-m", "merge", "feature-x"]);
-    assert!(!told(&stage, &project, "merged").contains("feature-x"));
+    assert!(!start_context(&stage, &project, "merged").contains("feature-x"));
     assert_eq!(mark(&stage), Value::Null);
     assert_eq!(stage.json(["show", "1"])["items"][0]["branch"], "feature-x");
 }
@@ -132,8 +132,8 @@ fn notes_injected_for_a_file_are_marked_with_their_unmerged_branch() {
     repository.git(&["checkout", "-q", "main"]);
     let input = json!({"file_path": stage.project().join("src/cart.rs")});
     let opened = stage.event("two", "PreToolUse", json!({"tool_name": "Read", "tool_input": input}));
-    let told = stage.hook(&opened).context();
-    assert!(told.contains(NOT_MERGED), "{told}");
+    let context = stage.hook(&opened).context();
+    assert!(context.contains(NOT_MERGED), "{context}");
 }
 
 #[test]
@@ -158,11 +158,11 @@ fn notes_from_a_worktree_or_a_detached_head_are_marked_until_merged() {
     work_in(&stage, &tree, "one");
     let beside = Repository(tree.clone());
     let commit = beside.commit("cart");
-    assert!(told(&stage, &stage.project(), "main").contains(NOT_MERGED));
-    assert!(!told(&stage, &tree, "tree").contains("feature-x"));
+    assert!(start_context(&stage, &stage.project(), "main").contains(NOT_MERGED));
+    assert!(!start_context(&stage, &tree, "tree").contains("feature-x"));
     // Detached at the commit that contains the work.
     repository.git(&["checkout", "-q", "--detach", &commit]);
-    assert!(!told(&stage, &stage.project(), "detached").contains("feature-x"));
+    assert!(!start_context(&stage, &stage.project(), "detached").contains("feature-x"));
 
     let (stage, repository) = self::stage();
     repository.git(&["checkout", "-q", "--detach"]);
@@ -287,7 +287,7 @@ fn the_reason_of_an_injected_note_names_the_file_that_the_branch_changes() {
         assert_eq!(stage.recall(args).code(), 0);
     }
     let reason = |session: &str, title: &str| {
-        told(&stage, &stage.project(), session);
+        start_context(&stage, &stage.project(), session);
         stage.flush();
         let given = stage.json(["ctl", "session", session])["injections"][0]["items"].clone();
         let given = given.as_array().unwrap().clone();

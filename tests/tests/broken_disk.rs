@@ -33,7 +33,7 @@ struct Trial {
     stage: Stage,
     oracle: Oracle,
     script: Script,
-    told: usize,
+    delivered: usize,
 }
 
 impl Trial {
@@ -43,13 +43,13 @@ impl Trial {
         let stage = Stage::new().daemon();
         // A daemon that cannot even open its database ends. The next program that needs a daemon starts it again.
         stage.flush();
-        Self { stage, oracle: Oracle::default(), script, told: 0 }
+        Self { stage, oracle: Oracle::default(), script, delivered: 0 }
     }
 
     /// Delivers the next event. The shim's own files are on a disk that works.
     fn tell(&mut self) -> AcceptedBy {
-        let step: Step = self.script.steps[self.told];
-        self.told += 1;
+        let step: Step = self.script.steps[self.delivered];
+        self.delivered += 1;
         let delivery = self.stage.delivery(&self.script.event(&self.stage, step));
         let by = Handover::new(&self.stage, PATIENCE).deliver(&delivery).unwrap();
         self.oracle.accept(&self.script.session, step);
@@ -102,7 +102,7 @@ fn endures(times: impl Iterator<Item = When> + Clone, seed: u64) -> (usize, Dura
             slowest = slowest.max(resumed);
         }
     }
-    println!("{failed} calls failed, {} events, capture went on after {slowest:?} at most", trial.told);
+    println!("{failed} calls failed, {} events, capture went on after {slowest:?} at most", trial.delivered);
     assert!(failed > 0, "nothing failed");
     trial.end();
     (failed, slowest)

@@ -13,9 +13,9 @@ const REMARK: &str = "The staging gateway drops idle connections after 50 second
 
 fn remembered() -> Stage {
     let stage = Stage::new().daemon();
-    let said = stage.recall(["remember", REMARK, "--type", "gotcha", "--file", "src/gateway.rs"]);
+    let output = stage.recall(["remember", REMARK, "--type", "gotcha", "--file", "src/gateway.rs"]);
     assert_eq!(
-        (said.code(), said.stdout.lines().next()),
+        (output.code(), output.stdout.lines().next()),
         (0, Some(format!("Remembered as #1: {REMARK}").as_str()))
     );
     stage.flush();
@@ -28,20 +28,20 @@ fn several_items_and_sessions_are_shown_with_their_evidence() {
     let session = "52ab9f04-61c3-4b8e-a0a3-5d1c7f0e9b21";
     stage.discount_session(session);
     stage.flush();
-    let said = stage.recall(["show", "1", "p1", "52ab9f04"]);
-    assert_eq!(said.code(), 0, "{said:?}");
-    let told = &said.stdout;
-    assert!(told.starts_with("#1 ") && told.contains("\np1 "), "{told}");
-    assert!(told.contains("\nEvidence:\n  ") && told.contains("  a2 Edit src/cart.rs\n"), "{told}");
-    assert!(told.contains("\n\nObservations\n  #1 "), "what `recall sessions` lists is opened: {told}");
-    let said = stage.recall(["show", "1", "52ab9f04", "--json"]);
-    let lines: Vec<Value> = said.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!((lines.len(), &lines[1]["session_id"]), (2, &json!(session)), "{said:?}");
+    let output = stage.recall(["show", "1", "p1", "52ab9f04"]);
+    assert_eq!(output.code(), 0, "{output:?}");
+    let stdout = &output.stdout;
+    assert!(stdout.starts_with("#1 ") && stdout.contains("\np1 "), "{stdout}");
+    assert!(stdout.contains("\nEvidence:\n  ") && stdout.contains("  a2 Edit src/cart.rs\n"), "{stdout}");
+    assert!(stdout.contains("\n\nObservations\n  #1 "), "what `recall sessions` lists is opened: {stdout}");
+    let output = stage.recall(["show", "1", "52ab9f04", "--json"]);
+    let lines: Vec<Value> = output.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((lines.len(), &lines[1]["session_id"]), (2, &json!(session)), "{output:?}");
     let evidence = lines[0]["items"][0]["rests_on"].as_array().unwrap();
     assert!(evidence.iter().any(|one| one["id"] == "a2" && one["kind"] == "activity"), "{evidence:?}");
     // If one of the ids is wrong, nothing is shown.
-    let said = stage.recall(["show", "1", "999"]);
-    assert_eq!((said.code(), said.stdout.as_str()), (1, ""), "{said:?}");
+    let output = stage.recall(["show", "1", "999"]);
+    assert_eq!((output.code(), output.stdout.as_str()), (1, ""), "{output:?}");
 }
 
 #[test]
@@ -99,8 +99,8 @@ fn a_remembered_note_is_found_and_injected_like_any_other() {
 #[test]
 fn a_resolved_note_is_found_but_no_longer_injected() {
     let stage = remembered();
-    let said = stage.recall(["resolve", "#1"]);
-    assert_eq!((said.code(), said.stdout.as_str()), (0, format!("#1 is resolved: {REMARK}\n").as_str()));
+    let output = stage.recall(["resolve", "#1"]);
+    assert_eq!((output.code(), output.stdout.as_str()), (0, format!("#1 is resolved: {REMARK}\n").as_str()));
     stage.flush();
     assert_eq!(stage.json(["search", "staging"])["results"][0]["status"], "resolved");
     assert!(stage.recall(["search", "staging"]).stdout.contains(", resolved"));
@@ -138,9 +138,9 @@ fn invalid_arguments_are_rejected_with_a_reason() {
         (&["why", "#99"], 1, "99"),
         (&["ctl", "pause", "--for", "soon"], 2, "duration"),
     ] {
-        let said = stage.recall(arguments.iter().copied());
-        assert_eq!(said.code(), code, "{arguments:?} {said:?}");
-        assert!(said.stderr.contains(why), "{arguments:?} {said:?}");
+        let output = stage.recall(arguments.iter().copied());
+        assert_eq!(output.code(), code, "{arguments:?} {output:?}");
+        assert!(output.stderr.contains(why), "{arguments:?} {output:?}");
     }
 }
 
@@ -149,12 +149,12 @@ fn a_pause_stops_recording_and_injection_and_survives_a_restart() {
     let mut stage = remembered();
     let before =
         stage.delivery(&stage.event("before", "UserPromptSubmit", json!({"prompt": "before the pause"})));
-    let said = stage.recall(["ctl", "pause"]);
-    assert_eq!(said.code(), 0, "{said:?}");
-    let told =
+    let output = stage.recall(["ctl", "pause"]);
+    assert_eq!(output.code(), 0, "{output:?}");
+    let hook_output =
         stage.hook(&stage.event("one", "SessionStart", json!({"source": "startup", "model": "claude"})));
-    assert_eq!(told.context(), "");
-    assert!(told.stdout.contains("recall resume"), "the user is told: {told:?}");
+    assert_eq!(hook_output.context(), "");
+    assert!(hook_output.stdout.contains("recall resume"), "the user is told: {hook_output:?}");
     assert_eq!(ask(&stage, "one", "Why does the staging gateway drop idle connections?"), "");
     assert!(stage.recall(["doctor"]).stdout.contains("Paused"));
     assert_eq!(stage.json(["context"])["silent"], "paused");
@@ -212,16 +212,16 @@ fn the_output_of_remember_resolve_forget_and_resume_keeps_its_shape() {
         "forget_preview",
         masked(&stage.json(["forget", "--dry-run", "--session", "one"]), &stage)
     );
-    let said = stage.recall(["forget", "--dry-run", "--session", "one"]);
-    insta::assert_snapshot!("forget_preview_for_people", masked_text(&said.stdout, &stage));
+    let output = stage.recall(["forget", "--dry-run", "--session", "one"]);
+    insta::assert_snapshot!("forget_preview_for_people", masked_text(&output.stdout, &stage));
     insta::assert_json_snapshot!(
         "forget",
         masked(&stage.json(["forget", "--yes", "--session", "one"]), &stage)
     );
-    let said = stage.recall(["forget", "--yes", "1"]);
-    insta::assert_snapshot!("forget_for_people", masked_text(&said.stdout, &stage));
-    let said = stage.recall(["forget", "--yes", "--query", "nobody said this"]);
-    insta::assert_snapshot!("forget_nothing_for_people", masked_text(&said.stdout, &stage));
+    let output = stage.recall(["forget", "--yes", "1"]);
+    insta::assert_snapshot!("forget_for_people", masked_text(&output.stdout, &stage));
+    let output = stage.recall(["forget", "--yes", "--query", "nobody said this"]);
+    insta::assert_snapshot!("forget_nothing_for_people", masked_text(&output.stdout, &stage));
     insta::assert_json_snapshot!("ctl_resume", masked(&stage.json(["ctl", "resume"]), &stage));
 }
 
@@ -230,8 +230,8 @@ fn a_remembered_note_is_found_by_the_next_search() {
     let stage = Stage::new().daemon();
     for nth in 0..20 {
         let word = format!("heron{nth}");
-        let said = stage.recall(["remember", &format!("The {word} gateway waits {nth} seconds.")]);
-        assert_eq!(said.code(), 0, "{said:?}");
+        let output = stage.recall(["remember", &format!("The {word} gateway waits {nth} seconds.")]);
+        assert_eq!(output.code(), 0, "{output:?}");
         assert_eq!(stage.json(["search", &word])["total"], 1, "{word}");
     }
     let asked = stage.recall(["context", "--prompt", "How long does the heron7 gateway wait?"]).stdout;
@@ -246,9 +246,9 @@ fn a_remark_may_come_from_stdin() {
         command.args(["remember", "-", "--type", "gotcha"]);
         recall_tests::run(command, stdin)
     };
-    let said = remember(b"The staging gateway drops idle connections.\n\nAfter 50 seconds.\n");
+    let output = remember(b"The staging gateway drops idle connections.\n\nAfter 50 seconds.\n");
     let expected = "Remembered as #1: The staging gateway drops idle connections.";
-    assert_eq!((said.code(), said.stdout.lines().next()), (0, Some(expected)));
+    assert_eq!((output.code(), output.stdout.lines().next()), (0, Some(expected)));
     let shown = stage.json(["show", "1"])["items"][0].clone();
     assert_eq!(shown["narrative"], "The staging gateway drops idle connections.\n\nAfter 50 seconds.");
     assert_eq!(remember(b" \n").code(), 2);
@@ -258,15 +258,15 @@ fn a_remark_may_come_from_stdin() {
 fn private_text_in_a_remark_is_not_kept() {
     let stage = Stage::new().daemon();
     let text = "The gateway is slow. <private>heliotrope</private>";
-    let said = stage.recall(["remember", text, "--title", "Slow <private>heliotrope</private>gateway"]);
+    let output = stage.recall(["remember", text, "--title", "Slow <private>heliotrope</private>gateway"]);
     assert_eq!(
-        (said.code(), said.stdout.lines().next()),
+        (output.code(), output.stdout.lines().next()),
         (0, Some("Remembered as #1: Slow gateway")),
-        "{said:?}"
+        "{output:?}"
     );
-    let said = stage.recall(["remember", "<private>heliotrope</private>"]);
-    assert_eq!(said.code(), 2, "{said:?}");
-    assert!(said.stderr.contains("private"), "{said:?}");
+    let output = stage.recall(["remember", "<private>heliotrope</private>"]);
+    assert_eq!(output.code(), 2, "{output:?}");
+    assert!(output.stderr.contains("private"), "{output:?}");
     // A program that asks the daemon directly cannot store private text either.
     let deadline = || Deadline::after(Duration::from_secs(30));
     let mut connection = Connection::open_socket(&stage.socket(), deadline()).unwrap();
@@ -287,12 +287,12 @@ fn every_injected_item_has_an_id_that_show_opens() {
     stage.discount_session("one");
     assert_eq!(stage.recall(["remember", "Receipts are printed on grey paper"]).code(), 0);
     stage.flush();
-    let told = start(&stage, "two");
+    let context = start(&stage, "two");
     stage.flush();
     // The heading of the last session names its id too, and `why` lists it by the same id.
-    let (_, heading) = told.split_once("\n## Last session (").unwrap_or_else(|| panic!("{told}"));
-    let (id, _) = heading.split_once("), ").unwrap_or_else(|| panic!("{told}"));
-    assert!(stage.recall(["show", id]).stdout.contains("Add a percentage discount"), "{id}: {told}");
+    let (_, heading) = context.split_once("\n## Last session (").unwrap_or_else(|| panic!("{context}"));
+    let (id, _) = heading.split_once("), ").unwrap_or_else(|| panic!("{context}"));
+    assert!(stage.recall(["show", id]).stdout.contains("Add a percentage discount"), "{id}: {context}");
     let why = stage.recall(["why", "two"]).stdout;
     assert!(why.lines().any(|line| line.trim_start().starts_with(&format!("{id} "))), "{id}: {why}");
     let injections = [
@@ -320,9 +320,9 @@ fn every_injected_item_has_an_id_that_show_opens() {
         let given = stage.recall(["why", &id]);
         assert!(given.stdout.contains("to session two"), "{item}: {given:?}");
     }
-    let told = stage.recall(["why", "two"]).stdout;
+    let why = stage.recall(["why", "two"]).stdout;
     for id in ["s1 ", "p1 ", "#"] {
-        assert!(told.lines().any(|line| line.trim_start().starts_with(id)), "{id}: {told}");
+        assert!(why.lines().any(|line| line.trim_start().starts_with(id)), "{id}: {why}");
     }
 }
 
@@ -351,9 +351,9 @@ fn an_invalid_search_is_rejected_with_a_reason() {
     let stage = Stage::new().daemon();
     #[track_caller]
     fn check(stage: &Stage, arguments: &[&str], words: &[&str]) {
-        let said = stage.recall(arguments.iter().copied());
-        assert_eq!((said.code(), said.stdout.as_str()), (2, ""), "{arguments:?}: {said:?}");
-        assert!(words.iter().all(|word| said.stderr.contains(word)), "{arguments:?}: {said:?}");
+        let output = stage.recall(arguments.iter().copied());
+        assert_eq!((output.code(), output.stdout.as_str()), (2, ""), "{arguments:?}: {output:?}");
+        assert!(words.iter().all(|word| output.stderr.contains(word)), "{arguments:?}: {output:?}");
     }
     check(&stage, &["search", ""], &["query is empty"]);
     check(&stage, &["search", " "], &["query is empty"]);
@@ -383,16 +383,19 @@ fn a_search_names_an_unknown_session_agent_or_project() {
         ("cart agent:nobody", "No agent \"nobody\" is known."),
         ("cart project:nowhere", "No project \"nowhere\" is known."),
     ] {
-        let said = stage.recall(["search", query]);
-        assert_eq!((said.code(), said.stdout.contains(sentence)), (0, true), "{query}: {said:?}");
-        assert!(said.stdout.contains("Nothing found."), "{query}: {said:?}");
+        let output = stage.recall(["search", query]);
+        assert_eq!((output.code(), output.stdout.contains(sentence)), (0, true), "{query}: {output:?}");
+        assert!(output.stdout.contains("Nothing found."), "{query}: {output:?}");
         let answer = stage.json(["search", query]);
         assert_eq!((&answer["total"], &answer["results"]), (&json!(0), &json!([])), "{query}");
     }
     for known in ["cart session:on", "cart agent:claude-code", "cart agent:Claude-Code", "cart -session:nope"]
     {
-        let said = stage.recall(["search", known]);
-        assert!(said.stdout.contains("discount") && !said.stdout.contains("is known"), "{known}: {said:?}");
+        let output = stage.recall(["search", known]);
+        assert!(
+            output.stdout.contains("discount") && !output.stdout.contains("is known"),
+            "{known}: {output:?}"
+        );
     }
 }
 
@@ -430,13 +433,13 @@ fn a_note_just_remembered_is_found_and_injected_at_once() {
 #[test]
 fn a_search_with_a_typo_finds_the_note_and_shows_the_correction() {
     let stage = remembered();
-    let said = stage.recall(["search", "staging gatway"]);
-    assert!(said.stdout.contains(REMARK) && said.stdout.contains("\"gatway\""), "{said:?}");
+    let output = stage.recall(["search", "staging gatway"]);
+    assert!(output.stdout.contains(REMARK) && output.stdout.contains("\"gatway\""), "{output:?}");
     assert_eq!(stage.json(["search", "gatway"])["read_as"], json!([{"typed": "gatway", "read": "gateway"}]));
     // The answer names the whole word and not its stem.
     let text = format!("{} One attribution per line.", "Nothing of note was found here either. ".repeat(20));
     assert_eq!(stage.recall(["remember", &text, "--title", "How copies are marked"]).code(), 0);
-    let said = stage.recall(["search", "atribution"]).stdout;
-    assert!(said.contains("searched for \"attribution\" instead"), "{said}");
-    assert!(said.contains("One attribution per line"), "the snippet shows it: {said}");
+    let output = stage.recall(["search", "atribution"]).stdout;
+    assert!(output.contains("searched for \"attribution\" instead"), "{output}");
+    assert!(output.contains("One attribution per line"), "the snippet shows it: {output}");
 }

@@ -31,11 +31,11 @@ fn end(stage: &Stage, session: &str) {
 fn observations(stage: &Stage, session: &str) -> Vec<(i64, String)> {
     let shown = stage.json(["ctl", "session", session]);
     let observations = shown["observations"].as_array().unwrap().iter();
-    let mut told: Vec<_> = observations
+    let mut titles: Vec<_> = observations
         .map(|one| (one["id"].as_i64().unwrap(), one["title"].as_str().unwrap().to_owned()))
         .collect();
-    told.sort_unstable();
-    told
+    titles.sort_unstable();
+    titles
 }
 
 /// The value of `chosen_among` when the session has ended.

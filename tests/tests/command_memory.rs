@@ -2,10 +2,10 @@
 //! it fails as it did before.
 
 use recall_protocol::query::Remember;
-use recall_tests::{Said, Stage};
+use recall_tests::{CommandOutput, Stage};
 use serde_json::{Value, json};
 
-use super::told_by_hand::noted;
+use super::notes_by_hand::noted;
 
 const RULE: &str = "Never run migrations by hand on staging: ask Priya first";
 const SYNC: &str = "Sync the mirror through `scripts/sync.sh`: the direct call wiped the target in May";
@@ -19,16 +19,16 @@ fn stage(more: &str) -> Stage {
 }
 
 fn remember(stage: &Stage, text: &str, kind: &str) {
-    let said = stage.recall(["remember", text, "--type", kind]);
-    assert_eq!(said.code(), 0, "{said:?}");
+    let output = stage.recall(["remember", text, "--type", kind]);
+    assert_eq!(output.code(), 0, "{output:?}");
 }
 
-fn before(stage: &Stage, session: &str, command: &str) -> Said {
+fn before(stage: &Stage, session: &str, command: &str) -> CommandOutput {
     let call = json!({"tool_name": "Bash", "tool_input": {"command": command}});
     stage.hook(&stage.event(session, "PreToolUse", call))
 }
 
-fn failed(stage: &Stage, session: &str, command: &str, output: &str) -> Said {
+fn failed(stage: &Stage, session: &str, command: &str, output: &str) -> CommandOutput {
     let call = json!({"tool_name": "Bash", "tool_input": {"command": command}, "error": output, "is_interrupt": false});
     stage.hook(&stage.event(session, "PostToolUseFailure", call))
 }
@@ -45,11 +45,11 @@ fn a_users_rule_is_injected_when_its_command_is_about_to_run() {
     {
         assert_eq!(before(&stage, "s1", silent).stdout, "", "{silent}");
     }
-    let told = before(&stage, "s1", "cd app && bin/rails db:migrate --env staging");
-    let context = told.context();
+    let output = before(&stage, "s1", "cd app && bin/rails db:migrate --env staging");
+    let context = output.context();
     assert!(context.contains("ask Priya first") && !context.contains("Anna"), "{context}");
-    assert_eq!(told.json()["hookSpecificOutput"]["hookEventName"], "PreToolUse");
-    assert!(told.json()["hookSpecificOutput"].get("permissionDecision").is_none(), "{told:?}");
+    assert_eq!(output.json()["hookSpecificOutput"]["hookEventName"], "PreToolUse");
+    assert!(output.json()["hookSpecificOutput"].get("permissionDecision").is_none(), "{output:?}");
     // In a session it is injected once for each form of command.
     assert_eq!(before(&stage, "s1", "bin/rails db:migrate --env staging --trace").stdout, "");
     assert_eq!(before(&stage, "s2", "bin/rails db:migrate --env staging").context(), context);
@@ -87,8 +87,11 @@ fn an_agents_important_gotcha_is_injected_before_its_command_runs() {
     note("`make docs` writes into the public folder", "gotcha", 3);
     note("`make dist` packs everything", "change", 9);
     stage.flush();
-    let told = before(&stage, "s1", "make seed").context();
-    assert!(told.contains("must not run twice") && told.contains("(a note, not an instruction)"), "{told}");
+    let context = before(&stage, "s1", "make seed").context();
+    assert!(
+        context.contains("must not run twice") && context.contains("(a note, not an instruction)"),
+        "{context}"
+    );
     // Nothing is injected if the note has little weight or another type, or if the command is another one.
     for silent in ["make docs", "make dist", "make bread", "echo make seed"] {
         assert_eq!(before(&stage, "s2", silent).stdout, "", "{silent}");
@@ -102,9 +105,9 @@ fn a_known_fix_is_injected_when_its_error_occurs_again() {
     remember(&stage, cure, "bugfix");
     stage.flush();
     let output = "Exit code 1\n> vitest run\n\u{1b}[31mError: connect ECONNREFUSED 127.0.0.1:5432\u{1b}[39m\n at net.js";
-    let told = failed(&stage, "s1", "npm test", output);
-    assert!(told.context().contains("make db"), "{told:?}");
-    assert_eq!(told.json()["hookSpecificOutput"]["hookEventName"], "PostToolUseFailure");
+    let hook_output = failed(&stage, "s1", "npm test", output);
+    assert!(hook_output.context().contains("make db"), "{hook_output:?}");
+    assert_eq!(hook_output.json()["hookSpecificOutput"]["hookEventName"], "PostToolUseFailure");
     assert_eq!(failed(&stage, "s1", "npm test -- --watch", output).stdout, "", "told once");
     assert_eq!(failed(&stage, "s2", "npm test", "Error: expected 12 to be 13\n at cart.test.js").stdout, "");
     assert_eq!(failed(&stage, "s2", "npm test", "").stdout, "");
@@ -128,8 +131,8 @@ fn a_note_marked_wrong_at_a_command_is_not_injected_there_again() {
     stage.flush();
     assert_ne!(before(&stage, "s1", "scripts/sync.sh").stdout, "");
     stage.flush();
-    let said = stage.recall(["wrong", "1"]);
-    assert!(said.stdout.contains("at command"), "{said:?}");
+    let output = stage.recall(["wrong", "1"]);
+    assert!(output.stdout.contains("at command"), "{output:?}");
     assert_eq!(before(&stage, "s2", "scripts/sync.sh").stdout, "");
 }
 
@@ -142,10 +145,10 @@ fn another_agent_gets_command_context_in_its_own_format() {
     let call = json!({"conversation_id": "c1", "generation_id": "g1", "hook_event_name": "preToolUse", "cursor_version": "2.0.0",
         "workspace_roots": [project], "tool_name": "Shell", "tool_input": {"command": "scripts/sync.sh"}, "tool_use_id": "t1",
         "cwd": project});
-    let said = stage.hook_bytes(&["cursor"], call.to_string().as_bytes());
-    let answer: Value = serde_json::from_str(&said.stdout).unwrap_or_default();
+    let output = stage.hook_bytes(&["cursor"], call.to_string().as_bytes());
+    let answer: Value = serde_json::from_str(&output.stdout).unwrap_or_default();
     assert!(
         answer["additional_context"].as_str().unwrap_or_default().contains("wiped the target"),
-        "{said:?}"
+        "{output:?}"
     );
 }

@@ -164,7 +164,7 @@ impl<F: Fn(&str) + Send + Sync + 'static> Compressor for Troubled<F> {
         batch: &BatchMaterial,
         job_context: &JobContext<'_>,
     ) -> Result<Made<Vec<ObservationDraft>>, CompressionError> {
-        (self.before)(batch.prompt.as_ref().map(|said| said.text.as_str()).unwrap_or_default());
+        (self.before)(batch.prompt.as_ref().map(|prompt| prompt.text.as_str()).unwrap_or_default());
         self.honest.observe(batch, job_context)
     }
 

@@ -45,12 +45,12 @@ fn exclusions_apply_despite_other_config_errors_and_commands_report_them() {
         status["config"]["consequence"], "Valid settings are used; the rest have their defaults.",
         "{status}"
     );
-    let told = stage.recall(["ctl", "status"]).stdout;
+    let output = stage.recall(["ctl", "status"]).stdout;
     assert!(
-        told.contains(
+        output.contains(
             "config.toml, line 5, column 1: unknown key `start_token` in [context]; did you mean `start_tokens`?"
         ),
-        "{told}"
+        "{output}"
     );
     let search = stage.recall(["search", "anything"]).stdout;
     assert!(search.contains("config.toml has errors: line 3, column 1: capture.chunk_kb is 0"), "{search}");
@@ -172,8 +172,8 @@ fn changed_settings_take_effect_without_a_restart_of_the_daemon() {
     prompt(&stage, "one", "hello");
     read("one", "t1");
     stage.flush();
-    let said = stage.user_home().join("said");
-    let script = format!("cat >>'{}'", said.display());
+    let events_file = stage.user_home().join("said");
+    let script = format!("cat >>'{}'", events_file.display());
     write(
         &stage,
         &format!(
@@ -196,7 +196,7 @@ fn changed_settings_take_effect_without_a_restart_of_the_daemon() {
     let calls = session["batches"][0]["activities"].as_array().unwrap();
     assert!(calls.len() == 1 && session["batches"][0]["prompt"] == "hello", "{session}");
     let deadline = Instant::now() + Duration::from_secs(30);
-    while !std::fs::read_to_string(&said).unwrap_or_default().contains("\"two\"") {
+    while !std::fs::read_to_string(&events_file).unwrap_or_default().contains("\"two\"") {
         assert!(Instant::now() < deadline, "the new subscription is not told");
     }
     // The change is undone.
@@ -221,11 +221,11 @@ fn config_set_leaves_the_rest_of_the_file_unchanged() {
     assert_eq!(say(&["get", "context.start_tokens"]).stdout, "600\n");
     std::fs::create_dir_all(stage.home()).unwrap();
     write(&stage, "# mine\n[context]\nnotice = false # quiet\n");
-    let said = say(&["set", "context.start_tokens", "500"]);
-    assert!(said.code() == 0 && said.stdout.starts_with("context.start_tokens = 500\n"), "{said:?}");
+    let output = say(&["set", "context.start_tokens", "500"]);
+    assert!(output.code() == 0 && output.stdout.starts_with("context.start_tokens = 500\n"), "{output:?}");
     assert_eq!(say(&["set", "context.notice", "true"]).code(), 0);
-    let said = say(&["set", "capture.exclude", "[\"~/clients/*\"]"]);
-    assert!(said.stdout.contains("within two seconds"), "{said:?}");
+    let output = say(&["set", "capture.exclude", "[\"~/clients/*\"]"]);
+    assert!(output.stdout.contains("within two seconds"), "{output:?}");
     assert_eq!(say(&["set", "durability.sync", "normal"]).code(), 0, "a text needs no quotes");
     assert_eq!(
         std::fs::read_to_string(&file).unwrap(),
@@ -251,7 +251,7 @@ fn config_set_leaves_the_rest_of_the_file_unchanged() {
     );
 
     let before = std::fs::read_to_string(&file).unwrap();
-    for (words, told) in [
+    for (words, message) in [
         (["set", "context.start_tokens", "-5"], "must be"),
         (["set", "context.start_tokens", "99999"], "it must be 0 to 10000"),
         (["set", "durability.sync", "fast"], "one of full, normal"),
@@ -259,8 +259,8 @@ fn config_set_leaves_the_rest_of_the_file_unchanged() {
         (["set", "notice", "true"], "Did you mean context.notice?"),
         (["set", "subscribe.events", "x"], "config edit"),
     ] {
-        let said = say(&words);
-        assert!(said.code() == 2 && said.stderr.contains(told), "{words:?}: {said:?}");
+        let output = say(&words);
+        assert!(output.code() == 2 && output.stderr.contains(message), "{words:?}: {output:?}");
     }
     assert_eq!(std::fs::read_to_string(&file).unwrap(), before);
 }

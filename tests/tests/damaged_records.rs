@@ -24,7 +24,14 @@ fn asked(stage: &Stage, session: &str) -> Vec<(String, Value)> {
 }
 
 /// Returns a record as Claude Code writes it.
-fn said(session: &str, kind: &str, uuid: &str, parent: Option<&str>, minute: usize, text: &str) -> String {
+fn claude_record(
+    session: &str,
+    kind: &str,
+    uuid: &str,
+    parent: Option<&str>,
+    minute: usize,
+    text: &str,
+) -> String {
     let content = if kind == "user" { json!(text) } else { json!([{"type": "text", "text": text}]) };
     json!({"type": kind, "uuid": uuid, "parentUuid": parent, "sessionId": session, "cwd": "/home/dev/shop",
            "timestamp": format!("2026-11-20T10:{minute:02}:00Z"), "message": {"id": uuid, "role": kind, "content": content}})
@@ -37,8 +44,15 @@ fn transcript(session: &str) -> Vec<String> {
     for turn in 0..3_usize {
         let (asked, answered) = (format!("{session}-u{turn}"), format!("{session}-a{turn}"));
         let before = turn.checked_sub(1).map(|before| format!("{session}-a{before}"));
-        lines.push(said(session, "user", &asked, before.as_deref(), 2 * turn, &format!("Q{turn}")));
-        lines.push(said(session, "assistant", &answered, Some(&asked), 2 * turn + 1, &format!("A{turn}")));
+        lines.push(claude_record(session, "user", &asked, before.as_deref(), 2 * turn, &format!("Q{turn}")));
+        lines.push(claude_record(
+            session,
+            "assistant",
+            &answered,
+            Some(&asked),
+            2 * turn + 1,
+            &format!("A{turn}"),
+        ));
     }
     lines
 }
@@ -92,11 +106,11 @@ fn queued_user_prompts_are_imported_and_queued_program_messages_are_not() {
         .to_string()
     };
     let lines = [
-        said("q", "user", "q-u", None, 0, "start"),
+        claude_record("q", "user", "q-u", None, 0, "start"),
         queued("q-1", "keep the old API, I insist", json!({})),
         queued("q-2", "a task has ended", json!({"commandMode": "task-notification"})),
         queued("q-3", "said by a peer", json!({"origin": {"kind": "peer"}})),
-        said("q", "assistant", "q-a", Some("q-1"), 3, "Kept."),
+        claude_record("q", "assistant", "q-a", Some("q-1"), 3, "Kept."),
     ];
     write(&project(&stage).join("q.jsonl"), lines.join("\n"));
     stage.json(["import", "claude-code"]);
@@ -146,8 +160,8 @@ fn records_repeated_in_a_fork_or_a_copy_are_imported_only_once() {
     // An old version of Claude Code began a new file with the old records.
     let old = transcript("old");
     let mut copy = old.clone();
-    copy.push(said("copy", "user", "copy-u", Some("old-a2"), 20, "Q3"));
-    copy.push(said("copy", "assistant", "copy-a", Some("copy-u"), 21, "A3"));
+    copy.push(claude_record("copy", "user", "copy-u", Some("old-a2"), 20, "Q3"));
+    copy.push(claude_record("copy", "assistant", "copy-a", Some("copy-u"), 21, "A3"));
     write(&project(&stage).join("old.jsonl"), old.join("\n"));
     write(&project(&stage).join("copy.jsonl"), copy.join("\n"));
     // Files that were restored from a backup may all have the same time.
@@ -292,10 +306,10 @@ fn import_skips_only_the_damaged_part_of_opencodes_database() {
 fn newer_opencode_stores_are_reported_and_older_ones_are_imported() {
     let stage = Stage::new().daemon();
     database(&stage, "CREATE TABLE session_v2 (id TEXT, directory TEXT);");
-    let said = stage.recall(["import", "opencode"]);
+    let output = stage.recall(["import", "opencode"]);
     assert!(
-        said.code() == 1 && said.stdout.contains("opencode.db: its tables differ from those"),
-        "{said:?}"
+        output.code() == 1 && output.stdout.contains("opencode.db: its tables differ from those"),
+        "{output:?}"
     );
     std::fs::remove_file(opencode(&stage).join("opencode.db")).unwrap();
 
@@ -333,10 +347,10 @@ fn import_rejects_special_files_and_files_of_other_users() {
     rustix::fs::mknodat(rustix::fs::CWD, &fifo, kind, rustix::fs::Mode::RWXU, 0).unwrap();
     for source in ["recall", "claude-code", "codex", "gemini-cli", "opencode", "claude-mem"] {
         for path in [fifo.to_str().unwrap(), "/dev/zero"] {
-            let said = stage.recall(["import", source, path]);
-            assert_eq!(said.code(), 1, "{source} {path}: {said:?}");
-            let told = format!("{}{}", said.stdout, said.stderr);
-            assert!(told.contains("it is not a regular file"), "{source} {path}: {told}");
+            let output = stage.recall(["import", source, path]);
+            assert_eq!(output.code(), 1, "{source} {path}: {output:?}");
+            let text = format!("{}{}", output.stdout, output.stderr);
+            assert!(text.contains("it is not a regular file"), "{source} {path}: {text}");
         }
     }
     let own = stage.user_home().join("transcript.jsonl");
@@ -345,20 +359,20 @@ fn import_rejects_special_files_and_files_of_other_users() {
         println!("skipped: only the superuser can give a file away");
         return;
     }
-    let said = stage.recall(["import", "claude-code", own.to_str().unwrap()]);
-    assert_eq!(said.code(), 1, "{said:?}");
-    assert!(said.stdout.contains("it belongs to user 12345"), "{said:?}");
+    let output = stage.recall(["import", "claude-code", own.to_str().unwrap()]);
+    assert_eq!(output.code(), 1, "{output:?}");
+    assert!(output.stdout.contains("it belongs to user 12345"), "{output:?}");
 }
 
 #[test]
 fn an_import_that_finds_nothing_says_where_it_looked_and_what_to_type() {
     let stage = Stage::new().daemon();
-    let said = stage.recall(["import", "codex"]);
-    assert!(said.stdout.contains(".codex/sessions or "), "{said:?}");
-    assert!(said.stdout.contains("`recall import codex FOLDER`"), "{said:?}");
-    let said = stage.recall(["import"]);
-    assert!(said.stdout.contains("`recall import AGENT FOLDER`"), "{said:?}");
-    assert!(said.stdout.contains("gemini-cli"), "{said:?}");
+    let output = stage.recall(["import", "codex"]);
+    assert!(output.stdout.contains(".codex/sessions or "), "{output:?}");
+    assert!(output.stdout.contains("`recall import codex FOLDER`"), "{output:?}");
+    let output = stage.recall(["import"]);
+    assert!(output.stdout.contains("`recall import AGENT FOLDER`"), "{output:?}");
+    assert!(output.stdout.contains("gemini-cli"), "{output:?}");
 }
 
 /// The most memory that the program may have, in KiB.
@@ -389,8 +403,8 @@ fn computed_columns_of_an_imported_database_fill_no_memory() {
     )
     .unwrap();
     drop(db);
-    let said = with_little_memory(&stage, &["import", "claude-mem", path.to_str().unwrap()]);
-    assert!(said.status.success(), "{said:?}");
-    let told = String::from_utf8_lossy(&said.stdout).into_owned();
-    assert!(told.contains("1 prompt"), "{told}");
+    let output = with_little_memory(&stage, &["import", "claude-mem", path.to_str().unwrap()]);
+    assert!(output.status.success(), "{output:?}");
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(stdout.contains("1 prompt"), "{stdout}");
 }

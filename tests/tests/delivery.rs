@@ -135,12 +135,12 @@ fn without_a_daemon_events_wait_in_the_spool_in_order() {
     stored(&stage, events.len(), 0);
     assert!(stage.spooled().is_empty());
     let session = session(&stage);
-    let told: Vec<_> = batches(&session)
+    let turns: Vec<_> = batches(&session)
         .iter()
         .map(|batch| (batch["prompt_number"].clone(), batch["prompt"].clone(), batch["response"].clone()))
         .collect();
     assert_eq!(
-        told,
+        turns,
         [
             (json!(1), json!("First question"), json!("The first answer.")),
             (json!(2), json!("Second question"), json!("The second answer.")),
@@ -270,9 +270,9 @@ fn after_a_clean_stop_the_next_session_starts_a_daemon_at_once() {
 fn a_second_daemon_exits_and_the_first_keeps_serving() {
     let stage = Stage::new().daemon();
     let pid = stage.json(["ctl", "status"])["pid"].clone();
-    let said = stage.recall(["daemon"]);
-    assert_eq!(said.code(), 0, "{said:?}");
-    assert!(said.stdout.contains(&format!("Another daemon is already running (pid {pid})")), "{said:?}");
+    let output = stage.recall(["daemon"]);
+    assert_eq!(output.code(), 0, "{output:?}");
+    assert!(output.stdout.contains(&format!("Another daemon is already running (pid {pid})")), "{output:?}");
     assert_eq!(stage.json(["ctl", "status"])["pid"], pid);
     stage.hook(&prompt(&stage, "Still there?", "p1"));
     stored(&stage, 1, 0);

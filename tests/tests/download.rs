@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use recall_tests::{Said, Stage, run, workspace};
+use recall_tests::{CommandOutput, Stage, run, workspace};
 
 const VERSION: &str = "1.2.3";
 
@@ -13,12 +13,12 @@ fn target() -> String {
     format!("{}-{system}", std::env::consts::ARCH)
 }
 
-fn shell(script: &str, folder: &Path) -> Said {
+fn shell(script: &str, folder: &Path) -> CommandOutput {
     let mut command = Command::new("sh");
     command.args(["-euc", script]).current_dir(folder);
-    let said = run(command, b"");
-    assert_eq!(said.code(), 0, "{said:?}");
-    said
+    let output = run(command, b"");
+    assert_eq!(output.code(), 0, "{output:?}");
+    output
 }
 
 /// Creates a folder of downloads with an archive of two programs that print their names.
@@ -39,7 +39,7 @@ fn downloads(stage: &Stage) -> PathBuf {
     folder
 }
 
-fn get(stage: &Stage, downloads: &Path, arguments: &[&str]) -> Said {
+fn get(stage: &Stage, downloads: &Path, arguments: &[&str]) -> CommandOutput {
     let mut command = Command::new("sh");
     command.arg(workspace().join("tools/get.sh")).args(arguments);
     command.env("HOME", stage.user_home()).env("RECALL_VERSION", VERSION);
@@ -51,9 +51,9 @@ fn get(stage: &Stage, downloads: &Path, arguments: &[&str]) -> Said {
 fn an_archive_with_the_published_checksum_is_installed_and_connected() {
     let stage = Stage::new();
     let downloads = downloads(&stage);
-    let said = get(&stage, &downloads, &[]);
-    assert_eq!(said.code(), 0, "{said:?}");
-    assert!(said.stdout.contains("recall install --yes"), "{said:?}");
+    let output = get(&stage, &downloads, &[]);
+    assert_eq!(output.code(), 0, "{output:?}");
+    assert!(output.stdout.contains("recall install --yes"), "{output:?}");
     let bin = stage.user_home().join(".local/bin");
     let mut names: Vec<_> = fs::read_dir(&bin).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
@@ -63,9 +63,9 @@ fn an_archive_with_the_published_checksum_is_installed_and_connected() {
     assert!(stage.user_home().join(".local/share/man/man1/recall.1").exists());
 
     let prefix = stage.user_home().join("elsewhere");
-    let said = get(&stage, &downloads, &["--prefix", prefix.to_str().unwrap(), "--no-connect"]);
-    assert_eq!(said.code(), 0, "{said:?}");
-    assert!(!said.stdout.contains("install --yes"), "{said:?}");
+    let output = get(&stage, &downloads, &["--prefix", prefix.to_str().unwrap(), "--no-connect"]);
+    assert_eq!(output.code(), 0, "{output:?}");
+    assert!(!output.stdout.contains("install --yes"), "{output:?}");
     assert!(prefix.join("bin/recall").exists());
 }
 
@@ -77,9 +77,9 @@ fn an_archive_with_another_checksum_is_rejected() {
     let mut bytes = fs::read(&archive).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
     fs::write(&archive, bytes).unwrap();
-    let said = get(&stage, &downloads, &[]);
-    assert_eq!(said.code(), 1, "{said:?}");
-    assert!(said.stderr.contains("checksum"), "{said:?}");
+    let output = get(&stage, &downloads, &[]);
+    assert_eq!(output.code(), 1, "{output:?}");
+    assert!(output.stderr.contains("checksum"), "{output:?}");
     assert!(!stage.user_home().join(".local/bin").exists());
 }
 
@@ -94,8 +94,8 @@ fn a_checksum_given_by_the_user_replaces_the_published_one() {
         command.env("RECALL_DOWNLOADS", format!("file://{}", downloads.display()));
         run(command, b"")
     };
-    let said = pinned(&"0".repeat(64));
-    assert!(said.code() == 1 && said.stderr.contains("checksum"), "{said:?}");
+    let output = pinned(&"0".repeat(64));
+    assert!(output.code() == 1 && output.stderr.contains("checksum"), "{output:?}");
     assert!(!stage.user_home().join(".local").exists());
     let name = format!("recall-{VERSION}-{}.tar.gz.sha256", target());
     let published = fs::read_to_string(downloads.join(name)).unwrap();
@@ -114,9 +114,9 @@ fn a_truncated_installer_installs_nothing() {
         let mut command = Command::new("sh");
         command.env("HOME", stage.user_home()).env("RECALL_VERSION", VERSION);
         command.env("RECALL_DOWNLOADS", format!("file://{}", downloads.display()));
-        let said = run(command, &whole.as_bytes()[..end]);
-        assert!(!stage.user_home().join(".local").exists(), "{end}: {said:?}");
-        assert!(!said.stdout.contains("Installed"), "{end}: {said:?}");
+        let output = run(command, &whole.as_bytes()[..end]);
+        assert!(!stage.user_home().join(".local").exists(), "{end}: {output:?}");
+        assert!(!output.stdout.contains("Installed"), "{end}: {output:?}");
     }
 }
 
@@ -125,14 +125,14 @@ fn the_installer_reports_a_missing_checksum_or_download_address() {
     let stage = Stage::new();
     let downloads = downloads(&stage);
     fs::remove_file(downloads.join(format!("recall-{VERSION}-{}.tar.gz.sha256", target()))).unwrap();
-    let said = get(&stage, &downloads, &[]);
-    assert_eq!(said.code(), 1, "{said:?}");
-    assert!(said.stderr.contains("cannot download"), "{said:?}");
+    let output = get(&stage, &downloads, &[]);
+    assert_eq!(output.code(), 1, "{output:?}");
+    assert!(output.stderr.contains("cannot download"), "{output:?}");
 
     let mut unfilled = Command::new("sh");
     unfilled.arg(workspace().join("tools/get.sh")).env("HOME", stage.user_home());
     unfilled.env_remove("RECALL_DOWNLOADS");
-    let said = run(unfilled, b"");
-    assert_eq!(said.code(), 1, "{said:?}");
-    assert!(said.stderr.contains("install.sh"), "{said:?}");
+    let output = run(unfilled, b"");
+    assert_eq!(output.code(), 1, "{output:?}");
+    assert!(output.stderr.contains("install.sh"), "{output:?}");
 }

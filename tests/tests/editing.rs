@@ -2,7 +2,7 @@
 
 use std::os::unix::process::CommandExt;
 
-use recall_tests::{Said, Stage, run};
+use recall_tests::{CommandOutput, Stage, run};
 use serde_json::{Value, json};
 
 const REMARK: &str = "The staging gateway drops idle connections after 50 seconds.";
@@ -13,7 +13,7 @@ fn remembered() -> Stage {
     stage
 }
 
-fn edit_with(stage: &Stage, editor: &str) -> Said {
+fn edit_with(stage: &Stage, editor: &str) -> CommandOutput {
     let mut command = stage.command("recall");
     command.args(["edit", "1"]).env("EDITOR", editor).env("TMPDIR", stage.user_home());
     run(command, b"")
@@ -30,8 +30,8 @@ fn total(stage: &Stage, query: &str) -> Value {
 #[test]
 fn an_edit_replaces_the_text_and_can_be_undone() {
     let stage = remembered();
-    let said = edit_with(&stage, "sed -i -e s/drops/recycles/ -e s/gotcha/decision/");
-    assert!(said.stdout.starts_with("Changed #1: The staging gateway recycles idle"), "{said:?}");
+    let output = edit_with(&stage, "sed -i -e s/drops/recycles/ -e s/gotcha/decision/");
+    assert!(output.stdout.starts_with("Changed #1: The staging gateway recycles idle"), "{output:?}");
     let edited = observation(&stage, "1");
     assert_eq!((&edited["type"], &edited["origin"]), (&json!("decision"), &json!("user")));
     assert!(edited["edited_at"].is_string(), "{edited}");
@@ -39,10 +39,10 @@ fn an_edit_replaces_the_text_and_can_be_undone() {
     stage.flush();
     assert_eq!((total(&stage, "recycles"), total(&stage, "\"gateway drops\"")), (json!(1), json!(0)));
 
-    let said = stage.recall(["undo", "--list"]);
-    assert!(said.stdout.contains("#1") && said.stdout.contains("edit"), "{said:?}");
-    let said = stage.recall(["undo"]);
-    assert!(said.stdout.starts_with("Undone: edit of #1"), "{said:?}");
+    let output = stage.recall(["undo", "--list"]);
+    assert!(output.stdout.contains("#1") && output.stdout.contains("edit"), "{output:?}");
+    let output = stage.recall(["undo"]);
+    assert!(output.stdout.starts_with("Undone: edit of #1"), "{output:?}");
     let back = observation(&stage, "1");
     assert_eq!(back["edited_at"], Value::Null);
     assert_eq!((&back["title"], &back["type"]), (&json!(REMARK), &json!("gotcha")));
@@ -55,16 +55,16 @@ fn an_edit_replaces_the_text_and_can_be_undone() {
 fn a_generated_title_follows_an_edit_of_the_text() {
     let stage = remembered();
     let edit = |arguments: &[&str]| {
-        let said = stage.recall([&["edit", "1"], arguments].concat());
-        assert_eq!(said.code(), 0, "{said:?}");
+        let output = stage.recall([&["edit", "1"], arguments].concat());
+        assert_eq!(output.code(), 0, "{output:?}");
         let now = observation(&stage, "1");
-        (said.stdout, now["title"].clone(), now["narrative"].clone())
+        (output.stdout, now["title"].clone(), now["narrative"].clone())
     };
-    let (said, title, text) = edit(&["--text", "The staging gateway keeps connections."]);
-    assert_eq!(said, "Changed #1: The staging gateway keeps connections.\n");
+    let (output, title, text) = edit(&["--text", "The staging gateway keeps connections."]);
+    assert_eq!(output, "Changed #1: The staging gateway keeps connections.\n");
     assert_eq!((title, text), (json!("The staging gateway keeps connections."), json!("")));
-    let (said, title, text) = edit(&["--text", "It closes them at night.\nAt two."]);
-    assert_eq!(said, "Changed #1: It closes them at night.\nIt closes them at night.\nAt two.\n");
+    let (output, title, text) = edit(&["--text", "It closes them at night.\nAt two."]);
+    assert_eq!(output, "Changed #1: It closes them at night.\nIt closes them at night.\nAt two.\n");
     assert_eq!(
         (title, text),
         (json!("It closes them at night."), json!("It closes them at night.\nAt two."))
@@ -88,24 +88,24 @@ fn an_interrupt_in_the_editor_does_not_end_the_edit() {
     let editor = r#"sh -c 'trap "" INT; kill -INT 0; sed -i s/drops/recycles/ "$1"' editor"#;
     // The command gets a separate process group, because otherwise the interrupt would end the tests.
     command.args(["edit", "1"]).env("EDITOR", editor).env("TMPDIR", stage.user_home()).process_group(0);
-    let said = run(command, b"");
-    assert!(said.stdout.contains("recycles idle"), "{said:?}");
+    let output = run(command, b"");
+    assert!(output.stdout.contains("recycles idle"), "{output:?}");
 }
 
 #[test]
 fn mistakes_in_an_edit_change_nothing_and_lose_no_text() {
     let stage = remembered();
     assert_eq!(edit_with(&stage, "true").stdout, "Nothing was changed.\n");
-    let said = edit_with(&stage, "false");
-    assert!(said.code() == 1 && said.stderr.contains("The editor \"false\" failed"), "{said:?}");
-    let said = edit_with(&stage, "sed -i s/^title:/titel:/");
-    assert!(said.code() == 1 && said.stderr.contains("Line 3: \"titel\" is not a key"), "{said:?}");
-    let kept = said.stderr.rsplit("kept in ").next().unwrap().trim().trim_end_matches('.').to_owned();
+    let output = edit_with(&stage, "false");
+    assert!(output.code() == 1 && output.stderr.contains("The editor \"false\" failed"), "{output:?}");
+    let output = edit_with(&stage, "sed -i s/^title:/titel:/");
+    assert!(output.code() == 1 && output.stderr.contains("Line 3: \"titel\" is not a key"), "{output:?}");
+    let kept = output.stderr.rsplit("kept in ").next().unwrap().trim().trim_end_matches('.').to_owned();
     assert!(std::fs::read_to_string(kept).unwrap().contains("titel: The staging gateway"));
-    let said = edit_with(&stage, "sed -i s/gotcha/gotscha/");
-    assert!(said.code() == 2 && said.stderr.contains("\"gotscha\" is not a type"), "{said:?}");
-    let said = stage.recall(["edit", "p1", "--title", "x"]);
-    assert_ne!(said.code(), 0, "{said:?}");
+    let output = edit_with(&stage, "sed -i s/gotcha/gotscha/");
+    assert!(output.code() == 2 && output.stderr.contains("\"gotscha\" is not a type"), "{output:?}");
+    let output = stage.recall(["edit", "p1", "--title", "x"]);
+    assert_ne!(output.code(), 0, "{output:?}");
     assert_eq!(observation(&stage, "1")["title"], REMARK);
 }
 
@@ -115,8 +115,8 @@ fn a_users_edit_survives_later_compression() {
     stage.discount_session("first");
     stage.flush();
     let before = observation(&stage, "1");
-    let said = stage.recall(["edit", "1", "--title", "Discounts are percentages of the whole cart"]);
-    assert_eq!(said.code(), 0, "{said:?}");
+    let output = stage.recall(["edit", "1", "--title", "Discounts are percentages of the whole cart"]);
+    assert_eq!(output.code(), 0, "{output:?}");
     // The session goes on, and its observations are chosen again.
     stage.session(
         "first",
@@ -189,21 +189,24 @@ fn resolve_by_query_resolves_every_matching_note() {
     {
         assert_eq!(stage.recall(["remember", remark]).code(), 0);
     }
-    let said = stage.recall(["resolve", "--query", "flag still off"]);
-    assert!(said.code() == 2 && said.stderr.contains("--yes"), "{said:?}");
-    let said = stage.recall(["resolve", "--query", "flag", "--yes"]);
-    assert!(said.stdout.contains("#1 is resolved") && said.stdout.contains("#2 is resolved"), "{said:?}");
+    let output = stage.recall(["resolve", "--query", "flag still off"]);
+    assert!(output.code() == 2 && output.stderr.contains("--yes"), "{output:?}");
+    let output = stage.recall(["resolve", "--query", "flag", "--yes"]);
+    assert!(
+        output.stdout.contains("#1 is resolved") && output.stdout.contains("#2 is resolved"),
+        "{output:?}"
+    );
     assert_eq!(observation(&stage, "3")["status"], "active");
-    let said = stage.recall(["resolve", "--query", "flag", "--yes"]);
-    assert_eq!(said.stdout, "No observation found that would change.\n");
+    let output = stage.recall(["resolve", "--query", "flag", "--yes"]);
+    assert_eq!(output.stdout, "No observation found that would change.\n");
     assert_eq!(stage.json(["resolve", "--query", "flag", "--yes"]), json!({"items": []}));
-    let said = stage.recall(["resolve", "--query", "flag", "--reopen", "--dry-run"]);
-    assert!(said.code() == 0 && said.stdout.ends_with("Dry run; nothing was changed.\n"), "{said:?}");
+    let output = stage.recall(["resolve", "--query", "flag", "--reopen", "--dry-run"]);
+    assert!(output.code() == 0 && output.stdout.ends_with("Dry run; nothing was changed.\n"), "{output:?}");
     assert_eq!(observation(&stage, "1")["status"], "resolved");
-    let said = stage.recall(["resolve", "3", "--dry-run"]);
-    assert_eq!(said.stdout, "#3 Carts are green\nDry run; nothing was changed.\n", "{said:?}");
+    let output = stage.recall(["resolve", "3", "--dry-run"]);
+    assert_eq!(output.stdout, "#3 Carts are green\nDry run; nothing was changed.\n", "{output:?}");
     assert_eq!(observation(&stage, "3")["status"], "active");
     assert_eq!(stage.recall(["undo"]).code(), 0);
-    let said = stage.recall(["resolve", "--query", "flag", "--reopen", "--yes"]);
-    assert!(said.stdout.contains(" is active"), "{said:?}");
+    let output = stage.recall(["resolve", "--query", "flag", "--reopen", "--yes"]);
+    assert!(output.stdout.contains(" is active"), "{output:?}");
 }

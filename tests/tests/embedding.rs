@@ -93,9 +93,9 @@ pub(crate) fn finds_the_login(stage: &Stage) {
     let meaning =
         sources.iter().find(|source| source["source"] == "meaning").expect("it is found by its meaning");
     assert!(meaning["cosine"].as_f64().unwrap() > 0.5, "{meaning}");
-    let told = stage.recall(["search", "slow login", "--explain"]);
-    assert!(told.stdout.contains("found by meaning"), "{told:?}");
-    assert!(!told.stdout.contains("has nothing; lacks nothing"), "{told:?}");
+    let output = stage.recall(["search", "slow login", "--explain"]);
+    assert!(output.stdout.contains("found by meaning"), "{output:?}");
+    assert!(!output.stdout.contains("has nothing; lacks nothing"), "{output:?}");
 }
 
 #[test]
@@ -164,8 +164,8 @@ fn without_a_model_search_by_words_still_works() {
     let state = embedding(&stage);
     assert_eq!(state["state"], "unusable");
     assert!(state["why"].as_str().unwrap().contains("recall model add"), "{state}");
-    let told = stage.recall(["ctl", "status"]);
-    assert!(told.stdout.contains("there is no "), "{told:?}");
+    let output = stage.recall(["ctl", "status"]);
+    assert!(output.stdout.contains("there is no "), "{output:?}");
     assert_eq!(stage.recall(["doctor"]).code(), 1);
 }
 
@@ -223,13 +223,13 @@ fn a_model_is_installed_used_removed_and_swapped() {
     let mut stage = Stage::new();
     let folder = tiny();
     let added = stage.recall(["model", "add", folder.to_str().unwrap(), "--name", "tiny"]);
-    let said = added.stdout.clone();
+    let output = added.stdout.clone();
     assert_eq!(added.code(), 0, "{added:?}");
-    assert!(said.contains("16 dimensions") && said.contains("[embedding]"), "{said}");
-    assert!(!said.contains("ctl stop"), "settings count at once: {said}");
+    assert!(output.contains("16 dimensions") && output.contains("[embedding]"), "{output}");
+    assert!(!output.contains("ctl stop"), "settings count at once: {output}");
     let listed = stage.json(["model", "list"]);
     let hash = listed["models"][0]["sha256"].as_str().unwrap().to_owned();
-    assert!(said.contains(&hash) && hash.len() == 64, "{listed}");
+    assert!(output.contains(&hash) && hash.len() == 64, "{listed}");
 
     stage = stage.config(&local("tiny"));
     stage.start_daemon();
@@ -275,16 +275,16 @@ fn a_model_is_installed_used_removed_and_swapped() {
 #[test]
 fn a_folder_that_is_not_a_model_is_rejected_with_advice() {
     let stage = Stage::new();
-    let said = |arguments: &[&str]| {
-        let said = stage.recall(arguments.iter().copied());
-        assert_eq!(said.code(), 1, "{said:?}");
-        said.stderr.clone()
+    let error_of = |arguments: &[&str]| {
+        let output = stage.recall(arguments.iter().copied());
+        assert_eq!(output.code(), 1, "{output:?}");
+        output.stderr.clone()
     };
     let empty = stage.project();
-    let refused = said(&["model", "add", empty.to_str().unwrap()]);
+    let refused = error_of(&["model", "add", empty.to_str().unwrap()]);
     assert!(refused.contains("config.json is missing") && refused.contains("vocab.txt"), "{refused}");
     for no_folder in [stage.user_home().join("nowhere"), tiny().join("config.json")] {
-        let refused = said(&["model", "add", no_folder.to_str().unwrap()]);
+        let refused = error_of(&["model", "add", no_folder.to_str().unwrap()]);
         assert!(refused.contains("is not a folder") && refused.contains("A model is a folder"), "{refused}");
     }
     let pointer = stage.user_home().join("pointer");
@@ -294,11 +294,11 @@ fn a_folder_that_is_not_a_model_is_rejected_with_advice() {
     }
     std::fs::write(pointer.join("model.safetensors"), "version https://git-lfs.github.com/spec/v1\nsize 9\n")
         .unwrap();
-    let refused = said(&["model", "add", pointer.to_str().unwrap()]);
+    let refused = error_of(&["model", "add", pointer.to_str().unwrap()]);
     assert!(refused.contains("git lfs pull"), "{refused}");
-    let refused = said(&["model", "add", tiny().to_str().unwrap(), "--name", "../x"]);
+    let refused = error_of(&["model", "add", tiny().to_str().unwrap(), "--name", "../x"]);
     assert!(refused.contains("is not a name for a model"), "{refused}");
-    let refused = said(&["model", "remove", "tiny"]);
+    let refused = error_of(&["model", "remove", "tiny"]);
     assert!(refused.contains("no model tiny") && refused.contains("recall model list"), "{refused}");
     assert!(!stage.home().join("data/models").exists());
 }
@@ -354,9 +354,9 @@ fn a_failing_server_or_an_empty_budget_does_not_stop_search() {
     assert_ne!(embedding(&stage)["waiting"], 0);
     assert!(embedding(&stage)["why"].as_str().unwrap().contains("500"), "{}", embedding(&stage));
     for report in ["status", "doctor"] {
-        let said = stage.recall([report]).stdout;
-        let line = said.lines().find(|line| line.contains("openai, m")).unwrap();
-        assert!(line.contains("has a problem: 500"), "{said}");
+        let output = stage.recall([report]).stdout;
+        let line = output.lines().find(|line| line.contains("openai, m")).unwrap();
+        assert!(line.contains("has a problem: 500"), "{output}");
     }
 
     let provider = Provider::start(vectors);
@@ -397,17 +397,20 @@ fn changed_embedding_settings_take_effect_without_a_restart() {
 fn config_test_asks_the_sentence_model_for_a_vector() {
     let provider = Provider::start(vectors);
     let stage = Stage::new().config(&remote(&provider, ""));
-    let said = stage.recall(["config", "test"]);
-    assert_eq!((said.code(), provider.asked().len()), (0, 1), "{said:?}");
-    assert!(said.stdout.contains("openai:m computed a vector of 2 dimensions"), "{said:?}");
+    let output = stage.recall(["config", "test"]);
+    assert_eq!((output.code(), provider.asked().len()), (0, 1), "{output:?}");
+    assert!(output.stdout.contains("openai:m computed a vector of 2 dimensions"), "{output:?}");
     provider.change(|_, _| Behaviour::Status(401));
-    let said = stage.recall(["config", "test"]);
-    assert_eq!(said.code(), 1, "{said:?}");
-    assert!(said.stdout.contains("rejects the key: 401") && said.stderr.contains("words only"), "{said:?}");
-    let said = with_tiny().recall(["config", "test"]);
-    assert!(said.code() == 0 && said.stdout.contains("computed a vector"), "{said:?}");
-    let said = Stage::new().config(&local("nope")).recall(["config", "test"]);
-    assert!(said.code() == 1 && said.stdout.contains("recall model add"), "{said:?}");
+    let output = stage.recall(["config", "test"]);
+    assert_eq!(output.code(), 1, "{output:?}");
+    assert!(
+        output.stdout.contains("rejects the key: 401") && output.stderr.contains("words only"),
+        "{output:?}"
+    );
+    let output = with_tiny().recall(["config", "test"]);
+    assert!(output.code() == 0 && output.stdout.contains("computed a vector"), "{output:?}");
+    let output = Stage::new().config(&local("nope")).recall(["config", "test"]);
+    assert!(output.code() == 1 && output.stdout.contains("recall model add"), "{output:?}");
 }
 
 /// Returns the numbers of the sessions whose texts were sent, in the order of sending.
@@ -485,11 +488,11 @@ fn a_model_is_measured_on_the_users_own_questions() {
     let ranking = &measured["ranking"];
     assert_eq!((&ranking["questions"], &ranking["words"]["first_5"]), (&json!(2), &json!(0.0)), "{measured}");
     assert_eq!(ranking["words_and_meaning"]["first"], 50.0, "{measured}");
-    let said = stage.recall(bench);
-    assert!(said.stdout.contains("words and meaning") && said.stdout.contains("a passage"), "{said:?}");
+    let output = stage.recall(bench);
+    assert!(output.stdout.contains("words and meaning") && output.stdout.contains("a passage"), "{output:?}");
     std::fs::write(&file, "no tab").unwrap();
-    let said = stage.recall(bench);
-    assert!(said.code() == 2 && said.stderr.contains("has no tab"), "{said:?}");
+    let output = stage.recall(bench);
+    assert!(output.code() == 2 && output.stderr.contains("has no tab"), "{output:?}");
 }
 
 #[test]
@@ -544,10 +547,10 @@ fn a_note_repeated_by_a_newer_one_is_not_injected_at_a_start() {
     std::fs::write(&path, lines.map(|line| line.to_string()).join("\n")).unwrap();
     assert_eq!(stage.recall(["import", "recall", path.to_str().unwrap()]).code(), 0);
     stage.flush();
-    let told = stage.recall(["context"]).stdout;
-    let told_of = |title: &str| told.contains(title);
-    assert!(!told_of("the login is slow") && told_of("sluggish is the signin"), "{told}");
-    assert!(told_of("invoice 7") && told_of("invoice 8"), "two numbers are two things: {told}");
+    let output = stage.recall(["context"]).stdout;
+    let is_injected = |title: &str| output.contains(title);
+    assert!(!is_injected("the login is slow") && is_injected("sluggish is the signin"), "{output}");
+    assert!(is_injected("invoice 7") && is_injected("invoice 8"), "two numbers are two things: {output}");
     // Without the model, recall does not know that the two mean the same.
     assert_eq!(stage.recall(["config", "set", "embedding.backend", "none"]).code(), 0);
     stage.stop_daemon();

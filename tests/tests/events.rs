@@ -37,8 +37,8 @@ impl Follower {
 
     /// Returns everything that it prints until it ends, and its exit status.
     fn finish(mut self) -> (Vec<Value>, ExitStatus) {
-        let said = std::iter::from_fn(|| self.next()).collect();
-        (said, self.program.wait().unwrap())
+        let events = std::iter::from_fn(|| self.next()).collect();
+        (events, self.program.wait().unwrap())
     }
 }
 
@@ -49,13 +49,13 @@ impl Drop for Follower {
     }
 }
 
-fn named<'a>(said: &'a [Value], session: &str) -> Vec<&'a str> {
-    let of_session = said.iter().filter(|event| event["session_id"] == session);
+fn named<'a>(events: &'a [Value], session: &str) -> Vec<&'a str> {
+    let of_session = events.iter().filter(|event| event["session_id"] == session);
     of_session.map(|event| event["event"].as_str().unwrap()).collect()
 }
 
-fn times(said: &[Value], session: &str, name: &str) -> usize {
-    named(said, session).iter().filter(|event| **event == name).count()
+fn times(events: &[Value], session: &str, name: &str) -> usize {
+    named(events, session).iter().filter(|event| **event == name).count()
 }
 
 #[test]
@@ -71,22 +71,22 @@ fn a_follower_gets_each_event_once_until_the_daemon_stops() {
     let session = stage.json(["ctl", "session", "shop-1"]);
     stage.stop_daemon();
 
-    let (said, status) = everything.finish();
-    assert!(status.success(), "{status:?} {said:?}");
+    let (events, status) = everything.finish();
+    assert!(status.success(), "{status:?} {events:?}");
     for name in ["session_start", "message_received", "batch_closed", "summary_created", "session_end"] {
-        assert_eq!(times(&said, "shop-1", name), 1, "{name}: {said:#?}");
+        assert_eq!(times(&events, "shop-1", name), 1, "{name}: {events:#?}");
     }
     let observations = session["observations"].as_array().unwrap();
-    assert_eq!(times(&said, "shop-1", "observation_created"), observations.len(), "{said:#?}");
-    assert_eq!(named(&said, "other"), ["session_start", "message_received", "session_suspend"]);
-    let end = said.iter().find(|event| event["event"] == "session_end").unwrap();
+    assert_eq!(times(&events, "shop-1", "observation_created"), observations.len(), "{events:#?}");
+    assert_eq!(named(&events, "other"), ["session_start", "message_received", "session_suspend"]);
+    let end = events.iter().find(|event| event["event"] == "session_end").unwrap();
     assert_eq!((&end["agent"], &end["reason"]), (&json!("claude-code"), &json!("other")), "{end}");
     assert!(end["at"].as_str().unwrap().ends_with('Z'), "{end}");
 
-    let (said, status) = ends.finish();
-    assert!(status.success(), "{status:?} {said:?}");
-    assert_eq!(named(&said, "shop-1"), ["session_start", "session_end"]);
-    assert_eq!(said.len(), 2, "{said:?}");
+    let (events, status) = ends.finish();
+    assert!(status.success(), "{status:?} {events:?}");
+    assert_eq!(named(&events, "shop-1"), ["session_start", "session_end"]);
+    assert_eq!(events.len(), 2, "{events:?}");
 }
 
 #[test]
@@ -118,8 +118,8 @@ fn session_and_turn_events_report_their_counts() {
     let counts = |event: &Value| {
         ["prompt_count", "tool_call_count", "observation_count"].map(|name| event[name].as_u64().unwrap())
     };
-    let of = |said: &[Value], name: &str| -> Vec<[u64; 3]> {
-        said.iter().filter(|event| event["event"] == name).map(counts).collect()
+    let of = |events: &[Value], name: &str| -> Vec<[u64; 3]> {
+        events.iter().filter(|event| event["event"] == name).map(counts).collect()
     };
     let kept = observations as u64;
     assert!(kept > 0);
@@ -129,8 +129,8 @@ fn session_and_turn_events_report_their_counts() {
     // The last turn may or may not be compressed by then.
     let end = &of(&second, "session_end")[..];
     assert!(matches!(end, [[2, 4, made]] if *made >= kept), "{end:?}");
-    let closed = |said: &[Value]| -> Vec<Value> {
-        let closed = said.iter().filter(|event| event["event"] == "batch_closed").map(|event| {
+    let closed = |events: &[Value]| -> Vec<Value> {
+        let closed = events.iter().filter(|event| event["event"] == "batch_closed").map(|event| {
             assert!(event["duration_ms"].as_i64().unwrap() >= 0, "{event}");
             json!([
                 event["prompt_number"],
@@ -175,8 +175,8 @@ fn a_message_event_names_its_sender_and_channel_if_the_host_does() {
     let session = stage.json(["ctl", "session", "chat"]);
     assert_eq!(session["batches"].as_array().unwrap().len(), 1, "a message is no prompt: {session}");
     stage.stop_daemon();
-    let (said, _) = follower.finish();
-    let details: Vec<Value> = said
+    let (events, _) = follower.finish();
+    let details: Vec<Value> = events
         .iter()
         .filter(|event| event["event"] == "message_received" && event["session_id"] != "shop-1")
         .map(|event| {
@@ -198,20 +198,20 @@ fn a_message_event_names_its_sender_and_channel_if_the_host_does() {
         json!({"from": "user", "content": "Go", "prompt_number": 1}),
     ];
     assert_eq!(details, expected);
-    let summary = said.iter().find(|event| event["event"] == "summary_created").unwrap();
+    let summary = events.iter().find(|event| event["event"] == "summary_created").unwrap();
     assert!(summary["id"].as_str().is_some_and(|id| id.starts_with('s')), "as `show` takes it: {summary}");
 }
 
 #[test]
 fn a_follower_fails_on_an_unknown_kind_or_a_killed_daemon() {
     let mut stage = Stage::new().daemon();
-    let said = stage.recall(["ctl", "events", "--follow", "--kinds", "session_over"]);
-    assert_eq!(said.code(), 2, "{said:?}");
-    assert!(said.stderr.contains("session_over") && said.stderr.contains("session_end"), "{said:?}");
+    let output = stage.recall(["ctl", "events", "--follow", "--kinds", "session_over"]);
+    assert_eq!(output.code(), 2, "{output:?}");
+    assert!(output.stderr.contains("session_over") && output.stderr.contains("session_end"), "{output:?}");
     let follower = Follower::start(&stage, &[]);
     stage.kill_daemon();
-    let (said, status) = follower.finish();
-    assert_eq!((said, status.code()), (vec![], Some(3)));
+    let (events, status) = follower.finish();
+    assert_eq!((events, status.code()), (vec![], Some(3)));
 }
 
 /// The test sends more events than a follower may fall behind, and more text than its socket can hold.
@@ -223,11 +223,11 @@ fn a_slow_follower_blocks_no_event_and_is_sent_its_missed_count() {
     let connection = Connection::open_socket(&stage.socket(), deadline()).unwrap();
     let query = Follow { session: None, kinds: vec!["message_received".to_owned()] };
     let mut slow = connection.follow(&Request::Query(query.into()), deadline()).unwrap();
-    let mut heard = || match slow.wait().unwrap() {
+    let mut next_event = || match slow.wait().unwrap() {
         Reply::Json(line) => serde_json::from_slice::<Value>(&line).unwrap(),
         other => panic!("{other:?}"),
     };
-    assert_eq!(heard(), json!({"event": "following"}));
+    assert_eq!(next_event(), json!({"event": "following"}));
     let text = "Go on. ".repeat(400);
     let prompts: Vec<_> = (0..PROMPTS)
         .map(|nth| {
@@ -237,17 +237,17 @@ fn a_slow_follower_blocks_no_event_and_is_sent_its_missed_count() {
         .collect();
     let answers = stage.deliver(&prompts);
     assert!(answers.iter().all(|answer| matches!(answer, Reply::Ack { .. })), "the daemon waited");
-    let mut heard_first = 0;
+    let mut received_first = 0;
     let missed = loop {
-        let event = heard();
+        let event = next_event();
         match event["event"].as_str() {
-            Some("message_received") => heard_first += 1,
+            Some("message_received") => received_first += 1,
             _ => break event,
         }
     };
     assert_eq!(missed["event"], "lagged", "{missed}");
     assert!(missed["lagged"].as_u64().is_some_and(|missed| missed > 0), "{missed}");
-    assert!(heard_first < PROMPTS);
+    assert!(received_first < PROMPTS);
 }
 
 /// Creates a fifo and reads it until no writer has it open. A program that opens it finds a reader.
@@ -281,29 +281,29 @@ fn a_notification_is_sent_to_followers_without_secrets() {
     let mut follower = Follower::start(&stage, &["--kinds", "notification"]);
     let notify = |fields: Value| stage.hook(&stage.event("s", "Notification", fields));
     stage.hook(&stage.event("s", "UserPromptSubmit", json!({"prompt": "Fix the cart"})));
-    let said = notify(json!({"notification_type": "permission_prompt",
+    let output = notify(json!({"notification_type": "permission_prompt",
         "message": concat!("Claude needs your permission to use Bash with ghp", "_0123456789abcdefghijABCDEFGHIJ012345")}));
-    assert_eq!(said.stdout, "");
-    let told = follower.next().unwrap();
-    assert_eq!((&told["event"], &told["session_id"]), (&json!("notification"), &json!("s")), "{told}");
-    assert_eq!((&told["kind"], &told["title"]), (&json!("permission_prompt"), &Value::Null), "{told}");
-    let message = told["message"].as_str().unwrap();
+    assert_eq!(output.stdout, "");
+    let event = follower.next().unwrap();
+    assert_eq!((&event["event"], &event["session_id"]), (&json!("notification"), &json!("s")), "{event}");
+    assert_eq!((&event["kind"], &event["title"]), (&json!("permission_prompt"), &Value::Null), "{event}");
+    let message = event["message"].as_str().unwrap();
     assert!(message.starts_with("Claude needs your permission") && !message.contains("ghp_"), "{message}");
     // Followers get only the kind of a notification in a private turn.
     stage.hook(&stage.event("s", "UserPromptSubmit", json!({"prompt": "<private>heron</private>"})));
     notify(json!({"notification_type": "idle_prompt", "message": "waiting about the heron"}));
-    let told = follower.next().unwrap();
-    assert_eq!((&told["kind"], &told["message"]), (&json!("idle_prompt"), &Value::Null), "{told}");
+    let event = follower.next().unwrap();
+    assert_eq!((&event["kind"], &event["message"]), (&json!("idle_prompt"), &Value::Null), "{event}");
 }
 
 #[test]
 fn a_subscribed_command_gets_the_event_and_no_secret_of_the_daemon() {
     let stage = Stage::new().variable("ANTHROPIC_API_KEY", "sk-heliotrope");
-    let (told, variables) = (fifo(&stage, "told"), fifo(&stage, "variables"));
+    let (input, variables) = (fifo(&stage, "told"), fifo(&stage, "variables"));
     let stage =
         stage.config(&subscribe("session_end", "cat >\"$HOME/told\"; env >\"$HOME/variables\"")).daemon();
     stage.discount_session("s");
-    let event: Value = serde_json::from_str(&told.join().unwrap()).unwrap();
+    let event: Value = serde_json::from_str(&input.join().unwrap()).unwrap();
     assert_eq!((&event["event"], &event["session_id"]), (&json!("session_end"), &json!("s")), "{event}");
     let environment = variables.join().unwrap();
     assert!(environment.lines().any(|line| line == "RECALL_DISABLE=1"), "{environment}");
@@ -352,7 +352,7 @@ fn stream(events: &str, script: &str) -> String {
 #[test]
 fn a_stream_command_reads_a_line_for_each_event_until_the_daemon_stops() {
     let stage = Stage::new();
-    let told = fifo(&stage, "told");
+    let input = fifo(&stage, "told");
     let config = stream("'session_start', 'session_end'", "exec cat >\"$HOME/told\"");
     let mut stage = stage.config(&config).daemon();
     for session in ["one", "two"] {
@@ -362,13 +362,13 @@ fn a_stream_command_reads_a_line_for_each_event_until_the_daemon_stops() {
     assert_eq!(until(&stage, |counts| counts["runs"] == 1)["failures"], 0);
     stage.stop_daemon();
     let lines: Vec<Value> =
-        told.join().unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let heard: Vec<_> =
+        input.join().unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let received: Vec<_> =
         lines.iter().map(|line| (line["event"].as_str().unwrap(), &line["session_id"])).collect();
     let (one, two) = (json!("one"), json!("two"));
     let expected =
         [("session_start", &one), ("session_end", &one), ("session_start", &two), ("session_end", &two)];
-    assert_eq!(heard, expected);
+    assert_eq!(received, expected);
     assert_eq!(lines[0]["workspace"], json!(stage.project()));
     assert_eq!(lines[0]["session_key"], format!("{}:one", lines[0]["agent"].as_str().unwrap()));
 }
@@ -391,7 +391,7 @@ fn events_for_a_slow_stream_command_are_dropped_and_counted() {
     /// More prompts than the queue and the pipe can hold.
     const PROMPTS: usize = 2_500;
     let stage = Stage::new();
-    let told = fifo(&stage, "told");
+    let input = fifo(&stage, "told");
     let script = "exec 3>\"$HOME/told\"; while ! [ -e \"$HOME/go\" ]; do sleep 0.05; done; exec cat >&3";
     let mut stage = stage.config(&stream("'message_received'", script)).daemon();
     let prompt = |number: usize| {
@@ -409,7 +409,7 @@ fn events_for_a_slow_stream_command_are_dropped_and_counted() {
     stage.deliver([&last]);
     stage.stop_daemon();
     let lines: Vec<Value> =
-        told.join().unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        input.join().unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let numbers =
         lines.iter().filter_map(|line| line["content"].as_str()?.strip_prefix("Step ")?.parse().ok());
     let numbers: Vec<usize> = numbers.collect();
@@ -497,8 +497,8 @@ fn a_message_without_a_session_belongs_to_its_conversations_session() {
     let mut stage = Stage::new().daemon();
     let follower = Follower::start(&stage, &["--kinds", "message_received"]);
     let host = |name: &str, fields: Value| {
-        let said = stage.hook_bytes(&["openclaw", name], fields.to_string().as_bytes());
-        assert_eq!(said.code(), 0, "{said:?}");
+        let output = stage.hook_bytes(&["openclaw", name], fields.to_string().as_bytes());
+        assert_eq!(output.code(), 0, "{output:?}");
     };
     let place = |conversation: &str| json!({"channelId": "telegram", "accountId": "shop-bot", "conversationId": conversation});
     let message = |text: &str, mut fields: Value| {
@@ -527,17 +527,17 @@ fn a_message_without_a_session_belongs_to_its_conversations_session() {
     assert_eq!(sessions.as_array().unwrap().len(), 1, "{sessions}");
     assert_eq!(sessions[0]["status"], "completed", "a message begins no life: {sessions}");
     stage.stop_daemon();
-    let (said, _) = follower.finish();
-    let told: Vec<(&str, &Value)> =
-        said.iter().map(|event| (event["content"].as_str().unwrap(), &event["session_id"])).collect();
+    let (events, _) = follower.finish();
+    let messages: Vec<(&str, &Value)> =
+        events.iter().map(|event| (event["content"].as_str().unwrap(), &event["session_id"])).collect();
     let (none, chat) = (&Value::Null, &json!("chat"));
     let expected =
         [("a", none), ("b", none), ("Go", chat), ("c", chat), ("d", chat), ("e", chat), ("f", chat)];
-    assert_eq!(told, [&expected[..], &[("g", none), ("h", none)]].concat());
-    let named = said.iter().find(|event| event["content"] == "e").unwrap();
+    assert_eq!(messages, [&expected[..], &[("g", none), ("h", none)]].concat());
+    let named = events.iter().find(|event| event["content"] == "e").unwrap();
     assert_eq!(
         (&named["sender_name"], &named["thread_id"], &named["message_id"]),
         (&json!("Ada"), &json!("7"), &json!("m1"))
     );
-    assert_eq!(said[1]["session_key"], key);
+    assert_eq!(events[1]["session_key"], key);
 }

@@ -33,10 +33,10 @@ fn play(stage: &Stage, session: &str, prompt: &str) -> String {
     let mut node = Command::new("node");
     node.arg(stage.user_home().join("host.mjs")).args([session, prompt]).arg(stage.project());
     node.env_clear().envs(server.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let told = node.output().unwrap();
-    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+    let output = node.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     stage.flush();
-    String::from_utf8(told.stdout).unwrap()
+    String::from_utf8(output.stdout).unwrap()
 }
 
 #[test]
@@ -60,8 +60,8 @@ fn an_extension_reports_a_session_and_injects_context() {
     assert_eq!(batches[0]["prompt"], "Why does the cart round twice?");
     assert!(batches[0]["response"].as_str().unwrap().contains("after the sum"), "{session}");
     let calls = batches[0]["activities"].as_array().unwrap();
-    let told: Vec<_> = calls.iter().map(|call| (&call["tool_name"], &call["failed"])).collect();
-    assert_eq!(told, [(&json!("edit"), &json!(false)), (&json!("bash"), &json!(true))], "{calls:?}");
+    let outcomes: Vec<_> = calls.iter().map(|call| (&call["tool_name"], &call["failed"])).collect();
+    assert_eq!(outcomes, [(&json!("edit"), &json!(false)), (&json!("bash"), &json!(true))], "{calls:?}");
 
     let given = play(&stage, "pi-2", "Where does the cart round its total?");
     assert!(given.contains("<recall-context") && given.contains("after the sum"), "{given}");
@@ -108,8 +108,8 @@ fn a_plugin_reports_a_thread_and_injects_context() {
     assert_eq!((&session["agent"], batches.len()), (&json!("amp"), 1), "{session}");
     assert!(batches[0]["response"].as_str().unwrap().contains("after the sum"), "{session}");
     let calls = batches[0]["activities"].as_array().unwrap();
-    let told: Vec<_> = calls.iter().map(|call| (&call["tool_name"], &call["failed"])).collect();
-    assert_eq!(told, [(&json!("edit_file"), &json!(false)), (&json!("Bash"), &json!(true))], "{calls:?}");
+    let outcomes: Vec<_> = calls.iter().map(|call| (&call["tool_name"], &call["failed"])).collect();
+    assert_eq!(outcomes, [(&json!("edit_file"), &json!(false)), (&json!("Bash"), &json!(true))], "{calls:?}");
 
     let given = play(&stage, "T-2", "Where does the cart round its total?");
     assert!(given.contains("<recall-context") && given.contains("after the sum"), "{given}");
@@ -150,8 +150,8 @@ fn a_mod_reports_turns_and_messages_that_no_hook_reports() {
         node.arg(stage.user_home().join("host.mjs")).args([id, what]).arg(stage.project()).arg(interactive);
         node.env_clear().envs(shim.get_envs().filter_map(|(name, value)| Some((name, value?))));
         node.env("recall-shim", shim.get_program());
-        let told = node.output().unwrap();
-        assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+        let output = node.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     };
     let state = |what: &str, interactive: &str| {
         let id = format!("{what}-{interactive}");
@@ -163,16 +163,16 @@ fn a_mod_reports_turns_and_messages_that_no_hook_reports() {
         (batch["status"].clone(), batch["response"].clone(), session)
     };
     let (open, closed) = (json!("open"), json!("closed"));
-    let (told, answer, _) = state("interrupted", "yes");
-    assert_eq!((told, answer), (closed.clone(), json!("I began.")));
+    let (status, answer, _) = state("interrupted", "yes");
+    assert_eq!((status, answer), (closed.clone(), json!("I began.")));
     assert_eq!(state("failed", "no").0, closed);
     // A hook reports the end of these turns.
     assert_eq!(state("failed", "yes").0, open);
     assert_eq!(state("answered", "yes").0, open);
     // The waiting prompt becomes the next turn.
     assert_eq!(state("queued", "yes").0, open);
-    let (told, _, session) = state("message", "yes");
-    assert_eq!(told, open);
+    let (status, _, session) = state("message", "yes");
+    assert_eq!(status, open);
     assert!(session.to_string().contains("Look at the cart."), "{session}");
 }
 
@@ -218,9 +218,9 @@ fn a_plugin_of_a_gateway_reports_senders_and_the_resumed_session() {
         "{session}"
     );
     assert_eq!((&session["host_message_count"], &session["host_compacted_count"]), (&json!(6), &json!(40)));
-    let told =
+    let rows =
         stage.json(["sql", "SELECT input FROM calls WHERE tool_name = 'MessageReceived'"])["rows"].clone();
-    assert_eq!(told.as_array().unwrap().len(), 1, "{told}");
+    assert_eq!(rows.as_array().unwrap().len(), 1, "{rows}");
     for field in [
         "within",
         "to",
@@ -235,6 +235,6 @@ fn a_plugin_of_a_gateway_reports_senders_and_the_resumed_session() {
         "senderUsername",
         "senderE164",
     ] {
-        assert!(told.to_string().contains(field), "{field}: {told}");
+        assert!(rows.to_string().contains(field), "{field}: {rows}");
     }
 }

@@ -246,7 +246,7 @@ fn the_tested_programs_have_fail_points_and_reject_unknown_ones() {
     }
     let mut command = stage.command("recall");
     command.args(["daemon"]).env("RECALL_FAILPOINTS", "writer.comit=return(kill)");
-    let said = recall_tests::run(command, b"");
-    assert_eq!(said.code(), 1, "{said:?}");
-    assert!(said.stderr.contains("there is no point"), "{said:?}");
+    let output = recall_tests::run(command, b"");
+    assert_eq!(output.code(), 1, "{output:?}");
+    assert!(output.stderr.contains("there is no point"), "{output:?}");
 }

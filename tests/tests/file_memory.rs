@@ -1,6 +1,6 @@
 //! Tests the context for a session that opens a file about which another session learned something.
 
-use recall_tests::{Said, Stage};
+use recall_tests::{CommandOutput, Stage};
 use serde_json::{Value, json};
 
 const LEARNED: &str = "Fixed the wrong total in `src/cart.rs`: it rounds the total once, after summing, because rounding \
@@ -15,7 +15,7 @@ fn stage(more: &str) -> Stage {
     stage
 }
 
-fn open(stage: &Stage, session: &str, tool: &str, file: &str, fields: Value) -> Said {
+fn open(stage: &Stage, session: &str, tool: &str, file: &str, fields: Value) -> CommandOutput {
     let mut event = stage.event(
         session,
         "PreToolUse",
@@ -27,7 +27,7 @@ fn open(stage: &Stage, session: &str, tool: &str, file: &str, fields: Value) -> 
     stage.hook(&event)
 }
 
-fn read_cart(stage: &Stage, session: &str) -> Said {
+fn read_cart(stage: &Stage, session: &str) -> CommandOutput {
     open(stage, session, "Read", "src/cart.rs", json!({}))
 }
 
@@ -44,13 +44,13 @@ fn notes_about_a_file_are_injected_once_and_again_after_a_compaction() {
     assert_eq!(open(&stage, "second", "Bash", "src/cart.rs", json!({})).stdout, "");
     assert_eq!(open(&stage, "second", "Read", "src/cart.rs", json!({"agent_id": "a1"})).stdout, "");
 
-    let told = read_cart(&stage, "second");
-    assert!(told.context().contains("rounds the total once"), "{told:?}");
-    let answer = told.json();
+    let output = read_cart(&stage, "second");
+    assert!(output.context().contains("rounds the total once"), "{output:?}");
+    let answer = output.json();
     assert_eq!(
         answer,
         json!({"hookSpecificOutput":
-        {"hookEventName": "PreToolUse", "additionalContext": told.context()}})
+        {"hookEventName": "PreToolUse", "additionalContext": output.context()}})
     );
     assert_eq!(open(&stage, "second", "Edit", "src/cart.rs", json!({})).stdout, "", "told once");
     stage.flush();
@@ -65,7 +65,7 @@ fn notes_about_a_file_are_injected_once_and_again_after_a_compaction() {
     stage.hook(&stage.event("second", "SessionStart", json!({"source": "resume"})));
     assert_eq!(read_cart(&stage, "second").stdout, "", "a resumed conversation still has it");
     compact(&stage, "second");
-    assert_eq!(read_cart(&stage, "second").context(), told.context());
+    assert_eq!(read_cart(&stage, "second").context(), output.context());
     assert_eq!(read_cart(&stage, "first").stdout, "", "it found that out itself");
 }
 

@@ -167,11 +167,11 @@ fn a_failed_cleanup_of_forgotten_data_is_retried_within_seconds() {
     let backups = stage.home().join("data/backups");
     let _ = std::fs::remove_dir_all(&backups);
     std::fs::write(&backups, "").unwrap();
-    let said = stage.recall(["forget", "1", "--yes"]);
-    assert!(said.code() == 1 && said.stderr.contains("traces may remain in backups"), "{said:?}");
+    let output = stage.recall(["forget", "1", "--yes"]);
+    assert!(output.code() == 1 && output.stderr.contains("traces may remain in backups"), "{output:?}");
     // The message names the obstacle and the remedy. The command itself would find nothing any more.
-    assert!(said.stderr.contains(&backups.display().to_string()), "{said:?}");
-    assert!(said.stderr.contains("`recall ctl check` says whether traces are left"), "{said:?}");
+    assert!(output.stderr.contains(&backups.display().to_string()), "{output:?}");
+    assert!(output.stderr.contains("`recall ctl check` says whether traces are left"), "{output:?}");
     assert!(stage.recall(["doctor"]).stdout.contains("traces of forgotten items may remain"));
     let checked = stage.recall(["ctl", "check"]);
     assert!(
@@ -267,18 +267,18 @@ fn forget_filters_apply_to_the_current_project_by_default() {
         assert_eq!(with(&["--all"]), ["elsewhere", "shop"], "{filter:?}");
     }
     assert_eq!(of(&["1", "2"]), ["elsewhere", "shop"], "ids are what they are");
-    let told = stage.recall(["forget", "--query", "quokka", "--all", "--dry-run"]).stdout;
-    assert!(told.contains(", shop: ") && told.contains(", elsewhere: "), "{told}");
-    let told = stage.recall(["forget", "--query", "wallaby", "--dry-run"]).stdout;
-    assert_eq!(told, "Nothing matches in this project; `--all` searches all.\n");
+    let stdout = stage.recall(["forget", "--query", "quokka", "--all", "--dry-run"]).stdout;
+    assert!(stdout.contains(", shop: ") && stdout.contains(", elsewhere: "), "{stdout}");
+    let stdout = stage.recall(["forget", "--query", "wallaby", "--dry-run"]).stdout;
+    assert_eq!(stdout, "Nothing matches in this project; `--all` searches all.\n");
 
     // The folder belongs to no known project. The command does not use another project instead.
     let unknown = stage.user_home().join("unknown");
     std::fs::create_dir(&unknown).unwrap();
     let mut command = stage.command("recall");
     command.args(["forget", "--query", "quokka", "--yes"]).current_dir(&unknown);
-    let said = recall_tests::run(command, b"");
-    assert!(said.code() == 1 && said.stderr.contains("use --all for all projects"), "{said:?}");
+    let output = recall_tests::run(command, b"");
+    assert!(output.code() == 1 && output.stderr.contains("use --all for all projects"), "{output:?}");
     assert_eq!(stage.recall(["forget", "1", "--all", "--yes"]).code(), 2);
     assert_eq!(stage.recall(["forget", "--all", "--yes"]).code(), 2);
 
@@ -373,9 +373,9 @@ fn forget_without_a_terminal_or_the_yes_flag_removes_nothing() {
     let stage = Stage::new().daemon();
     stage.discount_session("one");
     stage.flush();
-    let said = stage.recall(["forget", "--session", "one"]);
-    assert_eq!(said.code(), 2, "{said:?}");
-    assert!(said.stderr.contains("--yes"), "{said:?}");
+    let output = stage.recall(["forget", "--session", "one"]);
+    assert_eq!(output.code(), 2, "{output:?}");
+    assert!(output.stderr.contains("--yes"), "{output:?}");
     let shown = stage.recall(["forget", "--session", "one", "--dry-run"]);
     assert_eq!(shown.code(), 0, "{shown:?}");
     assert!(shown.stdout.contains("1 session") && shown.stdout.contains("nothing was changed"), "{shown:?}");
@@ -567,9 +567,9 @@ fn unreadable_data_is_reported_and_removed_only_on_request() {
         if !selection.is_empty() {
             let shown = stage.json(forget(&["--dry-run"]));
             assert_eq!((&shown["unreadable"], &shown["unparsed"]), (&expected, &json!(0)), "{shown}");
-            let told = stage.recall(forget(&["--dry-run"])).stdout;
+            let output = stage.recall(forget(&["--dry-run"])).stdout;
             let named = "1 event, 1 damaged spool file, 1 spool file of another version";
-            assert!(told.contains(named) && told.contains("--unreadable"), "{told}");
+            assert!(output.contains(named) && output.contains("--unreadable"), "{output}");
             assert!(stage.recall(forget(&["--yes"])).stdout.contains(named));
             stays_where_it_was(&stage);
         }
@@ -680,8 +680,8 @@ fn forgetting_a_session_leaves_no_copy_in_recorded_calls_to_recall() {
         let session = format!("asks-{number}");
         let hook = |name: &str, fields: Value| {
             let event = stage.event(&session, name, fields);
-            let said = stage.hook_bytes(&[agent, name], event.to_string().as_bytes());
-            assert_eq!(said.code(), 0, "{said:?}");
+            let output = stage.hook_bytes(&[agent, name], event.to_string().as_bytes());
+            assert_eq!(output.code(), 0, "{output:?}");
         };
         hook("UserPromptSubmit", json!({"prompt": "What do we know?"}));
         let mut call = call.clone();
@@ -696,8 +696,8 @@ fn forgetting_a_session_leaves_no_copy_in_recorded_calls_to_recall() {
         assert_eq!(calls.len(), 1, "{agent} {call}: {stored}");
         assert_eq!(calls[0]["tool_name"], call["tool_name"], "{stored}");
     }
-    let said = stage.recall(["forget", "--session", "source", "--yes"]);
-    assert_eq!(said.code(), 0, "{said:?}");
+    let output = stage.recall(["forget", "--session", "source", "--yes"]);
+    assert_eq!(output.code(), 0, "{output:?}");
     assert_eq!(holding(&stage, CANARY), NOWHERE);
 }
 

@@ -62,19 +62,22 @@ fn the_same_failure_in_three_sessions_is_shown_with_its_fix() {
         ["`--no-verify` switches a check off", "For now the tax table is read from a file of last year."]
     );
     let mut mcp = Mcp::start(&stage, None);
-    let told = mcp.told("friction", json!({}));
+    let text = mcp.text_of("friction", json!({}));
     assert!(
-        told.contains("failure: error: could not acquire the lock") && told.contains("(3 times)"),
-        "{told}"
+        text.contains("failure: error: could not acquire the lock") && text.contains("(3 times)"),
+        "{text}"
     );
-    assert!(mcp.told("friction", json!({"since": "2099-01-01"})).starts_with("Nothing found"), "{told}");
-    let said = stage.recall(["friction"]).stdout;
+    assert!(mcp.text_of("friction", json!({"since": "2099-01-01"})).starts_with("Nothing found"), "{text}");
+    let output = stage.recall(["friction"]).stdout;
     assert!(
-        said.starts_with("The same failure in several sessions\nerror: could not acquire the lock"),
-        "{said}"
+        output.starts_with("The same failure in several sessions\nerror: could not acquire the lock"),
+        "{output}"
     );
-    assert!(said.contains("  3 times in 3 sessions: three just now, two just now, one just now\n"), "{said}");
-    assert!(said.contains("\n  recall remember 'When `pnpm run import` says "), "{said}");
+    assert!(
+        output.contains("  3 times in 3 sessions: three just now, two just now, one just now\n"),
+        "{output}"
+    );
+    assert!(output.contains("\n  recall remember 'When `pnpm run import` says "), "{output}");
 }
 
 #[test]
@@ -110,8 +113,8 @@ fn corrections_stops_and_denials_by_the_user_are_shown() {
     assert_eq!(denials[0]["what"], "git push origin main");
     assert_eq!(denials[0]["remember"]["text"], "Do not ask for `git push origin main`: never push");
     assert!(!of_kind(&answer, "correction").is_empty(), "{answer}");
-    let said = stage.recall(["friction"]).stdout;
-    assert!(said.contains("What you corrected\n") && said.contains("`recall pin "), "{said}");
+    let output = stage.recall(["friction"]).stdout;
+    assert!(output.contains("What you corrected\n") && output.contains("`recall pin "), "{output}");
 }
 
 #[test]
@@ -120,8 +123,8 @@ fn a_call_that_a_guard_refuses_twice_is_shown_as_a_denial() {
     for session in ["one", "two"] {
         stage.ask(session, 1, "Show the settings");
         let call = json!({"tool_name": "Bash", "tool_use_id": format!("{session}-1"), "tool_input": {"command": "cat .env"}});
-        let said = stage.hook(&stage.event(session, "PreToolUse", call.clone()));
-        let reason = said.json()["hookSpecificOutput"]["permissionDecisionReason"].clone();
+        let output = stage.hook(&stage.event(session, "PreToolUse", call.clone()));
+        let reason = output.json()["hookSpecificOutput"]["permissionDecisionReason"].clone();
         let mut settled = call;
         settled["tool_response"] = format!("PreToolUse:Bash hook error: {}", reason.as_str().unwrap()).into();
         stage.hook(&stage.event(session, "PostToolBatch", json!({"tool_calls": [settled]})));

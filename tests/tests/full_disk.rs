@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use recall_tests::faults::disk::SmallDisk;
 use recall_tests::faults::process::Daemon;
-use recall_tests::{Said, Stage, run};
+use recall_tests::{CommandOutput, Stage, run};
 use serde_json::{Value, json};
 
 /// Returns a stage whose user has only this disk, and no other place for counting.
@@ -21,12 +21,12 @@ fn stage_on_a_small_disk(kib: u32) -> Option<(Stage, SmallDisk)> {
 }
 
 /// Runs the hook with the deadlines of an agent's machine.
-fn hook(stage: &Stage, event: &Value) -> Said {
+fn hook(stage: &Stage, event: &Value) -> CommandOutput {
     let mut command = stage.command("recall-shim");
     command.arg("claude-code").env_remove("RECALL_ANSWER_MS");
-    let said = run(command, event.to_string().as_bytes());
-    assert_eq!((said.code(), said.stdout.as_str(), said.stderr.as_str()), (0, "", ""));
-    said
+    let output = run(command, event.to_string().as_bytes());
+    assert_eq!((output.code(), output.stdout.as_str(), output.stderr.as_str()), (0, "", ""));
+    output
 }
 
 fn call(stage: &Stage, number: usize) -> Value {
@@ -49,15 +49,15 @@ fn events(stage: &Stage) -> Value {
     stage.json(["ctl", "status"])["events"].clone()
 }
 
-/// Checks that each of `told` events is stored or was counted as lost, that some were lost, and that `doctor` and
-/// `status` show it.
+/// Checks that each of `delivered` events is stored or was counted as lost, that some were lost, and that `doctor`
+/// and `status` show it.
 #[track_caller]
-fn every_one_is_stored_or_counted(stage: &Stage, told: u64) {
+fn every_one_is_stored_or_counted(stage: &Stage, delivered: u64) {
     stage.flush();
     let counts = events(stage);
     let (stored, dropped) = (counts["stored"].as_u64().unwrap(), counts["dropped"].as_u64().unwrap());
     assert!(dropped > 0, "the disk was not full: {counts}");
-    assert_eq!(stored + dropped, told, "{counts}");
+    assert_eq!(stored + dropped, delivered, "{counts}");
     assert!(counts["dropped_since"].is_string(), "{counts}");
     let doctor = stage.recall(["doctor"]);
     assert!(doctor.stdout.contains(&format!("{dropped} events were dropped because")), "{doctor:?}");
@@ -83,12 +83,12 @@ fn events_lost_to_a_used_up_quota_are_counted_and_reported() {
     stage.flush();
     disk.fill();
     hooks(&stage, 8..60);
-    let said = stage.recall(["search", "anything"]);
-    assert!(said.stderr.contains("events can be lost: the disk quota is used up for"), "{said:?}");
-    assert!(said.stderr.contains(" events were dropped because the spool was full"), "{said:?}");
+    let output = stage.recall(["search", "anything"]);
+    assert!(output.stderr.contains("events can be lost: the disk quota is used up for"), "{output:?}");
+    assert!(output.stderr.contains(" events were dropped because the spool was full"), "{output:?}");
     disk.make_room();
-    let said = stage.recall(["search", "anything"]);
-    assert!(!said.stderr.contains("quota"), "{said:?}");
+    let output = stage.recall(["search", "anything"]);
+    assert!(!output.stderr.contains("quota"), "{output:?}");
     hooks(&stage, 60..68);
     every_one_is_stored_or_counted(&stage, 68);
     // The same without a daemon, where only the hooks write.
@@ -110,12 +110,12 @@ fn events_lost_to_a_full_disk_are_counted_and_reported() {
     stage.flush();
     disk.fill();
     hooks(&stage, 8..60);
-    let said = stage.recall(["search", "anything"]);
-    assert!(said.stderr.contains("events can be lost: no space is left on the disk of"), "{said:?}");
-    assert!(said.stderr.contains(" events were dropped because the spool was full"), "{said:?}");
+    let output = stage.recall(["search", "anything"]);
+    assert!(output.stderr.contains("events can be lost: no space is left on the disk of"), "{output:?}");
+    assert!(output.stderr.contains(" events were dropped because the spool was full"), "{output:?}");
     disk.make_room();
-    let said = stage.recall(["search", "anything"]);
-    assert!(!said.stderr.contains("no space"), "{said:?}");
+    let output = stage.recall(["search", "anything"]);
+    assert!(!output.stderr.contains("no space"), "{output:?}");
     hooks(&stage, 60..68);
     every_one_is_stored_or_counted(&stage, 68);
     stage.stop_daemon();
@@ -143,8 +143,8 @@ fn events_lost_when_no_more_files_can_be_created_are_counted() {
     hook(&stage, &call(&stage, 0));
     disk.fill_with_files();
     hooks(&stage, 1..9);
-    let said = stage.recall(["search", "anything"]);
-    assert!(said.stderr.contains("no space is left on the disk of"), "{said:?}");
+    let output = stage.recall(["search", "anything"]);
+    assert!(output.stderr.contains("no space is left on the disk of"), "{output:?}");
     disk.remove_files();
     stage.start_daemon();
     every_one_is_stored_or_counted(&stage, 9);
@@ -162,9 +162,9 @@ fn events_lost_to_a_read_only_disk_are_counted_elsewhere_and_reported() {
     hook(&stage, &call(&stage, 0));
     disk.make_read_only();
     hooks(&stage, 1..9);
-    let said = stage.recall(["search", "anything"]);
-    assert!(said.stderr.contains("events are being lost: cannot write to folder"), "{said:?}");
-    assert!(said.stderr.contains("8 events were dropped"), "{said:?}");
+    let output = stage.recall(["search", "anything"]);
+    assert!(output.stderr.contains("events are being lost: cannot write to folder"), "{output:?}");
+    assert!(output.stderr.contains("8 events were dropped"), "{output:?}");
     disk.make_writable();
     stage.start_daemon();
     every_one_is_stored_or_counted(&stage, 9);

@@ -213,8 +213,12 @@ fn days_entries_projects_and_threads_are_listed_over_http() {
     let id = &of_day[0]["id"];
     gateway.post("/api/mark", &json!({"ids": [id], "validity": "resolved"}));
     let threads = gateway.get(&format!("/api/threads?of={id}&project=shop"));
-    let said = &threads["threads"][0]["statements"][0];
-    assert_eq!((&said["status"], &said["reason"]), (&json!("resolved"), &json!("manually")), "{threads}");
+    let statement = &threads["threads"][0]["statements"][0];
+    assert_eq!(
+        (&statement["status"], &statement["reason"]),
+        (&json!("resolved"), &json!("manually")),
+        "{threads}"
+    );
     for (path, status) in [
         ("/api/days?kinds=activity", 400),
         ("/api/entries?types=nonsense", 400),
@@ -237,13 +241,13 @@ fn unreviewed_items_are_listed_and_can_be_rejected_or_kept() {
     let listed = waiting();
     let ids: Vec<&Value> = listed["entries"].as_array().unwrap().iter().map(|entry| &entry["id"]).collect();
     assert!(!ids.is_empty() && listed["waiting"] == ids.len(), "{listed}");
-    let said = gateway.post("/api/review", &json!({"ids": ids, "verdict": "rejected"}));
-    assert!(said["items"].as_array().unwrap().iter().all(|item| item["rejected"] == true), "{said}");
+    let reviewed = gateway.post("/api/review", &json!({"ids": ids, "verdict": "rejected"}));
+    assert!(reviewed["items"].as_array().unwrap().iter().all(|item| item["rejected"] == true), "{reviewed}");
     let nothing = json!({"entries": [], "waiting": 0, "quarantined": [], "quarantined_in_all": 0});
     assert_eq!(waiting(), nothing);
-    let said = gateway.post("/api/review", &json!({"ids": [ids[0]], "verdict": "kept"}));
+    let reviewed = gateway.post("/api/review", &json!({"ids": [ids[0]], "verdict": "kept"}));
     assert_eq!(
-        (&said["items"][0]["status"], &said["items"][0]["reviewed"]),
+        (&reviewed["items"][0]["status"], &reviewed["items"][0]["reviewed"]),
         (&json!("active"), &json!(true))
     );
     assert_eq!(gateway.get("/api/friction?project=shop&since=30d")["items"], json!([]));
@@ -347,8 +351,8 @@ fn only_pages_of_configured_origins_may_call_the_gateway() {
             "{origin}"
         );
     }
-    let said = stage.recall(["doctor"]).stdout;
-    assert!(said.contains("gateway.origins: \"http://10.0.0.1\" is not an origin"), "{said}");
+    let output = stage.recall(["doctor"]).stdout;
+    assert!(output.contains("gateway.origins: \"http://10.0.0.1\" is not an origin"), "{output}");
 }
 
 /// A page that was not named can send calls too, and the browser sends them without asking. The gateway refuses them.
@@ -397,8 +401,8 @@ fn the_welcome_notice_is_returned_only_for_the_first_session() {
         assert_eq!(answer["context"], "", "an empty project says nothing to the agent");
         answer["notice"].as_str().unwrap().to_owned()
     };
-    let told = start("first");
-    assert!(told.contains("recall ui") && told.contains("recall pause"), "{told}");
+    let notice = start("first");
+    assert!(notice.contains("recall ui") && notice.contains("recall pause"), "{notice}");
     assert_eq!(start("second"), "");
 }
 
@@ -444,10 +448,10 @@ fn changed_gateway_settings_close_connections_and_replace_the_token() {
     // Each change closes the gateway and opens it again at the same port.
     for origin in ["https://a.example", "https://b.example", "https://c.example"] {
         configure(&stage, &format!("[gateway]\nenabled = true\nport = {port}\norigins = ['{origin}']\n"));
-        let anew = Gateway::of(&stage);
-        assert_eq!(anew.address, gateway.address);
-        anew.get("/api/status");
-        let old = anew.request("GET", "/api/status", &[("Authorization", &gateway.bearer())], "");
+        let reopened = Gateway::of(&stage);
+        assert_eq!(reopened.address, gateway.address);
+        reopened.get("/api/status");
+        let old = reopened.request("GET", "/api/status", &[("Authorization", &gateway.bearer())], "");
         assert_eq!(old.status, 401, "the token from before counts no longer");
     }
 }
@@ -458,8 +462,8 @@ fn a_gateway_port_in_use_is_reported() {
     let port = taken.local_addr().unwrap().port();
     let stage = Stage::new().config(&format!("[gateway]\nenabled = true\nport = {port}\n")).daemon();
     let failure = format!("The gateway cannot listen on port {port}: ");
-    let said = stage.recall(["status"]).stdout;
-    assert!(said.contains(&format!("gateway      closed: {failure}")), "{said}");
+    let output = stage.recall(["status"]).stdout;
+    assert!(output.contains(&format!("gateway      closed: {failure}")), "{output}");
     let doctor = stage.recall(["doctor"]);
     assert!(doctor.stdout.contains(&format!("bad   the gateway is closed: {failure}")), "{doctor:?}");
     let asked = stage.recall(["ui", "--web"]);
@@ -514,7 +518,7 @@ fn events_are_streamed_live_and_replayed_after_a_reconnect() {
     let mut live = listen(&gateway, None);
     assert_eq!(event(&mut live).unwrap().1, "connected");
     stage.discount_session("first");
-    let (mut told, mut has_ended, mut processing) = (Vec::new(), false, Value::Null);
+    let (mut received, mut has_ended, mut processing) = (Vec::new(), false, Value::Null);
     // Compression ends at some time, and the stream reports it.
     while !has_ended || processing != json!({"isProcessing": false, "queueDepth": 0}) {
         let (id, name, data) = event(&mut live).unwrap();
@@ -523,16 +527,16 @@ fn events_are_streamed_live_and_replayed_after_a_reconnect() {
         }
         if !has_ended {
             has_ended = name == "session_ended";
-            told.push((id, name));
+            received.push((id, name));
         }
     }
-    let names: Vec<&str> = told.iter().map(|(_, name)| name.as_str()).collect();
+    let names: Vec<&str> = received.iter().map(|(_, name)| name.as_str()).collect();
     assert!(names.contains(&"session_started") && names.contains(&"prompt"), "{names:?}");
     drop(live);
 
-    let mut again = listen(&gateway, Some(&told[0].0));
+    let mut again = listen(&gateway, Some(&received[0].0));
     assert_eq!(event(&mut again).unwrap().2, json!({"lost": false}));
-    assert_eq!(events_until(&mut again, "session_ended"), told[1..], "nothing twice, nothing missing");
+    assert_eq!(events_until(&mut again, "session_ended"), received[1..], "nothing twice, nothing missing");
     let mut strange = listen(&gateway, Some("1-1"));
     assert_eq!(event(&mut strange).unwrap().2, json!({"lost": true}), "of another daemon");
     drop(strange);
@@ -545,11 +549,11 @@ fn events_are_streamed_live_and_replayed_after_a_reconnect() {
 fn a_viewer_link_works_only_once() {
     let stage = Stage::new().daemon();
     assert!(!stage.home().join("run/gateway.json").exists(), "closed until somebody asks");
-    let said = stage.recall(["ui", "--web"]);
-    assert_eq!(said.code(), 0, "{said:?}");
+    let output = stage.recall(["ui", "--web"]);
+    assert_eq!(output.code(), 0, "{output:?}");
     let gateway = Gateway::of(&stage);
     let own = format!("http://{}", gateway.address);
-    let key = said.stdout.trim().strip_prefix(&format!("{own}/#/open/")).unwrap().to_owned();
+    let key = output.stdout.trim().strip_prefix(&format!("{own}/#/open/")).unwrap().to_owned();
     let open = || gateway.request("POST", "/api/open", &[("Origin", &own)], &json!({"key": key}).to_string());
     let opened = open();
     assert_eq!(opened.status, 200, "{}", opened.body);
@@ -569,7 +573,7 @@ fn a_viewer_link_works_only_once() {
     let cookie = format!("recall_{}={page}", gateway.address.rsplit(':').next().unwrap());
     assert_eq!(gateway.request("GET", "/api/status", &[("Cookie", &cookie)], "").status, 401);
     let again = stage.recall(["ui", "--web"]);
-    assert!(again.stdout.starts_with(&own) && again.stdout != said.stdout, "the same gateway, a new link");
+    assert!(again.stdout.starts_with(&own) && again.stdout != output.stdout, "the same gateway, a new link");
 }
 
 /// Every user of a machine can read the arguments of a program.
@@ -577,11 +581,12 @@ fn a_viewer_link_works_only_once() {
 fn the_browser_is_started_without_a_secret_in_its_arguments() {
     let stage = Stage::new().daemon();
     let tools = stage.user_home().join("tools");
-    let told = stage.user_home().join("opened-with");
+    let arguments_file = stage.user_home().join("opened-with");
     std::fs::create_dir(&tools).unwrap();
     for opener in ["xdg-open", "open"] {
         let path = tools.join(opener);
-        std::fs::write(&path, format!("#!/bin/sh\nprintf '%s\\n' \"$@\" >'{}'\n", told.display())).unwrap();
+        std::fs::write(&path, format!("#!/bin/sh\nprintf '%s\\n' \"$@\" >'{}'\n", arguments_file.display()))
+            .unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
     let mut command = stage.command("recall");
@@ -590,7 +595,7 @@ fn the_browser_is_started_without_a_secret_in_its_arguments() {
     screen.shows("enter this code");
     assert!(screen.end().success());
     // recall does not wait for the opener.
-    let page = std::iter::repeat_with(|| std::fs::read_to_string(&told).unwrap_or_default());
+    let page = std::iter::repeat_with(|| std::fs::read_to_string(&arguments_file).unwrap_or_default());
     let page = page.into_iter().find(|page| page.ends_with('\n')).unwrap();
     let page = page.trim();
     assert_eq!(page, stage.home().join("run/viewer.html").display().to_string(), "nothing but the page");
@@ -646,8 +651,8 @@ fn hmac(key: &str, text: &str) -> String {
     let mut python = std::process::Command::new("python3");
     let program =
         "import hmac,sys; print(hmac.new(sys.argv[1].encode(), sys.argv[2].encode(), 'sha256').hexdigest())";
-    let said = python.args(["-c", program, key, text]).output().unwrap();
-    String::from_utf8(said.stdout).unwrap().trim().to_owned()
+    let output = python.args(["-c", program, key, text]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
 /// A description, the method, the path, the headers, and the status of the answer.
@@ -825,8 +830,8 @@ fn generated_calls_are_answered_as_the_openapi_document_says() {
     ]);
     // A stream has no end.
     command.args(["--exclude-path", "/api/stream", "--exclude-path", "/stream"]);
-    let said = command.current_dir(stage.user_home()).output().unwrap();
-    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stdout));
+    let output = command.current_dir(stage.user_home()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
 /// The viewer makes the same call.

@@ -53,17 +53,22 @@ fn short(value: &Value) -> String {
 
 /// Returns a session's rows, one per line.
 fn rows(session: &Value) -> String {
-    let mut told = String::new();
-    let mut line = |text: String| writeln!(told, "{text}").unwrap();
+    let mut lines = String::new();
+    let mut line = |text: String| writeln!(lines, "{text}").unwrap();
     line(format!("status {} ({})", word(session, "status"), word(session, "reason")));
     if session["resumed_from"].is_string() {
         line("resumed from another session".to_owned());
     }
-    for said in list(session, "life_events") {
-        let detail = &said["detail"];
+    for life_event in list(session, "life_events") {
+        let detail = &life_event["detail"];
         let of = |key: &str| detail.get(key).map(|value| format!(" {key} {value}"));
         let parts = ["source", "reason", "message_count", "compacted_count"].into_iter().filter_map(of);
-        line(format!("said {} in life {}{}", word(said, "event"), said["life"], parts.collect::<String>()));
+        line(format!(
+            "said {} in life {}{}",
+            word(life_event, "event"),
+            life_event["life"],
+            parts.collect::<String>()
+        ));
     }
     for batch in list(session, "batches") {
         let (number, source, status) =
@@ -97,13 +102,13 @@ fn rows(session: &Value) -> String {
             short(&helper["response"])
         ));
     }
-    told
+    lines
 }
 
 #[test]
 fn each_recorded_event_alone_matches_the_snapshot() {
     let stage = Stage::new().daemon();
-    let mut told = String::new();
+    let mut text = String::new();
     let mut played = Vec::new();
     for path in files(&fixtures(), "json") {
         let name = name_of(&path);
@@ -117,9 +122,9 @@ fn each_recorded_event_alone_matches_the_snapshot() {
     stage.flush();
     for (name, stdout) in played {
         let session = stage.json(["ctl", "session", &name]);
-        let _ = writeln!(told, "# {name}\nstdout {stdout:?}\n{}", rows(&session));
+        let _ = writeln!(text, "# {name}\nstdout {stdout:?}\n{}", rows(&session));
     }
-    insta::assert_snapshot!("each_event", masked_text(&told, &stage));
+    insta::assert_snapshot!("each_event", masked_text(&text, &stage));
 }
 
 #[test]
@@ -130,7 +135,7 @@ fn each_recorded_session_matches_its_snapshot() {
     let numbers = regex::Regex::new(r"(- #|session \(s|so far \(s)\d+").unwrap();
     for path in files(&fixtures().join("sequences"), "jsonl") {
         let name = name_of(&path);
-        let mut told = String::new();
+        let mut snapshot = String::new();
         let mut ids: Vec<String> = Vec::new();
         for mut event in recording(&path) {
             // Each recording has its own project and its own ids.
@@ -148,14 +153,14 @@ fn each_recorded_session_matches_its_snapshot() {
             let replies = stage.deliver(&[stage.delivery(&event)]);
             let stdout = stdout(&replies[0]);
             let answered = if stdout.is_empty() { String::new() } else { format!(": {stdout}") };
-            let _ = writeln!(told, "{nth} {}{answered}", word(&event, "hook_event_name"));
+            let _ = writeln!(snapshot, "{nth} {}{answered}", word(&event, "hook_event_name"));
         }
         stage.flush();
         for (nth, id) in ids.iter().enumerate() {
             let session = stage.json(["ctl", "session", id]);
-            let _ = writeln!(told, "\n# session {}\n{}", nth + 1, rows(&session));
+            let _ = writeln!(snapshot, "\n# session {}\n{}", nth + 1, rows(&session));
         }
-        let told = numbers.replace_all(&masked_text(&told, &stage), "$1[n]").into_owned();
-        insta::assert_snapshot!(format!("recorded_{name}"), told);
+        let snapshot = numbers.replace_all(&masked_text(&snapshot, &stage), "$1[n]").into_owned();
+        insta::assert_snapshot!(format!("recorded_{name}"), snapshot);
     }
 }

@@ -44,7 +44,7 @@ fn a_handoff_contains_what_another_session_needs_to_continue() {
     let stage = worked();
     let text = stage.recall(["handoff"]).stdout;
     assert!(text.starts_with("# Handoff: "), "{text}");
-    let told = sections(&text);
+    let titles = sections(&text);
     let wanted = [
         "Goal",
         "Asked last, not answered yet",
@@ -53,7 +53,7 @@ fn a_handoff_contains_what_another_session_needs_to_continue() {
         "Files changed, the most changed first",
     ];
     for wanted in wanted {
-        assert!(told.contains(&wanted), "{wanted}: {text}");
+        assert!(titles.contains(&wanted), "{wanted}: {text}");
     }
     assert!(text.contains("- `cargo test receipt`: error: expected a discount on the receipt\n"), "{text}");
     assert!(text.contains("last commit\n- `src/receipt.rs`\n\n"), "{text}");
@@ -69,8 +69,8 @@ fn a_handoff_contains_what_another_session_needs_to_continue() {
 #[test]
 fn a_handoff_is_injected_once_into_the_next_session_of_that_agent() {
     let stage = worked();
-    let said = stage.recall(["handoff", "--to", "claude"]).stdout;
-    assert!(said.starts_with("The next session of Claude Code in "), "{said}");
+    let output = stage.recall(["handoff", "--to", "claude"]).stdout;
+    assert!(output.starts_with("The next session of Claude Code in "), "{output}");
     let start = |session: &str| {
         stage.hook(&stage.event(session, "SessionStart", json!({"source": "startup"}))).context()
     };
@@ -104,8 +104,8 @@ fn a_handoff_file_is_not_overwritten_and_contains_no_foreign_markup() {
     let stage = worked();
     let path = stage.home().join("handoff.html");
     let path_text = path.to_str().unwrap();
-    let said = stage.recall(["handoff", "--file", path_text]);
-    assert!(said.stdout.contains("Read it before you share it"), "{said:?}");
+    let output = stage.recall(["handoff", "--file", path_text]);
+    assert!(output.stdout.contains("Read it before you share it"), "{output:?}");
     let page = std::fs::read_to_string(&path).unwrap();
     assert!(
         page.starts_with("<!doctype html>") && page.contains("<li><code>cargo test receipt</code>: "),

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use recall_tests::faults::handover::paths;
 use recall_tests::faults::process::signal;
 use recall_tests::faults::{intruder, process};
-use recall_tests::{Said, Stage, run};
+use recall_tests::{CommandOutput, Stage, run};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -28,14 +28,14 @@ fn call(stage: &Stage, number: usize) -> Value {
 
 /// Runs the hook with the deadlines of an agent's machine, not those of a stage.
 #[track_caller]
-fn ends_soon(stage: &Stage, event: &Value) -> Said {
+fn ends_soon(stage: &Stage, event: &Value) -> CommandOutput {
     let mut command = stage.command("recall-shim");
     command.arg("claude-code").env_remove("RECALL_ANSWER_MS");
     let begun = Instant::now();
-    let said = run(command, event.to_string().as_bytes());
+    let output = run(command, event.to_string().as_bytes());
     assert!(begun.elapsed() < HANG, "the hook hangs");
-    assert_eq!((said.code(), said.stdout.as_str(), said.stderr.as_str()), (0, "", ""));
-    said
+    assert_eq!((output.code(), output.stdout.as_str(), output.stderr.as_str()), (0, "", ""));
+    output
 }
 
 fn activities(stage: &Stage) -> usize {
@@ -122,9 +122,9 @@ fn a_read_only_state_folder_makes_no_hook_fail() {
     }
     let state = stage.home().join("state");
     std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o500)).unwrap();
-    let said = run(command, call(&stage, 1).to_string().as_bytes());
+    let output = run(command, call(&stage, 1).to_string().as_bytes());
     std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o700)).unwrap();
-    assert_eq!((said.code(), said.stdout.as_str(), said.stderr.as_str()), (0, "", ""), "{said:?}");
+    assert_eq!((output.code(), output.stdout.as_str(), output.stderr.as_str()), (0, "", ""), "{output:?}");
     assert!(!state.join("spool").exists());
     assert_eq!(std::fs::metadata(stage.home().join("run/dropped")).unwrap().len(), 4, "the loss is counted");
 }
@@ -153,8 +153,12 @@ fn the_next_command_reports_that_events_cannot_be_stored() {
     };
     let event = call(&stage, 1).to_string();
     for _ in 0..2 {
-        let said = run("recall-shim", &["claude-code"], event.as_bytes());
-        assert_eq!((said.code(), said.stdout.as_str(), said.stderr.as_str()), (0, "", ""), "{said:?}");
+        let output = run("recall-shim", &["claude-code"], event.as_bytes());
+        assert_eq!(
+            (output.code(), output.stdout.as_str(), output.stderr.as_str()),
+            (0, "", ""),
+            "{output:?}"
+        );
     }
     assert!(!stage.home().exists());
 
@@ -191,9 +195,9 @@ fn the_next_command_reports_that_events_cannot_be_stored() {
     stage.start_daemon();
     let status = stage.json(["ctl", "status"]);
     assert_eq!(status["events"]["dropped"], 2, "{status}");
-    let said = stage.recall(["ctl", "status"]);
-    assert_eq!(said.stderr, "", "{said:?}");
-    assert!(said.stdout.contains("2 events since "), "{said:?}");
+    let output = stage.recall(["ctl", "status"]);
+    assert_eq!(output.stderr, "", "{output:?}");
+    assert!(output.stdout.contains("2 events since "), "{output:?}");
 }
 
 /// Starts this many hooks, as many at once as the system allows.

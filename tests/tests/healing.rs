@@ -71,7 +71,7 @@ fn set_aside(stage: &Stage) -> Vec<PathBuf> {
 }
 
 /// Counts the log lines that contain the words and the value.
-fn told(stage: &Stage, words: &str, value: &str) -> usize {
+fn count_log_lines(stage: &Stage, words: &str, value: &str) -> usize {
     stage.log().lines().filter(|line| line.contains(words) && line.contains(value)).count()
 }
 
@@ -89,7 +89,7 @@ fn a_start_logs_each_repair_and_a_clean_start_logs_none() {
         ("removed a dead daemon's socket", ""),
         ("the last stop was sudden; the database is sound", ""),
     ];
-    let counts = |stage: &Stage| expected.map(|(words, value)| told(stage, words, value));
+    let counts = |stage: &Stage| expected.map(|(words, value)| count_log_lines(stage, words, value));
     assert_eq!(counts(&stage), [0; 6], "{}", stage.log());
     stage.kill_daemon();
     // Writes the rows of a daemon that was killed while a model worked.
@@ -134,9 +134,9 @@ fn damage_table(stage: &Stage, table: &str) {
 }
 
 fn search(stage: &Stage, query: &str) -> Value {
-    let said = stage.recall(["search", "--json", query]);
-    assert_eq!(said.code(), 0, "{said:?}");
-    said.json()
+    let output = stage.recall(["search", "--json", query]);
+    assert_eq!(output.code(), 0, "{output:?}");
+    output.json()
 }
 
 fn titles(stage: &Stage, query: &str) -> Vec<String> {

@@ -15,8 +15,8 @@ fn prompt(stage: &Stage, text: &str) -> String {
 fn a_prompt_that_matches_a_hint_gets_its_text_each_time() {
     let stage = Stage::new().config(HINTS).daemon();
     stage.hook(&stage.event("s", "SessionStart", json!({"source": "startup"})));
-    let told = prompt(&stage, "Add the discount, TDD please");
-    assert_eq!(told, "The user's hint for `tdd`: Write a failing test first.");
+    let context = prompt(&stage, "Add the discount, TDD please");
+    assert_eq!(context, "The user's hint for `tdd`: Write a failing test first.");
     assert_eq!(prompt(&stage, "and the stddev"), "");
     let both = prompt(&stage, "deepsearch for it, with tdd");
     assert!(both.contains("first.\nThe user's hint for `deep ?search`: Search the memory"), "{both}");
@@ -30,9 +30,10 @@ fn hints_come_after_the_notes_and_share_their_budget() {
     let stage = Stage::new().config(HINTS).daemon();
     stage.discount_session("first");
     stage.flush();
-    let told = prompt(&stage, "tdd: why does the cart total round once, after summing the discount lines?");
-    let notes = told.strip_suffix("The user's hint for `tdd`: Write a failing test first.");
-    assert!(notes.is_some_and(|notes| notes.contains("round")), "{told}");
+    let context =
+        prompt(&stage, "tdd: why does the cart total round once, after summing the discount lines?");
+    let notes = context.strip_suffix("The user's hint for `tdd`: Write a failing test first.");
+    assert!(notes.is_some_and(|notes| notes.contains("round")), "{context}");
     let stage = Stage::new().config(&format!("[context]\nprompt_tokens = 5\n{HINTS}")).daemon();
     assert_eq!(prompt(&stage, "tdd"), "", "it does not fit");
 }
@@ -41,10 +42,10 @@ fn hints_come_after_the_notes_and_share_their_budget() {
 fn an_invalid_hint_is_reported_and_the_others_work() {
     let stage = Stage::new().config(&format!("{HINTS}[[hint]]\npattern = '('\ntext = 'x'\n")).daemon();
     assert!(prompt(&stage, "tdd").contains("failing test"));
-    let said = stage.recall(["config", "list"]);
-    assert!(said.stdout.contains("hint.pattern: `(` is not a valid pattern"), "{said:?}");
-    let said = stage.recall(["config", "get", "hint.pattern"]);
-    assert!(said.stderr.contains("[[hint]] is a list of texts, not a key"), "{said:?}");
+    let output = stage.recall(["config", "list"]);
+    assert!(output.stdout.contains("hint.pattern: `(` is not a valid pattern"), "{output:?}");
+    let output = stage.recall(["config", "get", "hint.pattern"]);
+    assert!(output.stderr.contains("[[hint]] is a list of texts, not a key"), "{output:?}");
 }
 
 #[test]
@@ -52,8 +53,8 @@ fn the_ambient_line_is_injected_only_if_configured() {
     for (config, expected) in [("", false), ("[context]\nambient = true\n", true)] {
         let stage = Stage::new().config(config).daemon();
         Repository::init(&stage.project()).git(&["checkout", "-q", "-b", "discount"]);
-        let told = stage.hook(&stage.event("s", "SessionStart", json!({"source": "startup"}))).context();
-        assert_eq!(told.contains("Today is 20"), expected, "{told}");
-        assert_eq!(told.contains("Project: `shop`, branch `discount`."), expected, "{told}");
+        let context = stage.hook(&stage.event("s", "SessionStart", json!({"source": "startup"}))).context();
+        assert_eq!(context.contains("Today is 20"), expected, "{context}");
+        assert_eq!(context.contains("Project: `shop`, branch `discount`."), expected, "{context}");
     }
 }

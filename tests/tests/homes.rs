@@ -36,7 +36,7 @@ fn discount_work(stage: &Stage, session: &str, folder_of: impl Fn(usize) -> Stri
     events.collect()
 }
 
-fn told_of(stage: &Stage, session: &str) -> Value {
+fn stored_session(stage: &Stage, session: &str) -> Value {
     stage.json(["ctl", "session", session])
 }
 
@@ -60,7 +60,7 @@ fn worktrees_and_subfolders_join_their_project_whichever_event_comes_first() {
     }
     let stage = stage.daemon();
     stage.deliver(&discount_work(&stage, "first", |_| stage.project().to_string_lossy().into_owned()));
-    let project = told_of(&stage, "first")["project_id"].clone();
+    let project = stored_session(&stage, "first")["project_id"].clone();
     assert!(project.as_str().unwrap().starts_with("root:"), "{project}");
     for (nth, folder) in folders.iter().enumerate() {
         let whole = discount_work(&stage, "any", |_| folder.to_string_lossy().into_owned());
@@ -83,8 +83,8 @@ fn a_bare_folder_name_means_the_folder_that_the_hook_ran_in() {
     for (session, folder) in [("whole", whole.as_str()), ("bare", "shop"), ("empty", "")] {
         stage.deliver(&[event_in(&stage, folder, session, "UserPromptSubmit", json!({"prompt": "Go"}))]);
         assert_eq!(
-            told_of(&stage, session)["project_id"],
-            told_of(&stage, "whole")["project_id"],
+            stored_session(&stage, session)["project_id"],
+            stored_session(&stage, "whole")["project_id"],
             "{session}"
         );
     }
@@ -100,7 +100,7 @@ fn events_of_a_removed_worktree_still_belong_to_its_project() {
     let inside = tree.join("src").to_string_lossy().into_owned();
     let ask = |session: &str, folder: &str| {
         stage.deliver(&[event_in(&stage, folder, session, "UserPromptSubmit", json!({"prompt": "Go"}))]);
-        told_of(&stage, session)["project_id"].clone()
+        stored_session(&stage, session)["project_id"].clone()
     };
     let project = ask("before", tree.to_str().unwrap());
     repository.git(&["worktree", "remove", tree.to_str().unwrap()]);
@@ -121,14 +121,14 @@ fn the_earliest_event_sets_the_project_and_moves_the_observations() {
     let folder_of = |nth: usize| if nth < 2 { here.to_string_lossy().into_owned() } else { there.clone() };
     stage.deliver(&discount_work(&stage, "there", |_| there.clone()));
     let events = discount_work(&stage, "s", folder_of);
-    let (late, heard) = events.split_at(2);
-    stage.deliver(heard);
+    let (late, delivered) = events.split_at(2);
+    stage.deliver(delivered);
     stage.flush();
-    let before = told_of(&stage, "s");
+    let before = stored_session(&stage, "s");
     assert_eq!(before["project"], "other");
     late.iter().rev().for_each(|event| stage.spool(event));
     stage.flush();
-    let after = told_of(&stage, "s");
+    let after = stored_session(&stage, "s");
     assert_eq!(after["project"], "shop");
     assert_eq!(after["batches"].as_array().unwrap().len(), 1);
     let sessions = |project: &Path| -> Vec<Value> {
@@ -144,7 +144,7 @@ fn the_earliest_event_sets_the_project_and_moves_the_observations() {
         json!(["src/cart.rs"]),
         "relative to where it runs: {observation}"
     );
-    let other_evidence = told_of(&stage, "there")["observations"][0]["evidence"].clone();
+    let other_evidence = stored_session(&stage, "there")["observations"][0]["evidence"].clone();
     let own = observation["evidence"].as_array().unwrap();
     assert!(own.iter().all(|event| !other_evidence.as_array().unwrap().contains(event)), "{own:?}");
 }
@@ -164,11 +164,11 @@ fn a_session_across_two_folders_is_the_same_for_any_event_order() {
         let events = discount_work(&stage, "s", folder_of);
         stage.deliver(order.iter().map(|nth| &events[*nth]));
         stage.flush();
-        let told = told_of(&stage, "s");
+        let stored = stored_session(&stage, "s");
         let titles: Vec<_> =
-            told["observations"].as_array().unwrap().iter().map(|each| each["title"].clone()).collect();
+            stored["observations"].as_array().unwrap().iter().map(|each| each["title"].clone()).collect();
         assert!(!titles.is_empty());
-        (told["project"].clone(), titles, found(&stage, &home).as_array().unwrap().len())
+        (stored["project"].clone(), titles, found(&stage, &home).as_array().unwrap().len())
     };
     let expected = play([0, 1, 2, 3, 4, 5, 6]);
     assert_eq!(expected.0, "shop");
@@ -204,7 +204,7 @@ fn paths_below_a_symlink_are_stored_as_those_of_the_real_folder() {
     stage.deliver(&below[3..]);
     stage.flush();
     for session in ["by-link", "below"] {
-        let stored = told_of(&stage, session);
+        let stored = stored_session(&stage, session);
         assert_eq!(stored["workspace"], json!(real), "{stored}");
         let observations = stored["observations"].as_array().unwrap();
         assert!(!observations.is_empty(), "{stored}");
@@ -226,7 +226,7 @@ fn paths_below_a_symlink_are_stored_as_those_of_the_real_folder() {
             "tool_input": {"file_path": format!("{folder}/src/cart.rs")}}),
         );
         event["cwd"] = json!(folder);
-        let said = stage.hook(&event);
-        assert!(said.context().contains("rounds the total once"), "{session}: {said:?}");
+        let output = stage.hook(&event);
+        assert!(output.context().contains("rounds the total once"), "{session}: {output:?}");
     }
 }

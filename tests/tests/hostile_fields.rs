@@ -120,11 +120,11 @@ fn followed_events_contain_no_terminal_control_characters() {
     stage.deliver([&stage.delivery(&event)]);
     stage.flush();
     stage.stop_daemon();
-    let said: Vec<String> = lines.map(Result::unwrap).collect();
+    let output: Vec<String> = lines.map(Result::unwrap).collect();
     follower.wait().unwrap();
-    assert!(said.iter().any(|line| line.contains("message_received")), "{said:?}");
+    assert!(output.iter().any(|line| line.contains("message_received")), "{output:?}");
     let steers = |c: char| c.is_control() || "\u{202e}\u{200b}".contains(c);
-    assert!(!said.iter().any(|line| line.contains(steers)), "{said:?}");
+    assert!(!output.iter().any(|line| line.contains(steers)), "{output:?}");
 }
 
 #[test]
@@ -152,18 +152,18 @@ fn control_characters_in_a_folder_name_are_never_printed() {
         vec!["import", "recall", missing.to_str().unwrap()],
     ] {
         let mut command = stage.command("recall");
-        let said = recall_tests::run(
+        let output = recall_tests::run(
             {
                 command.args(&arguments).current_dir(&folder);
                 command
             },
             b"",
         );
-        for text in [&said.stdout, &said.stderr] {
+        for text in [&output.stdout, &output.stderr] {
             assert!(!text.contains(steers), "{arguments:?}: {text:?}");
         }
         if arguments == ["doctor"] {
-            assert!(said.stdout.contains("gpj.exe"), "it names the folder: {said:?}");
+            assert!(output.stdout.contains("gpj.exe"), "it names the folder: {output:?}");
         }
     }
 }

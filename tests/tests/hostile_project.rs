@@ -68,14 +68,14 @@ fn a_project_file_cannot_change_user_settings_run_commands_or_connect() {
     assert!(!touched.exists(), "a command ran");
     assert!(listener.accept().is_err(), "somebody connected");
     let mut doctor = stage.command("recall");
-    let told = recall_tests::run(
+    let output = recall_tests::run(
         {
             doctor.arg("doctor").current_dir(&folder);
             doctor
         },
         b"",
     );
-    assert!(told.stdout.contains("is ignored"), "{}", told.stdout);
+    assert!(output.stdout.contains("is ignored"), "{}", output.stdout);
 }
 
 #[test]

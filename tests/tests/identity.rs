@@ -38,7 +38,7 @@ fn project_of(stage: &Stage, session: &str) -> Value {
 }
 
 /// Returns the context of a session that starts in a folder and asks about known things.
-fn told(stage: &Stage, folder: &Path, session: &str) -> String {
+fn context_of(stage: &Stage, folder: &Path, session: &str) -> String {
     let hook = |name: &str, fields: Value| {
         let mut event = stage.event(session, name, fields);
         event["cwd"] = json!(folder);
@@ -56,14 +56,14 @@ fn told(stage: &Stage, folder: &Path, session: &str) -> String {
 
 #[track_caller]
 fn joins(stage: &Stage, folder: &Path, session: &str) {
-    let told = told(stage, folder, session);
-    assert!(told.contains("Rounding happens once"), "{told}");
+    let context = context_of(stage, folder, session);
+    assert!(context.contains("Rounding happens once"), "{context}");
     assert_eq!(project_of(stage, session), project_of(stage, "victim"));
 }
 
 #[track_caller]
 fn stays_out(stage: &Stage, folder: &Path, session: &str) {
-    assert_eq!(told(stage, folder, session), "", "not a line, not a count");
+    assert_eq!(context_of(stage, folder, session), "", "not a line, not a count");
     let info = stage.json(["ctl", "session", session]);
     assert_ne!(info["project_id"], project_of(stage, "victim"));
     let here = folder.to_str().unwrap();
@@ -159,8 +159,8 @@ fn are_apart(stage: &Stage, folder: &Path, session: &str) {
     stays_out(stage, folder, session);
     decide(stage, folder, &format!("{session}-decides"), POISON);
     assert_eq!(project_of(stage, &format!("{session}-decides")), project_of(stage, session));
-    let told = told(stage, &stage.project(), &format!("{session}-reaches"));
-    assert!(told.contains("Rounding happens once") && !told.contains("pelican"), "{told}");
+    let context = context_of(stage, &stage.project(), &format!("{session}-reaches"));
+    assert!(context.contains("Rounding happens once") && !context.contains("pelican"), "{context}");
 }
 
 /// Copies a folder through an archive. The user who unpacks it owns the copy.
@@ -228,7 +228,7 @@ fn a_repository_committed_into_another_belongs_to_that_project() {
     assert!(outer.git(&["ls-files", "-s", "packages/app/logs"]).starts_with("120000"));
     are_apart(&stage, &embedded, "embedded");
     let outer_info = {
-        told(&stage, &outer.0, "outer");
+        context_of(&stage, &outer.0, "outer");
         project_of(&stage, "outer")
     };
     assert_eq!(project_of(&stage, "embedded"), outer_info);
@@ -237,7 +237,7 @@ fn a_repository_committed_into_another_belongs_to_that_project() {
     let before = stage.json(["ctl", "status"])["events"]["stored"].clone();
     // The verdict on a folder is kept for a second. This folder has none yet.
     let deeper = embedded.join("refs");
-    assert_eq!(told(&stage, &deeper, "silent"), "");
+    assert_eq!(context_of(&stage, &deeper, "silent"), "");
     assert_eq!(stage.json(["ctl", "status"])["events"]["stored"], before);
 }
 
@@ -293,8 +293,8 @@ fn claimed_commit_ids_join_no_project_whichever_folder_comes_first() {
 
     stage.discount_session("victim");
     stage.flush();
-    let told = told(&stage, &stage.project(), "victim-again");
-    assert!(told.contains("Rounding happens once") && !told.contains("pelican"), "{told}");
+    let context = context_of(&stage, &stage.project(), "victim-again");
+    assert!(context.contains("Rounding happens once") && !context.contains("pelican"), "{context}");
     assert_ne!(project_of(&stage, "victim"), project_of(&stage, "early"));
     assert_ne!(project_of(&stage, "victim"), project_of(&stage, "blob"));
     are_apart(&stage, &liar("late", &head), "late");
@@ -370,8 +370,8 @@ fn the_doctor_explains_why_a_folder_is_a_separate_project() {
     };
     let other = Repository::init(&stage.user_home().join("other/shop"));
     other.git(&["remote", "add", "origin", "https://dev:hunter2@github.com/acme/secret.git"]);
-    let said = doctor(&other.0);
-    let whole = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let output = doctor(&other.0);
+    let whole = output.split_whitespace().collect::<Vec<_>>().join(" ");
     let name = format!("shop in {}", stage.user_home().join("other").display());
     for part in [
         &*other.0.to_string_lossy(),
@@ -382,16 +382,16 @@ fn the_doctor_explains_why_a_folder_is_a_separate_project() {
         "`git fetch`",
         "`alias = \"NAME\"`",
     ] {
-        assert!(whole.contains(part), "{part:?} in {said}");
+        assert!(whole.contains(part), "{part:?} in {output}");
     }
-    assert!(!said.contains("hunter2"), "{said}");
+    assert!(!output.contains("hunter2"), "{output}");
     // A subfolder gets the same explanation. A clone gets none, and neither does a folder that claims nothing.
     std::fs::create_dir(other.0.join("src")).unwrap();
     assert!(doctor(&other.0.join("src")).contains("contains none of that project's commits"));
     clone(&stage, &stage.user_home().join("clone"), &[]);
     for believed in [stage.user_home().join("clone"), stage.project(), stage.user_home()] {
-        let said = doctor(&believed);
-        assert!(!said.contains("shows no commit"), "{said}");
+        let output = doctor(&believed);
+        assert!(!output.contains("shows no commit"), "{output}");
     }
     // A separate git folder, as `git init --separate-git-dir` creates it, belongs to no folder until it points back.
     let apart = Repository(stage.user_home().join("apart"));
@@ -406,14 +406,14 @@ fn the_doctor_explains_why_a_folder_is_a_separate_project() {
 }
 
 /// Starts a session and returns the line for the user.
-fn said_at_start(stage: &Stage, folder: &Path, session: &str) -> String {
+fn notice_at_start(stage: &Stage, folder: &Path, session: &str) -> String {
     let mut event = stage.event(session, "SessionStart", json!({"source": "startup", "model": "opus"}));
     event["cwd"] = json!(folder);
     let mut command = stage.command("recall-shim");
     command.arg("claude-code").current_dir(folder);
-    let said = recall_tests::run(command, event.to_string().as_bytes()).stdout;
+    let output = recall_tests::run(command, event.to_string().as_bytes()).stdout;
     stage.flush();
-    said
+    output
 }
 
 #[test]
@@ -422,7 +422,7 @@ fn a_new_repository_in_a_known_folder_is_another_project() {
     server.commit("three");
     let elsewhere = stage.user_home().join("elsewhere");
     let folder = stage.project();
-    let anew = |name: &str| {
+    let recreate = |name: &str| {
         std::fs::remove_dir_all(&folder).unwrap();
         std::fs::create_dir(&folder).unwrap();
         let repository = Repository(folder.clone());
@@ -435,17 +435,17 @@ fn a_new_repository_in_a_known_folder_is_another_project() {
         }
     };
     for name in ["claims", "unborn", "nameless"] {
-        anew(name);
-        let said = said_at_start(&stage, &folder, &format!("{name}-says"));
-        assert!(said.contains("this folder held another project before"), "{name}: {said}");
-        assert!(!said.contains("Rounding happens once"), "{said}");
+        recreate(name);
+        let notice = notice_at_start(&stage, &folder, &format!("{name}-says"));
+        assert!(notice.contains("this folder held another project before"), "{name}: {notice}");
+        assert!(!notice.contains("Rounding happens once"), "{notice}");
         stays_out(&stage, &folder, &format!("{name}-again"));
         decide(&stage, &folder, &format!("{name}-decides"), POISON);
         assert_eq!(
             project_of(&stage, &format!("{name}-decides")),
             project_of(&stage, &format!("{name}-says"))
         );
-        assert!(told(&stage, &folder, &format!("{name}-knows")).contains("pelican"));
+        assert!(context_of(&stage, &folder, &format!("{name}-knows")).contains("pelican"));
     }
     let names: Vec<Value> = ["victim", "claims-says", "unborn-says", "nameless-says"]
         .iter()
@@ -463,8 +463,8 @@ fn a_new_repository_in_a_known_folder_is_another_project() {
     clone(&stage, &folder, &[]);
     joins(&stage, &folder, "back");
     for (session, folder) in [("later", &elsewhere), ("later-back", &folder)] {
-        let told = told(&stage, folder, session);
-        assert!(told.contains("Rounding happens once") && !told.contains("pelican"), "{told}");
+        let context = context_of(&stage, folder, session);
+        assert!(context.contains("Rounding happens once") && !context.contains("pelican"), "{context}");
     }
 }
 
@@ -495,11 +495,11 @@ fn commits_shared_with_a_template_do_not_join_it_to_a_private_project() {
     // The archives are one project, and it is not the private one.
     let is_not_private = |folder: &Path, name: &str| {
         decide(&stage, folder, name, POISON);
-        let told_here = told(&stage, folder, &format!("{name}-again"));
-        assert!(!told_here.contains("Rounding happens once"), "{name}: {told_here}");
+        let context_here = context_of(&stage, folder, &format!("{name}-again"));
+        assert!(!context_here.contains("Rounding happens once"), "{name}: {context_here}");
         assert_ne!(project_of(&stage, name), project_of(&stage, "victim"), "{name}");
-        let told = told(&stage, &private.0, &format!("{name}-reaches"));
-        assert!(told.contains("Rounding happens once") && !told.contains("pelican"), "{told}");
+        let context = context_of(&stage, &private.0, &format!("{name}-reaches"));
+        assert!(context.contains("Rounding happens once") && !context.contains("pelican"), "{context}");
     };
     let claims = archive("claims");
     claims.git(&["remote", "add", "origin", REMOTE]);
@@ -581,7 +581,7 @@ fn a_plain_folder_stays_one_project_when_moved_or_made_a_repository() {
     let _ = Repository::init(&other);
     let url = format!("file://{}", other.display());
     Repository(plain.clone()).git(&["clone", "-q", &url, "."]);
-    assert!(!told(&stage, &plain, "cloned").contains("pelican"));
+    assert!(!context_of(&stage, &plain, "cloned").contains("pelican"));
 }
 
 #[test]

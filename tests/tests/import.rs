@@ -126,17 +126,17 @@ fn a_forgotten_session_is_not_imported_again() {
 fn an_import_notifies_no_subscriber_and_calls_no_model() {
     let stage = Stage::new();
     copy(&recorded("claude-code"), &stage.user_home().join(".claude/projects/-home-dev-shop"));
-    let told = stage.user_home().join("told");
+    let marker = stage.user_home().join("told");
     let config = format!(
         "[[subscribe]]\nevents = ['session_start', 'session_end', 'observation_created', 'summary_created']\n\
-         command = ['touch', {told:?}]\n[compression]\nbackend = 'anthropic'\nbase_url = 'http://127.0.0.1:9'\n"
+         command = ['touch', {marker:?}]\n[compression]\nbackend = 'anthropic'\nbase_url = 'http://127.0.0.1:9'\n"
     );
     std::fs::create_dir_all(stage.home()).unwrap();
     std::fs::write(stage.home().join("config.toml"), config).unwrap();
     let stage = stage.daemon();
     assert_eq!(import(&stage, &[])["sessions"], 4);
     stage.flush();
-    assert!(!told.exists());
+    assert!(!marker.exists());
     let jobs = stage.json(["ctl", "jobs"]);
     assert!(!jobs.to_string().contains("error\":\""), "no call failed, because none was made: {jobs}");
     let found = stage.json(["search", "kind:observation"]);
@@ -167,9 +167,9 @@ fn short_transcript(number: usize) -> String {
                "timestamp": format!("2026-01-01T{:02}:{:02}:00Z", number / 60, number % 60), "message": message})
     };
     let asked = record("user", "asked", json!({"content": format!("Why does case {number} fail?")}));
-    let said =
+    let answer =
         json!({"id": "m", "content": [{"type": "text", "text": format!("Case {number} was never loaded.")}]});
-    format!("{asked}\n{}\n", record("assistant", "said", said))
+    format!("{asked}\n{}\n", record("assistant", "said", answer))
 }
 
 #[test]
@@ -206,17 +206,20 @@ fn an_import_continues_after_a_kill_without_duplicates() {
 #[test]
 fn an_import_reports_missing_and_unreadable_sources() {
     let stage = Stage::new().daemon();
-    let said = stage.recall(["import"]);
-    assert!(said.code() == 0 && said.stdout.starts_with("No recorded sessions were found."), "{said:?}");
-    let said = stage.recall(["import", "claude-code", "/no/such/place"]);
-    assert_eq!(said.code(), 2, "{said:?}");
-    assert!(said.stderr.contains("Cannot read /no/such/place"), "{said:?}");
-    let said = stage.recall(["import", "frob"]);
-    assert!(said.stderr.contains("claude-code"), "it names what there is: {said:?}");
+    let output = stage.recall(["import"]);
+    assert!(
+        output.code() == 0 && output.stdout.starts_with("No recorded sessions were found."),
+        "{output:?}"
+    );
+    let output = stage.recall(["import", "claude-code", "/no/such/place"]);
+    assert_eq!(output.code(), 2, "{output:?}");
+    assert!(output.stderr.contains("Cannot read /no/such/place"), "{output:?}");
+    let output = stage.recall(["import", "frob"]);
+    assert!(output.stderr.contains("claude-code"), "it names what there is: {output:?}");
     let garbage = stage.user_home().join("garbage.jsonl");
     std::fs::write(&garbage, "no JSON\n{\"type\":\n").unwrap();
-    let said = stage.recall(["import", "claude-code", garbage.to_str().unwrap()]);
-    assert!(said.code() == 1 && said.stdout.contains("Cannot read "), "{said:?}");
+    let output = stage.recall(["import", "claude-code", garbage.to_str().unwrap()]);
+    assert!(output.code() == 1 && output.stdout.contains("Cannot read "), "{output:?}");
 }
 
 #[test]
@@ -281,12 +284,12 @@ fn chats_of_qwen_become_sessions() {
     let (first, second) = (&session["batches"][0], &session["batches"][1]);
     assert_eq!(first["response"], "The cart total now multiplies by quantity.");
     let calls = first["activities"].as_array().unwrap();
-    let told: Vec<_> =
+    let outcomes: Vec<_> =
         calls.iter().map(|call| (call["tool_name"].as_str().unwrap(), &call["failed"])).collect();
     let (failed, fine) = (json!(true), json!(false));
     let expected =
         [("read_file", &fine), ("edit", &fine), ("run_shell_command", &failed), ("mcp__memo__search", &fine)];
-    assert_eq!(told[..4], expected, "{calls:?}");
+    assert_eq!(outcomes[..4], expected, "{calls:?}");
     let of_subagent = "src holds cart.py.";
     assert!(
         second.to_string().contains(of_subagent) || session.to_string().contains(of_subagent),
@@ -381,8 +384,8 @@ fn sessions_of_opencode_are_read_from_its_database() {
 #[test]
 fn text_injected_or_returned_by_recall_is_not_imported() {
     let stage = Stage::new().daemon();
-    let told = "The quokka cache never expired because the TTL was in milliseconds.";
-    let fenced = format!("<recall-context>\n#1 {told}\n</recall-context>");
+    let note = "The quokka cache never expired because the TTL was in milliseconds.";
+    let fenced = format!("<recall-context>\n#1 {note}\n</recall-context>");
     let record = |kind: &str, uuid: &str, fields: Value| {
         let mut record = json!({"type": kind, "uuid": uuid, "sessionId": "told", "cwd": "/home/dev/shop",
             "timestamp": "2026-01-01T10:00:00Z"});
@@ -391,20 +394,23 @@ fn text_injected_or_returned_by_recall_is_not_imported() {
     };
     let attached =
         |uuid: &str, attachment: Value| record("attachment", uuid, json!({"attachment": attachment}));
-    let says = |uuid: &str, content: Value| {
+    let assistant_record = |uuid: &str, content: Value| {
         record("assistant", uuid, json!({"message": {"id": uuid, "role": "assistant", "content": content}}))
     };
     let asks = |id: &str, name: &str, input: Value| {
-        says(&format!("call-{id}"), json!([{"type": "tool_use", "id": id, "name": name, "input": input}]))
+        assistant_record(
+            &format!("call-{id}"),
+            json!([{"type": "tool_use", "id": id, "name": name, "input": input}]),
+        )
     };
     let answered = |id: &str| {
         let result =
-            json!([{"type": "tool_result", "tool_use_id": id, "content": [{"type": "text", "text": told}]}]);
+            json!([{"type": "tool_result", "tool_use_id": id, "content": [{"type": "text", "text": note}]}]);
         record(
             "user",
             &format!("result-{id}"),
             json!({"message": {"role": "user", "content": result},
-            "toolUseResult": {"stdout": told}}),
+            "toolUseResult": {"stdout": note}}),
         )
     };
     let records = [
@@ -425,11 +431,11 @@ fn text_injected_or_returned_by_recall_is_not_imported() {
             "d",
             json!({"type": "queued_command", "prompt": format!("{fenced}And then?"), "commandMode": "prompt"}),
         ),
-        asks("t1", "mcp__recall__get_observations", json!({"ids": [1], "query": told})),
+        asks("t1", "mcp__recall__get_observations", json!({"ids": [1], "query": note})),
         answered("t1"),
-        asks("t2", "Bash", json!({"command": format!("recall search '{told}'"), "description": told})),
+        asks("t2", "Bash", json!({"command": format!("recall search '{note}'"), "description": note})),
         answered("t2"),
-        says("e", json!([{"type": "text", "text": "It is known."}])),
+        assistant_record("e", json!([{"type": "text", "text": "It is known."}])),
     ];
     let folder = stage.user_home().join(".claude/projects/-home-dev-shop");
     std::fs::create_dir_all(&folder).unwrap();
@@ -472,8 +478,8 @@ fn a_long_session_is_stored_whole_and_once() {
             json!([{"type": "tool_use", "id": id, "name": "Bash", "input": input}]),
             Value::Null,
         );
-        let told = format!("result {number} {}", "x".repeat(42_000));
-        add("user", json!([{"type": "tool_result", "tool_use_id": id, "content": told}]), json!(told));
+        let text = format!("result {number} {}", "x".repeat(42_000));
+        add("user", json!([{"type": "tool_result", "tool_use_id": id, "content": text}]), json!(text));
         if number % 140 == 139 {
             add("assistant", json!([{"type": "text", "text": format!("answer {number}")}]), Value::Null);
         }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 const SECRET: &str = concat!("sk-ant-api03-", "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUV");
 
-fn told(stage: &Stage, more: &[&str]) -> serde_json::Value {
+fn import(stage: &Stage, more: &[&str]) -> serde_json::Value {
     let project = stage.project().display().to_string();
     let args = ["import", "memories", "--project", project.as_str(), "--json"];
     let run = stage.recall(args.iter().chain(more).copied());
@@ -58,11 +58,11 @@ fn imported_notes_follow_changes_in_the_memory_files() {
         "---\ndescription: How to test\nalwaysApply: false\n---\nRun `make check` before each commit.\n";
     fs::write(stage.project().join(".cursor/rules/tests.mdc"), rule).unwrap();
 
-    let counted = told(&stage, &["--dry-run"]);
+    let counted = import(&stage, &["--dry-run"]);
     assert_eq!(counted["agents"]["claude-code"]["added"], 3, "{counted}");
     assert_eq!(notes(&stage), []);
     assert_eq!(stage.json(["sql", "SELECT count(*) FROM projects"])["rows"][0][0], 0);
-    let first = told(&stage, &[]);
+    let first = import(&stage, &[]);
     assert_eq!(first["agents"]["claude-code"]["added"], 3, "{first}");
     assert_eq!(first["agents"]["cursor"]["added"], 1, "{first}");
     let stored = notes(&stage);
@@ -75,17 +75,17 @@ fn imported_notes_follow_changes_in_the_memory_files() {
     let found = stage.json(["search", "half-even", "--project", &stage.project().display().to_string()]);
     assert!(found.to_string().contains("Totals are rounded half-even, once."), "{found}");
 
-    let again = told(&stage, &[]);
+    let again = import(&stage, &[]);
     assert_eq!(again["agents"]["claude-code"]["kept"], 3, "{again}");
     fs::write(&rules, "# Money\n\n- Totals are rounded half-even, twice.\n").unwrap();
-    let changed = told(&stage, &["--agent", "claude-code"]);
+    let changed = import(&stage, &["--agent", "claude-code"]);
     let of_agent = &changed["agents"]["claude-code"];
     assert_eq!(
         (&of_agent["added"], &of_agent["replaced"], &of_agent["resolved"]),
         (&json!(1), &json!(1), &json!(2))
     );
     fs::remove_file(&rules).unwrap();
-    let gone = told(&stage, &["--agent", "claude-code"]);
+    let gone = import(&stage, &["--agent", "claude-code"]);
     assert_eq!(gone["agents"]["claude-code"]["resolved"], 1, "{gone}");
     let active: Vec<_> = notes(&stage).into_iter().filter(|(_, status, _)| status == "active").collect();
     assert_eq!(active.len(), 1);
@@ -96,11 +96,11 @@ fn imported_notes_follow_changes_in_the_memory_files() {
 fn a_forgotten_note_is_not_imported_again() {
     let stage = Stage::new().daemon();
     fs::write(stage.project().join(".cursorrules"), "Run `make check` before each commit.\n").unwrap();
-    told(&stage, &[]);
+    import(&stage, &[]);
     assert_eq!(notes(&stage).len(), 1);
     let forgotten = stage.recall(["forget", "1", "--yes"]);
     assert_eq!(forgotten.code(), 0, "{forgotten:?}");
-    let again = told(&stage, &[]);
+    let again = import(&stage, &[]);
     assert_eq!(again["agents"]["cursor"]["forgotten"], 1, "{again}");
     assert_eq!(notes(&stage), []);
 }
@@ -110,7 +110,7 @@ fn memory_files_of_an_excluded_project_are_not_imported() {
     let stage = Stage::new().daemon();
     fs::write(stage.project().join(".recall.toml"), "disable = true\n").unwrap();
     fs::write(stage.project().join(".cursorrules"), "Never push on a Friday evening.\n").unwrap();
-    let excluded = told(&stage, &[]);
+    let excluded = import(&stage, &[]);
     assert_eq!(excluded["agents"]["cursor"]["left_out"], 1, "{excluded}");
     assert_eq!(notes(&stage), []);
 }

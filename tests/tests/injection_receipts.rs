@@ -202,11 +202,11 @@ fn only_one_of_several_simultaneous_hooks_gets_the_notes() {
         .into_iter()
         .map(|mut stream| frame::read_frame(&mut stream, frame::Deadline::after(PATIENCE)).unwrap())
         .collect();
-    let told = answers.iter().filter(|answer| match answer {
+    let with_notes = answers.iter().filter(|answer| match answer {
         Reply::Ack { stdout } | Reply::Duplicate { stdout } => String::from_utf8_lossy(stdout).contains(LINE),
         other => panic!("{other:?}"),
     });
-    assert_eq!(told.count(), 1);
+    assert_eq!(with_notes.count(), 1);
     stage.flush();
     assert_eq!(injections(&stage), 1);
 }
@@ -252,8 +252,8 @@ fn a_session_that_starts_again_gets_only_new_notes() {
         let event = stage.event("again", "SessionStart", json!({"source": source}));
         stage.hook_bytes(&[agent], event.to_string().as_bytes())
     };
-    let told = start("claude-code", "startup");
-    assert!(told.context().contains("recall: memory of"), "{told:?}");
+    let output = start("claude-code", "startup");
+    assert!(output.context().contains("recall: memory of"), "{output:?}");
     let prompt = |text: &str, id: &str| {
         stage.hook(&stage.event("again", "UserPromptSubmit", json!({"prompt": text, "prompt_id": id})));
     };
@@ -266,8 +266,8 @@ fn a_session_that_starts_again_gets_only_new_notes() {
     stage.flush();
     assert_eq!(start("claude-code", "startup").context(), "");
     prompt("Go on", "p2");
-    let said = stage.recall(["remember", "The gazette is printed on Tuesdays"]);
-    assert_eq!(said.code(), 0, "{said:?}");
+    let output = stage.recall(["remember", "The gazette is printed on Tuesdays"]);
+    assert_eq!(output.code(), 0, "{output:?}");
     stage.flush();
     let news = start("claude-code", "startup").context();
     assert!(news.contains("gazette") && !news.contains("rounds the total"), "{news}");

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use recall_tests::{Said, Stage, run};
+use recall_tests::{CommandOutput, Stage, run};
 use serde_json::{Value, json};
 
 const SETTINGS: &str = r#"{
@@ -32,10 +32,10 @@ fn home() -> Stage {
 }
 
 #[track_caller]
-fn install(stage: &Stage) -> Said {
-    let said = stage.recall(["install", "--agent", "claude-code", "--yes", "--no-service"]);
-    assert_eq!(said.code(), 0, "{said:?}");
-    said
+fn install(stage: &Stage) -> CommandOutput {
+    let output = stage.recall(["install", "--agent", "claude-code", "--yes", "--no-service"]);
+    assert_eq!(output.code(), 0, "{output:?}");
+    output
 }
 
 fn parsed(stage: &Stage) -> Value {
@@ -72,11 +72,11 @@ fn command(stage: &Stage, event: &str) -> Command {
 }
 
 #[track_caller]
-fn run_hook(stage: &Stage, event: &str, fields: Value) -> Said {
+fn run_hook(stage: &Stage, event: &str, fields: Value) -> CommandOutput {
     let payload = stage.event("next", event, fields).to_string();
-    let said = run(command(stage, event), payload.as_bytes());
-    assert_eq!((said.code(), said.stderr.as_str()), (0, ""), "{said:?}");
-    said
+    let output = run(command(stage, event), payload.as_bytes());
+    assert_eq!((output.code(), output.stderr.as_str()), (0, ""), "{output:?}");
+    output
 }
 
 #[test]
@@ -85,8 +85,8 @@ fn hooks_written_by_install_work() {
     install(&stage);
     stage.discount_session("first");
     stage.flush();
-    let told = run_hook(&stage, "SessionStart", json!({"source": "startup"}));
-    assert!(told.context().contains("Rounding happens once"), "{told:?}");
+    let output = run_hook(&stage, "SessionStart", json!({"source": "startup"}));
+    assert!(output.context().contains("Rounding happens once"), "{output:?}");
     run_hook(&stage, "UserPromptSubmit", json!({"prompt": "Go on"}));
     run_hook(&stage, "PostToolUse", json!({"tool_name": "Read", "tool_input": {}, "tool_response": {}}));
     run_hook(&stage, "Stop", json!({"last_assistant_message": "Done."}));
@@ -106,9 +106,9 @@ fn the_welcome_is_shown_only_in_the_first_session_after_the_installation() {
     let start = |id: &str| {
         let fields = json!({"source": "startup", "model": "opus"});
         let payload = stage.event(id, "SessionStart", fields).to_string();
-        let said = run(command(&stage, "SessionStart"), payload.as_bytes());
-        let answer: Value = serde_json::from_str(&said.stdout).unwrap_or(Value::Null);
-        assert_eq!(said.context(), "", "an empty project says nothing to the agent");
+        let output = run(command(&stage, "SessionStart"), payload.as_bytes());
+        let answer: Value = serde_json::from_str(&output.stdout).unwrap_or(Value::Null);
+        assert_eq!(output.context(), "", "an empty project says nothing to the agent");
         answer["systemMessage"].as_str().unwrap_or_default().to_owned()
     };
     assert!(start("first").starts_with("recall is on"));
@@ -134,15 +134,15 @@ fn home_with_history() -> Stage {
 #[test]
 fn an_installation_reports_earlier_sessions_that_can_be_imported() {
     let stage = home_with_history();
-    let said = install(&stage);
-    assert!(said.stdout.contains("Found 4 earlier sessions; `recall import` imports them."), "{said:?}");
+    let output = install(&stage);
+    assert!(output.stdout.contains("Found 4 earlier sessions; `recall import` imports them."), "{output:?}");
     // If there is a memory, the user knows about the earlier sessions.
     let stage = stage.daemon();
     stage.flush();
-    let said = install(&stage);
-    assert!(!said.stdout.contains("earlier"), "{said:?}");
-    let said = stage.recall(["install", "--agent", "claude-code", "--yes", "--no-service", "--import"]);
-    assert!(said.stdout.contains("Imported 4 sessions"), "{said:?}");
+    let output = install(&stage);
+    assert!(!output.stdout.contains("earlier"), "{output:?}");
+    let output = stage.recall(["install", "--agent", "claude-code", "--yes", "--no-service", "--import"]);
+    assert!(output.stdout.contains("Imported 4 sessions"), "{output:?}");
 }
 
 #[cfg(target_os = "linux")]
@@ -163,12 +163,15 @@ fn at_a_terminal_an_installation_offers_to_import() {
         };
         run(terminal, answers.as_bytes()).stdout
     };
-    let told = answered("y\nno\n");
-    assert!(told.contains("Found 4 sessions of 1 project from before."), "{told}");
-    assert!(told.contains("Import them (less than a minute)?") && told.contains("does it later"), "{told}");
+    let stdout = answered("y\nno\n");
+    assert!(stdout.contains("Found 4 sessions of 1 project from before."), "{stdout}");
+    assert!(
+        stdout.contains("Import them (less than a minute)?") && stdout.contains("does it later"),
+        "{stdout}"
+    );
     // The second installation has nothing to change, so it asks only about the import. There is still no memory.
-    let told = answered("y\n");
-    assert!(told.contains("Imported 4 sessions"), "{told}");
+    let stdout = answered("y\n");
+    assert!(stdout.contains("Imported 4 sessions"), "{stdout}");
 }
 
 #[test]
@@ -188,16 +191,19 @@ fn uninstall_keeps_the_memory_unless_purge_is_given() {
     let stage = Stage::new();
     stage.discount_session("first");
     assert_eq!(stage.recall(["remember", "Prices are in cents."]).code(), 0);
-    let said = stage.recall(["uninstall", "--yes"]);
-    assert_eq!(said.code(), 0, "{said:?}");
+    let output = stage.recall(["uninstall", "--yes"]);
+    assert_eq!(output.code(), 0, "{output:?}");
     let stays = format!("Your memory stays in {} (", stage.home().join("data").display());
-    assert!(said.stdout.contains(&stays) && said.stdout.contains("`recall uninstall --purge`"), "{said:?}");
-    let said = stage.recall(["uninstall", "--purge", "--dry-run"]);
-    assert!(said.stdout.contains("Memory: delete ") && stage.database().exists(), "{said:?}");
+    assert!(
+        output.stdout.contains(&stays) && output.stdout.contains("`recall uninstall --purge`"),
+        "{output:?}"
+    );
+    let output = stage.recall(["uninstall", "--purge", "--dry-run"]);
+    assert!(output.stdout.contains("Memory: delete ") && stage.database().exists(), "{output:?}");
     assert_eq!(stage.recall(["uninstall", "--purge", "--agent", "claude-code"]).code(), 2);
-    let said = stage.recall(["uninstall", "--purge", "--yes"]);
-    assert_eq!(said.code(), 0, "{said:?}");
-    assert!(said.stdout.ends_with("Deleted the memory.\n"), "{said:?}");
+    let output = stage.recall(["uninstall", "--purge", "--yes"]);
+    assert_eq!(output.code(), 0, "{output:?}");
+    assert!(output.stdout.ends_with("Deleted the memory.\n"), "{output:?}");
     for folder in ["data", "state"] {
         assert!(!stage.home().join(folder).exists(), "{folder}");
     }
@@ -217,9 +223,9 @@ fn uninstall_restores_the_original_settings() {
 #[test]
 fn a_dry_run_changes_nothing() {
     let stage = home();
-    let said = stage.recall(["install", "--agent", "claude-code", "--dry-run", "--no-service"]);
-    assert_eq!(said.code(), 0, "{said:?}");
-    assert!(said.stdout.contains("recall-shim"), "it shows what it would write: {said:?}");
+    let output = stage.recall(["install", "--agent", "claude-code", "--dry-run", "--no-service"]);
+    assert_eq!(output.code(), 0, "{output:?}");
+    assert!(output.stdout.contains("recall-shim"), "it shows what it would write: {output:?}");
     assert_eq!(read(&stage), SETTINGS);
     let left: Vec<_> = std::fs::read_dir(stage.user_home().join(".claude")).unwrap().collect();
     assert_eq!(left.len(), 1, "{left:?}");
@@ -229,9 +235,9 @@ fn a_dry_run_changes_nothing() {
 fn settings_that_cannot_be_read_are_not_touched() {
     let stage = home();
     std::fs::write(settings_file(&stage), "{ \"hooks\": [").unwrap();
-    let said = stage.recall(["install", "--agent", "claude-code", "--yes", "--no-service"]);
-    assert_eq!(said.code(), 1, "{said:?}");
-    assert!(said.stderr.contains("settings.json"), "{said:?}");
+    let output = stage.recall(["install", "--agent", "claude-code", "--yes", "--no-service"]);
+    assert_eq!(output.code(), 1, "{output:?}");
+    assert!(output.stderr.contains("settings.json"), "{output:?}");
     assert_eq!(read(&stage), "{ \"hooks\": [");
 }
 
@@ -244,8 +250,8 @@ fn events_of_hooks_registered_twice_are_stored_once_and_reported() {
     let line = format!("{} claude-code # again", recall_tests::binaries().join("recall-shim").display());
     let entry = json!([{"hooks": [{"type": "command", "command": line}]}]);
     std::fs::write(&again, json!({"hooks": {"PostToolUse": entry, "Stop": entry}}).to_string()).unwrap();
-    let told = stage.recall(["doctor"]).stdout;
-    assert!(told.contains("2 hooks of ") && told.contains("settings.local.json"), "{told}");
+    let output = stage.recall(["doctor"]).stdout;
+    assert!(output.contains("2 hooks of ") && output.contains("settings.local.json"), "{output}");
 
     let prompt = json!({"prompt": "Go on", "prompt_id": "p1"});
     let call = json!({"tool_name": "Read", "tool_input": {}, "tool_response": {}, "tool_use_id": "t1", "prompt_id": "p1"});

@@ -49,9 +49,9 @@ fn is_refused(in_the_way: impl FnOnce(&std::path::Path), why: &str) {
     let runtime = stage.home().join("run");
     in_the_way(&runtime);
     let before = std::fs::symlink_metadata(&runtime).unwrap();
-    let said = stage.recall(["daemon"]);
-    assert_eq!(said.code(), 1, "{said:?}");
-    assert!(said.stderr.contains(why) && said.stderr.contains(&*runtime.to_string_lossy()), "{said:?}");
+    let output = stage.recall(["daemon"]);
+    assert_eq!(output.code(), 1, "{output:?}");
+    assert!(output.stderr.contains(why) && output.stderr.contains(&*runtime.to_string_lossy()), "{output:?}");
     stage.hook(&prompt(&stage, "Is anybody there?", "p1"));
     assert_eq!(stage.spooled().len(), 1);
     let after = std::fs::symlink_metadata(&runtime).unwrap();
@@ -122,8 +122,8 @@ fn events_wait_in_the_spool_when_all_connections_are_taken() {
     let silent = half_open(&stage, 600);
     let mut command = stage.command("recall-shim");
     command.arg("claude-code").env_remove("RECALL_ANSWER_MS");
-    let said = run(command, prompt(&stage, "Go on", "p1").to_string().as_bytes());
-    assert_eq!((said.code(), said.stderr.as_str()), (0, ""));
+    let output = run(command, prompt(&stage, "Go on", "p1").to_string().as_bytes());
+    assert_eq!((output.code(), output.stderr.as_str()), (0, ""));
     assert_eq!(stage.spooled().len(), 1, "600 do not fit into the daemon's places");
     drop(silent);
     stage.flush();

@@ -39,9 +39,9 @@ fn played() -> Stage {
 macro_rules! shapes {
     ($stage:expr, $name:literal, $($word:expr),+) => {
         insta::assert_json_snapshot!($name, masked(&$stage.json([$($word),+]), &$stage));
-        let said = $stage.recall([$($word),+]);
-        assert_eq!((said.code(), said.stderr.as_str()), (0, ""));
-        insta::assert_snapshot!(concat!($name, "_for_people"), masked_text(&said.stdout, &$stage));
+        let output = $stage.recall([$($word),+]);
+        assert_eq!((output.code(), output.stderr.as_str()), (0, ""));
+        insta::assert_snapshot!(concat!($name, "_for_people"), masked_text(&output.stdout, &$stage));
     };
 }
 
@@ -97,8 +97,8 @@ fn output_for_an_empty_memory_matches_the_snapshots() {
 #[test]
 fn output_of_doctor_matches_the_snapshots() {
     let stage = played();
-    let said = stage.recall(["doctor", "--json"]);
-    let mut report = said.json();
+    let output = stage.recall(["doctor", "--json"]);
+    let mut report = output.json();
     // Findings about the machine's agents and service manager differ between machines.
     let ours = |finding: &Value| finding["area"] != "agents" && finding["area"] != "service";
     report["findings"].as_array_mut().unwrap().retain(ours);
@@ -126,18 +126,18 @@ fn the_counts_in_the_status_are_correct() {
 #[test]
 fn help_of_every_command_matches_the_snapshots() {
     let stage = Stage::new();
-    let said = |path: &str| {
-        let said = stage.recall(path.split_whitespace().chain(["--help"]));
-        assert_eq!((said.code(), said.stderr.as_str()), (0, ""), "{path}");
-        masked_text(&said.stdout, &stage)
+    let help_of = |path: &str| {
+        let output = stage.recall(path.split_whitespace().chain(["--help"]));
+        assert_eq!((output.code(), output.stderr.as_str()), (0, ""), "{path}");
+        masked_text(&output.stdout, &stage)
     };
-    let overview = said("");
+    let overview = help_of("");
     insta::assert_snapshot!("help", overview);
     // Checks every command that a help text names, and its subcommands.
     let mut waiting = subcommands(&overview);
     assert!(waiting.len() > 30, "{overview}");
     while let Some(path) = waiting.pop() {
-        let shown = said(&path);
+        let shown = help_of(&path);
         waiting.extend(subcommands(&shown).iter().map(|name| format!("{path} {name}")));
         insta::assert_snapshot!(format!("help {path}").replace(' ', "_"), shown);
     }
@@ -158,13 +158,13 @@ fn subcommands(help: &str) -> Vec<String> {
 #[test]
 fn piped_output_has_colours_only_on_request() {
     let stage = played();
-    let said = stage.recall(["search", "rounding"]);
-    assert!(!said.stdout.contains('\u{1b}'), "{said:?}");
+    let output = stage.recall(["search", "rounding"]);
+    assert!(!output.stdout.contains('\u{1b}'), "{output:?}");
     // On request there are colours, and the words of the query are highlighted.
-    let said = stage.recall(["search", "rounding", "--color", "always"]);
-    assert!(said.stdout.contains("\u{1b}[1m\u{1b}[33mrounding\u{1b}[0m"), "{said:?}");
-    let said = stage.recall(["search", "rounding", "--color=never"]);
-    assert!(!said.stdout.contains('\u{1b}'), "{said:?}");
+    let output = stage.recall(["search", "rounding", "--color", "always"]);
+    assert!(output.stdout.contains("\u{1b}[1m\u{1b}[33mrounding\u{1b}[0m"), "{output:?}");
+    let output = stage.recall(["search", "rounding", "--color=never"]);
+    assert!(!output.stdout.contains('\u{1b}'), "{output:?}");
 }
 
 /// Lines break between words at every width, and nothing is lost.
@@ -227,12 +227,12 @@ fn text_output_fits_the_width_of_the_screen() {
         for width in [80, 120, 200] {
             let mut command = stage.command("recall");
             command.args(&line).env("COLUMNS", width.to_string());
-            let said = recall_tests::run(command, b"");
-            for shown in said.stdout.lines() {
+            let output = recall_tests::run(command, b"");
+            for shown in output.stdout.lines() {
                 let fits = shown.chars().count() <= width || shown.split_whitespace().count() == 1;
                 assert!(fits, "{name} at {width}: {shown:?}");
             }
-            let masked = masked_text(&said.stdout, &stage);
+            let masked = masked_text(&output.stdout, &stage);
             // Only the first lines of a snippet are shown, and only the beginning of a cell.
             if !matches!(name, "sql" | "search" | "explained" | "status" | "config" | "session" | "doctor") {
                 assert_eq!(words(&masked), words(&plain), "{name} at {width}");

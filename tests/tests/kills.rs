@@ -189,16 +189,16 @@ fn killed_beside_the_spool(payload: usize, step: usize) -> usize {
     for (number, (name, at)) in calls.iter().enumerate().step_by(step) {
         let before = stage.spooled().len();
         let fault = Fault::Kill { call: name, at: *at };
-        let said = shim_with(&stage, fault, call(&stage, number + 1, payload).as_bytes());
+        let output = shim_with(&stage, fault, call(&stage, number + 1, payload).as_bytes());
         let spooled = stage.spooled();
         for file in &spooled {
             let frame = std::fs::read(file).unwrap();
             assert!(matches!(decode_frame(&frame), Ok(Request::Deliver(_))), "half a file: {fault:?}");
         }
-        if was_killed(&said) {
+        if was_killed(&output) {
             killed += 1;
         } else {
-            assert_eq!((said.code(), said.stderr.as_str()), (0, ""), "{fault:?}: {said:?}");
+            assert_eq!((output.code(), output.stderr.as_str()), (0, ""), "{fault:?}: {output:?}");
             assert_eq!(spooled.len(), before + 1, "{fault:?}");
         }
     }
@@ -214,11 +214,11 @@ fn killed_beside_the_daemon(payload: usize, step: usize) -> usize {
     let (mut killed, mut accepted) = (0, vec!["call-0".to_owned()]);
     for (number, (name, at)) in calls.iter().enumerate().step_by(step) {
         let fault = Fault::Kill { call: name, at: *at };
-        let said = shim_with(&stage, fault, call(&stage, number + 1, payload).as_bytes());
-        if was_killed(&said) {
+        let output = shim_with(&stage, fault, call(&stage, number + 1, payload).as_bytes());
+        if was_killed(&output) {
             killed += 1;
         } else {
-            assert_eq!((said.code(), said.stderr.as_str()), (0, ""), "{fault:?}: {said:?}");
+            assert_eq!((output.code(), output.stderr.as_str()), (0, ""), "{fault:?}: {output:?}");
             accepted.push(format!("call-{}", number + 1));
         }
     }
@@ -284,12 +284,12 @@ fn a_shim_whose_system_calls_fail_spools_or_counts_its_event() {
             let stage = Stage::new();
             paths(&stage).create_folders().unwrap();
             let fault = Fault::Refuse { call: call_name, error, at };
-            let said = shim_with(&stage, fault, call(&stage, at, 700).as_bytes());
-            if said.stderr.contains("cannot open shared object file") {
+            let output = shim_with(&stage, fault, call(&stage, at, 700).as_bytes());
+            if output.stderr.contains("cannot open shared object file") {
                 // The loader could not open its library, so the shim has not started.
                 continue;
             }
-            assert_eq!((said.code(), said.stderr.as_str()), (0, ""), "{fault:?}: {said:?}");
+            assert_eq!((output.code(), output.stderr.as_str()), (0, ""), "{fault:?}: {output:?}");
             let handover = Handover::new(&stage, Duration::ZERO);
             let (kept, dropped) = (stage.spooled(), handover.dropped());
             assert_eq!(kept.len() as u64 + dropped, 1, "{fault:?}: kept or counted");

@@ -25,8 +25,8 @@ fn hook(stage: &Stage, (agent, path): (&str, &Path), name: &str, fields: Value) 
     let mut event = json!({"session_id": SESSION, "cwd": stage.project(), "transcript_path": path,
                            "hook_event_name": name, "timestamp": now()});
     event.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-    let said = stage.hook_bytes(&[agent, name], &serde_json::to_vec(&event).unwrap());
-    assert_eq!(said.code(), 0, "{said:?}");
+    let output = stage.hook_bytes(&[agent, name], &serde_json::to_vec(&event).unwrap());
+    assert_eq!(output.code(), 0, "{output:?}");
 }
 
 fn answers(stage: &Stage) -> Vec<(String, Value)> {
@@ -227,9 +227,9 @@ impl<'a> Antigravity<'a> {
         let mut event = json!({"conversationId": SESSION, "workspacePaths": [self.stage.project()],
                                "transcriptPath": self.path, "artifactDirectoryPath": brain, "modelName": "m"});
         event.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-        let said = self.stage.hook_bytes(&["antigravity", name], &serde_json::to_vec(&event).unwrap());
-        assert_eq!(said.code(), 0, "{said:?}");
-        said.stdout
+        let output = self.stage.hook_bytes(&["antigravity", name], &serde_json::to_vec(&event).unwrap());
+        assert_eq!(output.code(), 0, "{output:?}");
+        output.stdout
     }
 
     fn invoke(&self, steps: i64) -> String {
@@ -237,11 +237,11 @@ impl<'a> Antigravity<'a> {
     }
 
     fn stop(&self) {
-        let said = self.hook(
+        let output = self.hook(
             "Stop",
             json!({"executionNum": 0, "terminationReason": "NO_TOOL_CALL", "fullyIdle": true, "error": ""}),
         );
-        assert_eq!(said, "{}");
+        assert_eq!(output, "{}");
     }
 }
 
@@ -252,8 +252,8 @@ fn prompts_and_answers_only_in_the_record_are_stored_when_a_turn_ends() {
     agent.ask(0, "fix the cart");
     agent.invoke(1);
     let call = json!({"name": "run_command", "args": {"CommandLine": "npm test"}});
-    let said = agent.hook("PostToolUse", json!({"stepIdx": 3, "toolCall": call, "error": ""}));
-    assert_eq!(said, "{}");
+    let output = agent.hook("PostToolUse", json!({"stepIdx": 3, "toolCall": call, "error": ""}));
+    assert_eq!(output, "{}");
     agent.answer(4, "Fixed: half-even.");
     agent.stop();
     agent.ask(5, "and the tests?");
@@ -277,9 +277,9 @@ fn a_record_written_after_a_turn_ended_is_read_when_the_next_one_ends() {
     assert_eq!(remembered.code(), 0, "{remembered:?}");
     let agent = Antigravity::new(&stage);
     let asked = now();
-    let said = agent.invoke(1);
-    assert!(said.starts_with(r#"{"injectSteps":[{"ephemeralMessage":""#), "{said}");
-    assert!(said.contains("Deploy only from main"), "{said}");
+    let output = agent.invoke(1);
+    assert!(output.starts_with(r#"{"injectSteps":[{"ephemeralMessage":""#), "{output}");
+    assert!(output.contains("Deploy only from main"), "{output}");
     let call = json!({"name": "view_file", "args": {"AbsolutePath": "/shop/cart.js"}});
     agent.hook("PostToolUse", json!({"stepIdx": 3, "toolCall": call, "error": ""}));
     let answered = now();
@@ -315,8 +315,8 @@ fn a_hook_prints_an_ask_decision_where_silence_would_mean_a_refusal() {
         (&["some-agent"], r#"{"decision":"ask"}"#),
         (&["some-agent", "PostToolUse"], "{}"),
     ] {
-        let said = stage.hook_bytes(arguments, &serde_json::to_vec(&call).unwrap());
-        assert_eq!((said.code(), said.stdout.as_str()), (0, expected), "{arguments:?}");
+        let output = stage.hook_bytes(arguments, &serde_json::to_vec(&call).unwrap());
+        assert_eq!((output.code(), output.stdout.as_str()), (0, expected), "{arguments:?}");
     }
     let other = json!({"session_id": SESSION, "hook_event_name": "PreToolUse", "tool_name": "Read"});
     assert_eq!(stage.hook_bytes(&["some-agent"], &serde_json::to_vec(&other).unwrap()).stdout, "");
@@ -436,7 +436,7 @@ impl<'a> Claude<'a> {
         self.hook("PostToolUse", fields);
     }
 
-    fn said(&self, kind: &str, text: &str) {
+    fn message(&self, kind: &str, text: &str) {
         let content = match kind {
             "user" => json!(text),
             _ => json!([{"type": "text", "text": text}]),
@@ -474,13 +474,13 @@ fn a_prompt_typed_while_the_agent_works_is_read_when_the_turn_ends() {
     let claude = Claude::new(&stage);
     claude.hook("SessionStart", json!({"source": "startup"}));
     claude.hook("UserPromptSubmit", json!({"prompt": "start"}));
-    claude.said("user", "start");
+    claude.message("user", "start");
     claude.call(1);
     let typed = "keep the old API, I insist. <private>heron</private> DB_PASSWORD=swordfish";
     claude.types(typed);
     claude.takes_typed(typed);
     claude.call(2);
-    claude.said("assistant", "Kept.");
+    claude.message("assistant", "Kept.");
     let stop = json!({"stop_hook_active": false, "last_assistant_message": "Kept."});
     claude.hook("Stop", stop.clone());
     stage.flush();
@@ -503,7 +503,7 @@ fn prompts_typed_in_a_pause_an_exclusion_or_another_program_are_not_read() {
     let claude = Claude::new(&stage);
     claude.hook("SessionStart", json!({"source": "startup"}));
     claude.hook("UserPromptSubmit", json!({"prompt": "start"}));
-    claude.said("user", "start");
+    claude.message("user", "start");
     claude.call(1);
     // The text is typed in a pause, and the agent takes it up after the pause.
     assert_eq!(stage.recall(["pause"]).code(), 0);
@@ -525,15 +525,15 @@ fn prompts_typed_in_a_pause_an_exclusion_or_another_program_are_not_read() {
     claude.hook("Stop", json!({"last_assistant_message": "Done."}));
     // The text is typed into a program without hooks that continues the session. Then a program with hooks continues
     // it.
-    claude.said("user", "typed without recall");
-    claude.said("assistant", "Heard without recall.");
+    claude.message("user", "typed without recall");
+    claude.message("assistant", "Heard without recall.");
     claude.hook("SessionStart", json!({"source": "resume"}));
     claude.hook("UserPromptSubmit", json!({"prompt": "and on"}));
-    claude.said("user", "and on");
+    claude.message("user", "and on");
     claude.hook("Stop", json!({"last_assistant_message": "On."}));
     // While no daemon runs, it is unknown what is excluded.
     claude.hook("UserPromptSubmit", json!({"prompt": "once more"}));
-    claude.said("user", "once more");
+    claude.message("user", "once more");
     stage.stop_daemon();
     Claude::new(&stage).takes_typed("typed while no daemon ran");
     stage.start_daemon();
@@ -550,15 +550,15 @@ fn a_forgotten_prompt_is_not_read_from_the_record_again() {
     let stage = Stage::new().daemon();
     let claude = Claude::new(&stage);
     claude.hook("UserPromptSubmit", json!({"prompt": "start"}));
-    claude.said("user", "start");
+    claude.message("user", "start");
     claude.call(1);
     claude.takes_typed("the heron nests at dawn");
     claude.call(2);
     claude.hook("Stop", json!({"last_assistant_message": "Noted."}));
     stage.flush();
     assert_eq!(answers(&stage).len(), 2);
-    let said = stage.recall(["forget", "--yes", "--query", "heron nests"]);
-    assert_eq!(said.code(), 0, "{said:?}");
+    let output = stage.recall(["forget", "--yes", "--query", "heron nests"]);
+    assert_eq!(output.code(), 0, "{output:?}");
     claude.hook("Stop", json!({"last_assistant_message": "Noted."}));
     claude.hook("SessionEnd", json!({"reason": "other"}));
     stage.flush();
@@ -571,9 +571,9 @@ fn prompts_that_no_hook_reports_are_read_when_the_session_ends() {
     let claude = Claude::new(&stage);
     claude.hook("SessionStart", json!({"source": "startup"}));
     for number in 1..=2 {
-        claude.said("user", &format!("question {number}"));
+        claude.message("user", &format!("question {number}"));
         claude.call(number);
-        claude.said("assistant", &format!("answer {number}"));
+        claude.message("assistant", &format!("answer {number}"));
         claude.hook("Stop", json!({"last_assistant_message": format!("answer {number}")}));
     }
     claude.hook("SessionEnd", json!({"reason": "other"}));

@@ -10,7 +10,7 @@ use recall_tests::provider::{Behaviour, Provider};
 use serde_json::{Value, json};
 
 fn lives(session: &Value) -> Vec<&str> {
-    session["life_events"].as_array().unwrap().iter().map(|said| said["event"].as_str().unwrap()).collect()
+    session["life_events"].as_array().unwrap().iter().map(|event| event["event"].as_str().unwrap()).collect()
 }
 
 fn prompt(stage: &Stage, session: &str, id: &str, text: &str) {
@@ -47,11 +47,11 @@ fn a_session_outlives_its_daemons_and_each_suspension_is_recorded_once() {
     expected.extend(pause.into_iter().cycle().take(6));
     expected.push("session_end");
     assert_eq!(lives(&session), expected, "{}", session["life_events"]);
-    let said = session["life_events"].as_array().unwrap();
-    let reasons = [1, 3, 5].map(|at: usize| said[at]["detail"]["reason"].as_str().unwrap());
+    let life_events = session["life_events"].as_array().unwrap();
+    let reasons = [1, 3, 5].map(|at: usize| life_events[at]["detail"]["reason"].as_str().unwrap());
     assert_eq!(reasons, ["daemon_stop", "daemon_crash", "daemon_crash"]);
-    assert!(said[2]["detail"]["suspended_for_ms"].as_i64().is_some_and(|ms| ms >= 0));
-    let end = &said[7]["detail"];
+    assert!(life_events[2]["detail"]["suspended_for_ms"].as_i64().is_some_and(|ms| ms >= 0));
+    let end = &life_events[7]["detail"];
     assert_eq!((&end["message_count"], &end["reason"]), (&json!(3), &json!("other")), "{end}");
     assert_eq!(session["batches"][1]["response"], "Done.");
 }
@@ -63,8 +63,8 @@ fn a_clear_links_two_sessions_in_either_order_of_its_events() {
         prompt(&stage, before, &format!("{before}-p"), "Go");
         let end = stage.event(before, "SessionEnd", json!({"reason": "clear"}));
         let start = stage.event(after, "SessionStart", json!({"source": "clear"}));
-        let told = if before == "a1" { [end, start] } else { [start, end] };
-        told.iter().for_each(|event| {
+        let events = if before == "a1" { [end, start] } else { [start, end] };
+        events.iter().for_each(|event| {
             stage.hook(event);
         });
         let session = stage.json(["ctl", "session", after]);
@@ -230,8 +230,8 @@ fn a_compaction_compresses_the_open_batch_and_injects_the_session_state() {
     let summary = json!({"trigger": "auto", "prompt_id": "p1",
                          "compact_summary": "<analysis>hm</analysis><summary>A discount was added.</summary>"});
     stage.hook(&stage.event("s", "PostCompact", summary));
-    let told = stage.json(["ctl", "session", "s"]);
-    let names = lives(&told);
+    let session = stage.json(["ctl", "session", "s"]);
+    let names = lives(&session);
     assert_eq!(names, ["session_start", "before_compaction", "after_compaction"]);
 }
 
@@ -257,7 +257,7 @@ fn a_long_batch_is_compressed_before_it_ends() {
 fn a_refused_call_is_stored_as_failed_and_an_executed_one_only_once() {
     let stage = Stage::new().daemon();
     prompt(&stage, "s", "p1", "Go");
-    let call = |id: &str, said: &str| json!({"tool_name": "Bash", "tool_input": {"command": id}, "tool_use_id": id, "tool_response": said});
+    let call = |id: &str, response: &str| json!({"tool_name": "Bash", "tool_input": {"command": id}, "tool_use_id": id, "tool_response": response});
     let settled = json!({"tool_calls": [call("t1", "fine"), call("t2", "not allowed"), call("t3", "fine, too")], "prompt_id": "p1"});
     let mut ran = call("t1", "fine");
     ran["prompt_id"] = json!("p1");
@@ -269,8 +269,8 @@ fn a_refused_call_is_stored_as_failed_and_an_executed_one_only_once() {
     stage.hook(&stage.event("s", "PostToolUse", late));
     stop(&stage, "s", "p1", "Done.");
     let again = json!({"last_assistant_message": "Really done.", "prompt_id": "p1", "stopHookActive": true});
-    let said = stage.hook(&stage.event("s", "Stop", again));
-    assert_eq!(said.stdout, "", "nothing may make an agent go on");
+    let output = stage.hook(&stage.event("s", "Stop", again));
+    assert_eq!(output.stdout, "", "nothing may make an agent go on");
     let session = stage.json(["ctl", "session", "s"]);
     let calls: Vec<_> = session["batches"][0]["activities"]
         .as_array()
@@ -286,8 +286,8 @@ fn a_refused_call_is_stored_as_failed_and_an_executed_one_only_once() {
 #[track_caller]
 fn is_a_record_of_lives(session: &Value) {
     let (mut expected, mut life) = ("session_start", 0);
-    for said in session["life_events"].as_array().unwrap() {
-        let name = said["event"].as_str().unwrap();
+    for event in session["life_events"].as_array().unwrap() {
+        let name = event["event"].as_str().unwrap();
         match (name, expected) {
             ("session_start", "session_start") => (life, expected) = (life + 1, "live"),
             ("session_suspend", "live") => expected = "session_resume",
@@ -297,7 +297,7 @@ fn is_a_record_of_lives(session: &Value) {
             ("before_compaction" | "after_compaction", "live") => {}
             _ => panic!("{name} where {expected} is due: {}", session["life_events"]),
         }
-        assert_eq!(said["life"], life, "{said}");
+        assert_eq!(event["life"], life, "{event}");
     }
     let is_over = session["status"] == "completed";
     assert_eq!(is_over, expected == "session_start", "{session}");
@@ -389,13 +389,13 @@ fn host(stage: &Stage, name: &str, mut fields: Value) {
         fields["session_id"] = json!("chat");
     }
     fields["cwd"] = json!(stage.project());
-    let said = stage.hook_bytes(&["openclaw", name], fields.to_string().as_bytes());
-    assert_eq!((said.code(), said.stderr.as_str()), (0, ""), "{said:?}");
+    let output = stage.hook_bytes(&["openclaw", name], fields.to_string().as_bytes());
+    assert_eq!((output.code(), output.stderr.as_str()), (0, ""), "{output:?}");
 }
 
-fn told<'a>(session: &'a Value, name: &str) -> Vec<&'a Value> {
-    let said = session["life_events"].as_array().unwrap().iter();
-    said.filter(|said| said["event"] == name).map(|said| &said["detail"]).collect()
+fn details_of<'a>(session: &'a Value, name: &str) -> Vec<&'a Value> {
+    let events = session["life_events"].as_array().unwrap().iter();
+    events.filter(|event| event["event"] == name).map(|event| &event["detail"]).collect()
 }
 
 #[test]
@@ -423,7 +423,8 @@ fn lifecycle_events_of_another_host_are_recognized_by_their_names() {
     let compaction = ["before_compaction", "after_compaction"];
     let expected = [&["session_start"][..], &pause, &compaction, &pause, &["session_end"]].concat();
     assert_eq!(lives(&session), expected, "{session}");
-    let reasons: Vec<&Value> = told(&session, "session_suspend").iter().map(|said| &said["reason"]).collect();
+    let reasons: Vec<&Value> =
+        details_of(&session, "session_suspend").iter().map(|detail| &detail["reason"]).collect();
     assert_eq!(reasons, ["gateway stopping", "restart"]);
 }
 
@@ -441,8 +442,8 @@ fn compactions_and_the_messages_between_them_are_counted() {
     stage.flush();
     let session = stage.json(["ctl", "session", "s"]);
     let counts = |messages: u32, since: u32, so_far: u32| json!({"message_count": messages, "messages_since_last": since, "compacted_count": so_far});
-    assert_eq!(told(&session, "before_compaction"), [&counts(4, 4, 0), &counts(6, 2, 1)]);
-    assert_eq!(told(&session, "after_compaction"), [&counts(4, 4, 1), &counts(6, 2, 2)]);
+    assert_eq!(details_of(&session, "before_compaction"), [&counts(4, 4, 0), &counts(6, 2, 1)]);
+    assert_eq!(details_of(&session, "after_compaction"), [&counts(4, 4, 1), &counts(6, 2, 2)]);
 }
 
 #[test]
@@ -463,8 +464,10 @@ fn a_session_end_records_the_length_of_the_session_and_its_last_life() {
     at(630, "SessionEnd", json!({"reason": "logout"}));
     stage.flush();
     let session = stage.json(["ctl", "session", "s"]);
-    let lengths: Vec<_> =
-        told(&session, "session_end").iter().map(|end| (&end["duration_ms"], &end["life_ms"])).collect();
+    let lengths: Vec<_> = details_of(&session, "session_end")
+        .iter()
+        .map(|end| (&end["duration_ms"], &end["life_ms"]))
+        .collect();
     let expected = [(json!(60_000), json!(60_000)), (json!(630_000), json!(30_000))];
     assert_eq!(lengths, expected.iter().map(|(session, life)| (session, life)).collect::<Vec<_>>());
 }
@@ -515,8 +518,8 @@ fn a_session_with_unfinished_turns_gets_a_summary() {
         let request = left["summary"]["request"].as_str().unwrap_or_else(|| panic!("{ends}: {left}"));
         assert!(request.contains("invoice printer"), "{request}");
         let next = stage.event(&format!("after-{session}"), "SessionStart", json!({"source": "startup"}));
-        let told = stage.hook(&next).context();
-        assert!(told.contains("invoice printer"), "after {ends}: {told}");
+        let context = stage.hook(&next).context();
+        assert!(context.contains("invoice printer"), "after {ends}: {context}");
     }
 }
 
@@ -554,8 +557,8 @@ fn an_approval_applies_to_the_plan_named_or_last_written() {
         let sources: Vec<Value> =
             session["batches"].as_array().unwrap().iter().map(|batch| batch["source"].clone()).collect();
         let plans = session["plans"].as_array().unwrap().iter();
-        let told = plans.map(|plan| json!([plan["title"], plan["state"], plan["prompt_numbers"]]));
-        (told.collect::<Vec<_>>(), sources)
+        let listed = plans.map(|plan| json!([plan["title"], plan["state"], plan["prompt_numbers"]]));
+        (listed.collect::<Vec<_>>(), sources)
     };
     let sources = vec![json!("plan"), json!("plan"), json!("user")];
     let (read, batches) = plans("path");
@@ -603,8 +606,8 @@ fn a_late_approval_applies_to_the_recorded_plan() {
     stage.deliver(&[asked, approved]);
     stage.flush();
     for (session, text) in [("now", "is now"), ("recorded", "was written"), ("unrecorded", "is now")] {
-        let told = stage.json(["ctl", "session", session]);
-        let [plan] = told["plans"].as_array().unwrap().as_slice() else { panic!("{session}: {told}") };
+        let stored = stage.json(["ctl", "session", session]);
+        let [plan] = stored["plans"].as_array().unwrap().as_slice() else { panic!("{session}: {stored}") };
         assert_eq!(plan["state"], "approved", "{session}: {plan}");
         assert!(plan["text"].as_str().unwrap().ends_with(text), "{session}: {plan}");
     }
@@ -652,8 +655,8 @@ fn a_check_with_a_failing_exit_code_is_noted_as_failed() {
     stage.hook(&stage.event("s", "PostToolUse", call));
     stop(&stage, "s", "p1", "The rounding test fails, I have to stop here.");
     stage.flush();
-    let told = stage.json(["ctl", "session", "s"])["observations"].to_string();
-    assert!(told.contains("`cargo test cart` fails"), "{told}");
+    let observations = stage.json(["ctl", "session", "s"])["observations"].to_string();
+    assert!(observations.contains("`cargo test cart` fails"), "{observations}");
 }
 
 #[test]
@@ -682,13 +685,13 @@ fn the_first_prompt_adopts_the_calls_before_it() {
         stage.deliver([&happened[nth]]);
     }
     for session in ["in-order", "late"] {
-        let told = stage.json(["ctl", "session", session]);
-        let [batch] = told["batches"].as_array().unwrap().as_slice() else { panic!("{told}") };
-        assert_eq!((&batch["source"], &batch["prompt"]), (&json!("user"), &json!("Go on")), "{told}");
+        let stored = stage.json(["ctl", "session", session]);
+        let [batch] = stored["batches"].as_array().unwrap().as_slice() else { panic!("{stored}") };
+        assert_eq!((&batch["source"], &batch["prompt"]), (&json!("user"), &json!("Go on")), "{stored}");
         let calls: Vec<_> =
             batch["activities"].as_array().unwrap().iter().map(|call| call["tool_use_id"].clone()).collect();
-        assert_eq!(calls, ["t1", "t2", "t3"], "{told}");
-        assert_eq!(told["first_user_prompt"], "Go on");
+        assert_eq!(calls, ["t1", "t2", "t3"], "{stored}");
+        assert_eq!(stored["first_user_prompt"], "Go on");
     }
 }
 
@@ -763,8 +766,8 @@ fn a_session_is_linked_to_the_earlier_one_that_its_host_names() {
     let start = |session: &str, fields: Value| {
         let mut fields = fields;
         (fields["session_id"], fields["cwd"]) = (json!(session), json!(stage.project()));
-        let said = stage.hook_bytes(&["openclaw", "session_start"], fields.to_string().as_bytes());
-        assert_eq!(said.code(), 0, "{said:?}");
+        let output = stage.hook_bytes(&["openclaw", "session_start"], fields.to_string().as_bytes());
+        assert_eq!(output.code(), 0, "{output:?}");
     };
     start("one", json!({}));
     start("two", json!({"resumedFrom": "one"}));
@@ -777,7 +780,7 @@ fn a_session_is_linked_to_the_earlier_one_that_its_host_names() {
     {
         let stored = stage.json(["ctl", "session", session]);
         assert_eq!(stored["resumed_from"], before, "{stored}");
-        assert_eq!(told(&stored, "session_start")[0]["resumed_from"], before, "{stored}");
+        assert_eq!(details_of(&stored, "session_start")[0]["resumed_from"], before, "{stored}");
     }
     assert_eq!(stage.json(["ctl", "session", "five"])["resumed_from"], Value::Null);
     // The start may arrive last.
@@ -796,7 +799,7 @@ fn message_counts_of_the_host_are_stored_beside_those_of_recall() {
     host(&stage, "after_compaction", json!({"messageCount": 31, "compactedCount": 90}));
     let session = stage.json(["ctl", "session", "chat"]);
     assert_eq!((&session["host_message_count"], &session["host_compacted_count"]), (&json!(31), &json!(90)));
-    assert_eq!(told(&session, "after_compaction")[0]["message_count"], 1, "ours: {session}");
+    assert_eq!(details_of(&session, "after_compaction")[0]["message_count"], 1, "ours: {session}");
     host(&stage, "session_end", json!({"reason": "daily", "messageCount": 34}));
     let shown = stage.recall(["ctl", "session", "chat"]).stdout;
     assert!(shown.contains("by the host's own count: 34 messages, 90 compacted"), "{shown}");

@@ -78,8 +78,8 @@ fn a_failing_check_is_open_until_a_change_makes_it_pass() {
         .map(|call| &call["event_id"])
         .collect();
     assert_eq!(now["lineage"][0]["evidence"].as_array().unwrap().iter().collect::<Vec<_>>(), calls);
-    let told = stage.recall(["show", &id.to_string()]).stdout;
-    assert!(told.contains("Resolved: the check passes after a change (session two, prompt 1)"), "{told}");
+    let stdout = stage.recall(["show", &id.to_string()]).stdout;
+    assert!(stdout.contains("Resolved: the check passes after a change (session two, prompt 1)"), "{stdout}");
     // Search finds it and marks it, but it is not injected.
     let found = stage.json(["search", "Fails cargo test shop"]);
     let found = found["results"].as_array().unwrap().iter().find(|one| one["id"] == id).unwrap();
@@ -87,8 +87,8 @@ fn a_failing_check_is_open_until_a_change_makes_it_pass() {
     assert!(!start(&stage, "after").contains("`cargo test -p shop` fails"));
 
     // The user can undo the resolution.
-    let said = stage.recall(["resolve", "--undo", &id.to_string()]);
-    assert_eq!(said.code(), 0, "{said:?}");
+    let output = stage.recall(["resolve", "--undo", &id.to_string()]);
+    assert_eq!(output.code(), 0, "{output:?}");
     assert!(start(&stage, "again").contains("`cargo test -p shop` fails"));
     assert!(shown(&stage, id)["lineage"].is_null());
 }
@@ -136,8 +136,8 @@ fn a_newer_value_supersedes_the_older_until_it_is_forgotten() {
     let now = shown(&stage, older);
     assert_eq!((&now["status"], &now["superseded_by"]), (&json!("superseded"), &json!(newer)));
     assert_eq!(shown(&stage, newer)["lineage"][0]["id"], older);
-    let told = stage.recall(["show", &older.to_string()]).stdout;
-    assert!(told.contains(&format!("Superseded by #{newer} max_retries is 5")), "{told}");
+    let output = stage.recall(["show", &older.to_string()]).stdout;
+    assert!(output.contains(&format!("Superseded by #{newer} max_retries is 5")), "{output}");
     let given = start(&stage, "three");
     assert!(given.contains("max_retries is 5") && !given.contains("max_retries is 3"), "{given}");
     let prompt = json!({"prompt": "How many max_retries does the gateway get?", "prompt_id": "p"});
@@ -171,8 +171,8 @@ fn an_older_statement_is_superseded_until_it_is_reopened() {
     );
     let newer = now["superseded_by"].as_i64().unwrap();
     assert_eq!(shown(&stage, newer)["lineage"][0]["id"], id, "its history");
-    let is_told = |session: &str| numbers(&start(&stage, session)).contains(&id);
-    assert!(!is_told("after"));
+    let is_injected = |session: &str| numbers(&start(&stage, session)).contains(&id);
+    assert!(!is_injected("after"));
     // Nothing is deleted. Search still finds the older statement, and a user who disagrees can have it injected
     // again.
     assert!(stage.recall(["timeline", &newer.to_string()]).stdout.contains("per customer"));
@@ -181,7 +181,7 @@ fn an_older_statement_is_superseded_until_it_is_reopened() {
     // The statements of the last session are not injected twice, so another session must be the last.
     let other = "The shop sells paper and ink, because the licence names nothing else.";
     turn(&stage, "other", "What is sold?", &[edit(&stage, "src/goods.rs")], other);
-    assert!(is_told("again"));
+    assert!(is_injected("again"));
 }
 
 /// Returns the numbers of the observations that a context names.
@@ -206,6 +206,6 @@ fn a_rejected_edit_is_remembered_and_injected_for_its_file() {
         (&json!("correction"), &json!(8))
     );
     let opens = json!({"tool_name": "Read", "tool_input": {"file_path": path}, "tool_use_id": "r1"});
-    let told = stage.hook(&stage.event("two", "PreToolUse", opens)).context();
-    assert!(told.contains("round in money.rs only"), "{told}");
+    let context = stage.hook(&stage.event("two", "PreToolUse", opens)).context();
+    assert!(context.contains("round in money.rs only"), "{context}");
 }

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use recall_domain::tokens::estimate;
-use recall_tests::{DISCOUNT_PROMPT, Said, Stage};
+use recall_tests::{CommandOutput, DISCOUNT_PROMPT, Stage};
 use serde_json::{Value, json};
 
 /// A question that the discount session can answer, in other words than its prompt.
 const QUESTION: &str = "Why does the cart total round once after summing the discount?";
 
-fn start(stage: &Stage, session: &str, folder: &Path, source: &str) -> Said {
+fn start(stage: &Stage, session: &str, folder: &Path, source: &str) -> CommandOutput {
     stage.hook(&stage.event(
         session,
         "SessionStart",
@@ -17,7 +17,7 @@ fn start(stage: &Stage, session: &str, folder: &Path, source: &str) -> Said {
     ))
 }
 
-fn ask(stage: &Stage, session: &str, prompt: &str) -> Said {
+fn ask(stage: &Stage, session: &str, prompt: &str) -> CommandOutput {
     stage.hook(&stage.event(session, "UserPromptSubmit", json!({"prompt": prompt})))
 }
 
@@ -80,11 +80,11 @@ fn the_next_session_gets_the_text_that_the_context_command_shows() {
     stage.flush();
 
     let shown = stage.json(["context"]);
-    let told = start(&stage, "second", &stage.project(), "startup");
-    assert!(told.context().starts_with("<recall-context>"), "{told:?}");
-    assert_eq!(shown["text"], told.context());
-    assert!(told.context().contains("Rounding happens once"), "{told:?}");
-    let answer = told.json();
+    let output = start(&stage, "second", &stage.project(), "startup");
+    assert!(output.context().starts_with("<recall-context>"), "{output:?}");
+    assert_eq!(shown["text"], output.context());
+    assert!(output.context().contains("Rounding happens once"), "{output:?}");
+    let answer = output.json();
     assert_eq!(answer["hookSpecificOutput"]["hookEventName"], "SessionStart");
     assert!(answer["systemMessage"].as_str().unwrap().starts_with("recall: gave"), "{answer}");
 
@@ -103,11 +103,11 @@ fn a_prompt_gets_relevant_notes_and_each_note_only_once() {
 
     assert_eq!(start(&stage, "second", &stage.project(), "startup").stdout, "", "no budget, no words");
     assert_eq!(ask(&stage, "second", "Which licence does the photograph of the harbour have?").stdout, "");
-    let told = ask(&stage, "second", QUESTION);
-    assert_eq!(told.json()["hookSpecificOutput"]["hookEventName"], "UserPromptSubmit");
-    assert!(told.context().contains("Rounding happens once"), "{told:?}");
-    let first = cited(&told.context());
-    assert!(!first.is_empty(), "{told:?}");
+    let output = ask(&stage, "second", QUESTION);
+    assert_eq!(output.json()["hookSpecificOutput"]["hookEventName"], "UserPromptSubmit");
+    assert!(output.context().contains("Rounding happens once"), "{output:?}");
+    let first = cited(&output.context());
+    assert!(!first.is_empty(), "{output:?}");
     let again = cited(&ask(&stage, "second", QUESTION).context());
     assert!(first.iter().all(|id| !again.contains(id)), "told twice: {first:?} {again:?}");
 
@@ -127,10 +127,10 @@ fn notes_injected_at_a_start_are_not_injected_again_at_a_prompt() {
     stage.discount_session("first");
     later_session(&stage);
     stage.flush();
-    let told = cited(&start(&stage, "second", &stage.project(), "startup").context());
-    assert!(!told.is_empty());
+    let injected = cited(&start(&stage, "second", &stage.project(), "startup").context());
+    assert!(!injected.is_empty());
     let prompted = cited(&ask(&stage, "second", QUESTION).context());
-    assert!(told.iter().all(|id| !prompted.contains(id)), "{told:?} {prompted:?}");
+    assert!(injected.iter().all(|id| !prompted.contains(id)), "{injected:?} {prompted:?}");
 }
 
 #[test]
@@ -183,13 +183,13 @@ fn injected_text_stays_within_its_token_budget() {
     let check = |config: &str, most: u32| {
         let stage = Stage::new().config(config).daemon();
         much_memory(&stage);
-        let told = start(&stage, "next", &stage.project(), "startup").context();
-        assert!(estimate(&told) <= most, "{} tokens of {most}: {told}", estimate(&told));
-        assert!(told.encode_utf16().count() <= 10_000);
+        let context = start(&stage, "next", &stage.project(), "startup").context();
+        assert!(estimate(&context) <= most, "{} tokens of {most}: {context}", estimate(&context));
+        assert!(context.encode_utf16().count() <= 10_000);
         let prompted =
             ask(&stage, "other", "Why are shipping weights, invoices and stock kept in one module?");
         assert!(estimate(&prompted.context()) <= 500, "{prompted:?}");
-        estimate(&told)
+        estimate(&context)
     };
     let narrow = check("[context]\nstart_tokens = 150\n", 150);
     assert!(narrow > 0, "a small budget still says something");
@@ -268,8 +268,8 @@ fn a_worktree_shares_its_repositorys_memory() {
     stage.discount_session("first");
     stage.flush();
     let below = folder(&stage, "feature/src/deep");
-    let told = start(&stage, "second", &below, "startup").context();
-    assert!(told.contains("Rounding happens once"), "{told}");
+    let context = start(&stage, "second", &below, "startup").context();
+    assert!(context.contains("Rounding happens once"), "{context}");
     assert_eq!(stage.json(["ctl", "session", "second"])["project"], "shop");
 }
 
@@ -307,16 +307,16 @@ fn all_notes_are_injected_again_after_a_clear_and_after_a_compaction() {
     stage.discount_session("before");
     later_session(&stage);
     stage.flush();
-    let told = cited(&start(&stage, "one", &stage.project(), "startup").context());
-    assert!(!told.is_empty());
+    let injected = cited(&start(&stage, "one", &stage.project(), "startup").context());
+    assert!(!injected.is_empty());
     stage.hook(&stage.event("one", "SessionEnd", json!({"reason": "clear"})));
-    let anew = cited(&start(&stage, "two", &stage.project(), "clear").context());
-    assert_eq!(anew, told);
+    let injected_again = cited(&start(&stage, "two", &stage.project(), "clear").context());
+    assert_eq!(injected_again, injected);
     let ended = stage.json(["ctl", "session", "one"]);
     assert_eq!((&ended["status"], &ended["reason"]), (&json!("completed"), &json!("clear")));
 
     let compacted = start(&stage, "two", &stage.project(), "compact").context();
-    assert!(told.iter().all(|id| cited(&compacted).contains(id)), "{told:?} {compacted}");
+    assert!(injected.iter().all(|id| cited(&compacted).contains(id)), "{injected:?} {compacted}");
     assert!(estimate(&compacted) <= 1500);
 }
 
@@ -325,14 +325,14 @@ fn a_start_that_two_hooks_report_is_answered_once() {
     let stage = Stage::new().daemon();
     stage.discount_session("first");
     stage.flush();
-    let told = |source: &str| start(&stage, "second", &stage.project(), source).context().to_owned();
-    assert!(told("startup").contains("Rounding happens once"));
-    assert_eq!(told("startup"), "");
+    let context_at = |source: &str| start(&stage, "second", &stage.project(), source).context().to_owned();
+    assert!(context_at("startup").contains("Rounding happens once"));
+    assert_eq!(context_at("startup"), "");
     let sql =
         "SELECT count(*) FROM injections i JOIN sessions s ON s.id = i.session WHERE s.session_id = 'second'";
     stage.flush();
     assert_eq!(stage.json(["sql", sql])["rows"][0][0].to_string().trim_matches('"'), "1");
     // The conversation was emptied, so the memory is injected once more.
-    assert!(told("compact").contains("Rounding happens once"));
-    assert_eq!(told("compact"), "");
+    assert!(context_at("compact").contains("Rounding happens once"));
+    assert_eq!(context_at("compact"), "");
 }

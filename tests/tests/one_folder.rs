@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use recall_tests::faults::process::{Daemon, listens};
 use recall_tests::faults::syscalls::strace_works;
-use recall_tests::{Said, Stage, run};
+use recall_tests::{CommandOutput, Stage, run};
 use serde_json::{Value, json};
 
 /// Much longer than a daemon needs to notice anything.
@@ -53,10 +53,10 @@ fn where_locks_are_not_shared_a_second_daemon_exits_and_names_the_first() {
     }
     let stage = Stage::new().daemon();
     stage.hook(&prompt(&stage, "before"));
-    let said: Said = run(traced(&stage, EVERYBODY_LOCKS), b"");
-    assert_eq!(said.code(), 1, "{said:?}");
+    let output: CommandOutput = run(traced(&stage, EVERYBODY_LOCKS), b"");
+    assert_eq!(output.code(), 1, "{output:?}");
     let name = format!("pid {}", stage.daemon_pid());
-    assert!(said.stderr.contains(&name) && said.stderr.contains("recall ctl stop"), "{said:?}");
+    assert!(output.stderr.contains(&name) && output.stderr.contains("recall ctl stop"), "{output:?}");
     // The first daemon has noticed nothing.
     stage.hook(&prompt(&stage, "after"));
     assert_eq!(stored(&stage), 2);
@@ -211,14 +211,14 @@ fn a_command_names_the_process_that_holds_the_lock() {
     let lock = stage.home().join("data/recall.lock");
     let file = std::fs::File::open(&lock).unwrap();
     file.lock().unwrap();
-    let said = stage.recall(["search", "anything"]);
-    assert_eq!(said.code(), 3, "{said:?}");
+    let output = stage.recall(["search", "anything"]);
+    assert_eq!(output.code(), 3, "{output:?}");
     for name in ["lock", &std::process::id().to_string()] {
-        assert!(said.stderr.contains(name), "{said:?}");
+        assert!(output.stderr.contains(name), "{output:?}");
     }
-    let said = stage.recall(["doctor"]);
-    assert_eq!(said.code(), 1, "{said:?}");
-    assert!(said.stdout.contains("holds the lock"), "{said:?}");
+    let output = stage.recall(["doctor"]);
+    assert_eq!(output.code(), 1, "{output:?}");
+    assert!(output.stdout.contains("holds the lock"), "{output:?}");
     drop(file);
     assert!(stage.recall(["doctor"]).stdout.contains("not running"));
 }
@@ -299,9 +299,9 @@ fn a_daemon_that_a_command_starts_keeps_few_variables_of_its_shell() {
     let stage = Stage::new();
     let mut command = stage.command("recall");
     command.args(["search", "anything"]).env("SOME_API_KEY", "heliotrope").env("GIT_DIR", "/elsewhere");
-    let said = run(command, b"");
+    let output = run(command, b"");
     let pid = stage.json(["ctl", "status"])["pid"].clone();
     let environment = std::fs::read_to_string(format!("/proc/{pid}/environ")).unwrap_or_default();
-    assert!(!environment.contains("heliotrope") && !environment.contains("GIT_DIR"), "{said:?}");
+    assert!(!environment.contains("heliotrope") && !environment.contains("GIT_DIR"), "{output:?}");
     assert!(!Path::new("/proc/self").exists() || environment.contains("RECALL_HOME="), "{environment}");
 }

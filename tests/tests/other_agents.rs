@@ -3,7 +3,7 @@
 use recall_protocol::query::Remember;
 use std::path::Path;
 
-use crate::told_by_hand::noted;
+use crate::notes_by_hand::noted;
 use recall_tests::checks::secrecy::is_nowhere;
 use recall_tests::{DISCOUNT_PROMPT, Stage, run};
 use serde_json::{Value, json};
@@ -17,9 +17,9 @@ fn recorded(name: &str) -> Value {
 #[track_caller]
 fn hook(stage: &Stage, agent: &str, event: &Value) -> String {
     let name = event["agent_action_name"].as_str().or(event["hook_event_name"].as_str()).unwrap();
-    let said = stage.hook_bytes(&[agent, name], &serde_json::to_vec(event).unwrap());
-    assert_eq!((said.code(), said.stderr.as_str()), (0, ""), "{said:?}");
-    said.stdout
+    let output = stage.hook_bytes(&[agent, name], &serde_json::to_vec(event).unwrap());
+    assert_eq!((output.code(), output.stderr.as_str()), (0, ""), "{output:?}");
+    output.stdout
 }
 
 /// Plays a turn of Windsurf, whose payloads have the prompt inside an object.
@@ -67,9 +67,9 @@ fn grok_events_from_three_hook_files_are_stored_once_under_grok() {
         for file in ["claude-code", "cursor", "grok"] {
             let mut command = stage.command("recall-shim");
             command.arg(file).env("GROK_HOOK_EVENT", event["hookEventName"].as_str().unwrap());
-            let said = run(command, &serde_json::to_vec(&event).unwrap());
+            let output = run(command, &serde_json::to_vec(&event).unwrap());
             assert_eq!(
-                (said.code(), said.stdout.as_str(), said.stderr.as_str()),
+                (output.code(), output.stdout.as_str(), output.stderr.as_str()),
                 (0, "", ""),
                 "{name} {file}"
             );
@@ -108,8 +108,8 @@ impl<'a> Cursor<'a> {
             event["workspace_roots"] = json!([stage.project()]);
         }
         let answer: Value = serde_json::from_str(&hook(stage, "cursor", &start)).unwrap();
-        let told = answer["additional_context"].as_str().unwrap().to_owned();
-        (Self { stage, prompt }, told)
+        let context = answer["additional_context"].as_str().unwrap().to_owned();
+        (Self { stage, prompt }, context)
     }
 
     /// Returns the context that the session gets with a prompt.
@@ -211,8 +211,8 @@ fn the_first_prompt_in_cursors_terminal_gets_no_start_context() {
     for text in [UNRELATED, DISCOUNT_PROMPT] {
         assert_eq!(cursor.ask(text), "", "{text}");
     }
-    let told = cursor.ask(QUESTION);
-    assert!(told.contains(REMARK) && !told.contains("Rounding"), "{told}");
+    let context = cursor.ask(QUESTION);
+    assert!(context.contains(REMARK) && !context.contains("Rounding"), "{context}");
 }
 
 /// Cursor drops an answer that is too long. The start and the context for the first prompt share the room. If the

@@ -10,7 +10,7 @@ use std::process::Command;
 use recall_tests::faults::intruder::{UID, can_change_user, open_to_all};
 use recall_tests::faults::process::peak_memory;
 use recall_tests::repository::Repository;
-use recall_tests::{Said, Stage, run};
+use recall_tests::{CommandOutput, Stage, run};
 use serde_json::{Value, json};
 
 /// Returns whether the test has to be skipped, because it cannot become another user.
@@ -101,10 +101,10 @@ fn files_that_another_user_plants_above_a_session_have_no_effect() {
             assert_eq!(info["project_id"], format!("path:{}", path.display()), "{script}");
             assert_ne!(info["project"], "evil");
         }
-        let said = doctor(&stage, if what == ".git" { &work } else { &shared });
+        let output = doctor(&stage, if what == ".git" { &work } else { &shared });
         assert!(
-            said.contains(what) && said.contains("ignored: it belongs to user 65534"),
-            "{script}: {said}"
+            output.contains(what) && output.contains("ignored: it belongs to user 65534"),
+            "{script}: {output}"
         );
         other_user(&shared, "rm -rf .git .recall.toml");
         assert!(!doctor(&stage, &work).contains("ignored"));
@@ -148,8 +148,8 @@ fn recording_is_off_where_other_users_may_write_the_project_file() {
     prompt_in(&stage, &stage.project(), "one");
     let events = events(&stage);
     assert_eq!((&events["stored"], &events["excluded"]), (&json!(0), &json!(1)));
-    let said = doctor(&stage, &stage.project());
-    assert!(said.contains("recording is off here: other users can write to it"), "{said}");
+    let output = doctor(&stage, &stage.project());
+    assert!(output.contains("recording is off here: other users can write to it"), "{output}");
 }
 
 const SUBSCRIBED: &str = "[[subscribe]]\nevents = ['session_start', 'session_end']\ncommand = ['sh', '-c', 'touch \"$HOME/touched\"']\n";
@@ -166,8 +166,8 @@ fn config_is_ignored(make: impl FnOnce(&Path), why: &str) {
     stage.flush();
     assert_eq!(events(&stage)["stored"], 7);
     assert!(peak_memory(stage.daemon_pid()) < 300 << 20);
-    let said = doctor(&stage, &stage.project());
-    assert!(said.contains(&format!("{}, ", config.display())) && said.contains(why), "{said}");
+    let output = doctor(&stage, &stage.project());
+    assert!(output.contains(&format!("{}, ", config.display())) && output.contains(why), "{output}");
     assert!(!stage.user_home().join("touched").exists(), "a command ran");
 }
 
@@ -240,7 +240,7 @@ fn the_daemon_refuses_state_files_of_another_user_and_names_them() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, "").unwrap();
         lchown(&path, Some(UID), Some(UID)).unwrap();
-        let Said { status, stderr, .. } = stage.recall(["daemon"]);
+        let CommandOutput { status, stderr, .. } = stage.recall(["daemon"]);
         assert_eq!(status.code(), Some(1), "{name}");
         assert!(stderr.contains(&format!("{} belongs to user 65534", path.display())), "{stderr}");
         assert!(
@@ -265,7 +265,7 @@ fn a_pipe_in_place_of_a_state_file_pauses_recording_and_blocks_nothing() {
 }
 
 /// Runs a program from a shell with umask 0.
-fn without_umask(stage: &Stage, program: &str, arguments: &[&str], stdin: &[u8]) -> Said {
+fn without_umask(stage: &Stage, program: &str, arguments: &[&str], stdin: &[u8]) -> CommandOutput {
     let own = stage.command(program);
     let mut shell = Command::new("sh");
     shell.args(["-c", "umask 0; exec \"$0\" \"$@\""]).arg(own.get_program()).args(arguments);
@@ -311,8 +311,8 @@ fn files_of_recall_are_private_even_without_a_umask() {
         &["resume"],
         &["sql", "SELECT 1"],
     ] {
-        let said = without_umask(&stage, "recall", arguments, b"");
-        assert_eq!(said.code(), 0, "{arguments:?}: {said:?}");
+        let output = without_umask(&stage, "recall", arguments, b"");
+        assert_eq!(output.code(), 0, "{arguments:?}: {output:?}");
     }
     let event = stage.event("first", "Stop", json!({"last_assistant_message": "done"}));
     without_umask(&stage, "recall-shim", &["claude-code"], event.to_string().as_bytes());

@@ -31,9 +31,9 @@ fn files(found: &Value) -> Vec<&str> {
 fn outlines_are_off_until_the_user_enables_them() {
     let stage = Stage::new().daemon();
     repository(&stage);
-    let said = stage.recall(["outline", "PassageCache"]);
-    assert_ne!(said.code(), 0);
-    assert!(said.stderr.contains("recall config set context.code true"), "{}", said.stderr);
+    let output = stage.recall(["outline", "PassageCache"]);
+    assert_ne!(output.code(), 0);
+    assert!(output.stderr.contains("recall config set context.code true"), "{}", output.stderr);
     assert!(!prompt(&stage, "Why does `PassageCache` drop entries?").contains("src/cart.rs"));
 }
 

@@ -50,9 +50,9 @@ fn worked() -> (Stage, PathBuf) {
 }
 
 fn export(stage: &Stage, folder: &Path) -> String {
-    let said = stage.recall(["export", "--markdown", folder.to_str().unwrap()]);
-    assert_eq!(said.code(), 0, "{said:?}");
-    said.stdout
+    let output = stage.recall(["export", "--markdown", folder.to_str().unwrap()]);
+    assert_eq!(output.code(), 0, "{output:?}");
+    output.stdout
 }
 
 #[test]
@@ -69,8 +69,8 @@ fn sessions_projects_and_days_get_pages_and_a_second_export_writes_none() {
     assert!(one.contains("> Which rounding is used?\n") && one.contains("> # Not a heading\n"), "{one}");
     assert_eq!(one.matches("\n---\n").count(), 1, "stored text ends no front matter: {one}");
     assert!(!first.values().any(|page| page.contains("Quokka")), "{first:?}");
-    let said = export(&stage, &folder);
-    assert!(said.starts_with("Wrote 0 pages to "), "{said}");
+    let output = export(&stage, &folder);
+    assert!(output.starts_with("Wrote 0 pages to "), "{output}");
     assert_eq!(pages(&folder), first);
 }
 
@@ -85,8 +85,8 @@ fn page_names_stay_and_the_page_of_a_forgotten_session_is_removed() {
     let mine = folder.join("sessions/mine.md");
     fs::write(&mine, "# Mine\n").unwrap();
     assert_eq!(stage.recall(["forget", "--session", "one", "--yes"]).code(), 0);
-    let said = export(&stage, &folder);
-    assert!(said.contains("removed 1."), "{said}");
+    let output = export(&stage, &folder);
+    assert!(output.contains("removed 1."), "{output}");
     let left = pages(&folder);
     assert!(!left.contains_key("sessions/claude-code--one.md") && left.contains_key("sessions/mine.md"));
     assert!(!left.values().any(|page| page.contains("Which rounding is used?")), "{left:?}");
@@ -97,12 +97,12 @@ fn export_does_not_overwrite_the_users_files_and_names_them() {
     let (stage, folder) = worked();
     fs::create_dir_all(folder.join("sessions")).unwrap();
     fs::write(folder.join("sessions/claude-code--one.md"), "# Mine\n").unwrap();
-    let said = export(&stage, &folder);
+    let output = export(&stage, &folder);
     assert!(
-        said.contains(
+        output.contains(
             "Left alone, because recall did not write what is there: sessions/claude-code--one.md."
         ),
-        "{said}"
+        "{output}"
     );
     assert_eq!(pages(&folder)["sessions/claude-code--one.md"], "# Mine\n");
     let wrong = stage.recall(["export", "--watch"]);

@@ -69,9 +69,9 @@ fn recall_how_shows_which_commands_worked_and_which_failed() {
     assert_eq!(texts(&runs, "command"), ["pnpm run import --all", "npm run import"]);
     assert_eq!((&runs["items"][0]["worked"], &runs["items"][0]["failed"]), (&json!(1), &json!(1)));
     assert_eq!(runs["items"][1]["error"], "npm error Missing script: \"import\"");
-    let said = stage.recall(["how", "import"]).stdout;
-    assert!(said.starts_with("pnpm run import --all\n  worked 1 time, last "), "{said}");
-    assert!(said.contains("never worked; failed last"), "{said}");
+    let output = stage.recall(["how", "import"]).stdout;
+    assert!(output.starts_with("pnpm run import --all\n  worked 1 time, last "), "{output}");
+    assert!(output.contains("never worked; failed last"), "{output}");
     assert_eq!(stage.recall(["how", "kubectl"]).stdout, "No session here ran \"kubectl\".\n");
 }
 
@@ -87,10 +87,10 @@ fn recall_fix_shows_the_steps_that_resolved_an_error() {
     let output = format!("Compiling\n{ERROR}\nmake: *** [all] Error 1\n");
     let mut program = stage.command("recall");
     program.args(["fix", "-"]);
-    let said = run_program(program, output.as_bytes()).stdout;
+    let stdout = run_program(program, output.as_bytes()).stdout;
     assert!(
-        said.contains("it passed after:\n    changed src/worker.rs\n    ran pkill -f worker\n"),
-        "{said}"
+        stdout.contains("it passed after:\n    changed src/worker.rs\n    ran pkill -f worker\n"),
+        "{stdout}"
     );
     assert_eq!(
         stage.recall(["fix", "the moon is missing here"]).stdout,
@@ -110,8 +110,8 @@ fn recall_blame_shows_the_prompts_that_changed_a_file_or_a_line() {
     let line = |number: u32| stage.json(["blame", &format!("{path}:{number}")]);
     assert_eq!(texts(&line(2), "session_id"), ["first"]);
     assert_eq!(texts(&line(3), "session_id"), ["second"]);
-    let said = stage.recall(["blame", &format!("{path}:3")]).stdout;
-    assert!(said.starts_with("Log when the lock is waited for\n  1 change "), "{said}");
+    let output = stage.recall(["blame", &format!("{path}:3")]).stdout;
+    assert!(output.starts_with("Log when the lock is waited for\n  1 change "), "{output}");
     let no_line = stage.recall(["blame", &format!("{path}:9")]);
     assert_eq!(no_line.code(), 2, "{no_line:?}");
     assert!(no_line.stderr.contains("has no line 9"), "{no_line:?}");
@@ -126,7 +126,7 @@ fn recall_how_and_fix_report_when_nothing_matches_or_no_error_is_given() {
         stage.recall(["fix", "error: no such table"]).stdout,
         "This error did not occur in any session here.\n"
     );
-    let said = stage.recall(["fix", "-"]);
-    assert_eq!(said.code(), 2, "{said:?}");
-    assert!(said.stderr.contains("No error was given"), "{said:?}");
+    let output = stage.recall(["fix", "-"]);
+    assert_eq!(output.code(), 2, "{output:?}");
+    assert!(output.stderr.contains("No error was given"), "{output:?}");
 }

@@ -24,9 +24,10 @@ fn turns_red(fault: Fault, words: &str, check: impl Fn(Stage)) {
     let (begun, stage) = (Instant::now(), Stage::new().planted(fault));
     let red = catch_unwind(AssertUnwindSafe(|| check(stage)));
     println!("{}: red after {:?}", fault.name(), begun.elapsed());
-    let said = red.expect_err("the check is green although the fault is planted");
-    let said = said.downcast_ref::<String>().map(String::as_str).or(said.downcast_ref::<&str>().copied());
-    assert!(said.is_some_and(|said| said.contains(words)), "red for another reason: {said:?}");
+    let payload = red.expect_err("the check is green although the fault is planted");
+    let message =
+        payload.downcast_ref::<String>().map(String::as_str).or(payload.downcast_ref::<&str>().copied());
+    assert!(message.is_some_and(|message| message.contains(words)), "red for another reason: {message:?}");
 }
 
 /// Makes one test of each row: its name, the fault, the words of the failed check, the check.

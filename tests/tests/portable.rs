@@ -17,8 +17,9 @@ fn worked() -> Stage {
 fn export(stage: &Stage, arguments: &[&str]) -> PathBuf {
     let path = stage.user_home().join("memory.jsonl");
     let _ = std::fs::remove_file(&path);
-    let said = stage.recall(["export", path.to_str().unwrap()].into_iter().chain(arguments.iter().copied()));
-    assert_eq!(said.code(), 0, "{said:?}");
+    let output =
+        stage.recall(["export", path.to_str().unwrap()].into_iter().chain(arguments.iter().copied()));
+    assert_eq!(output.code(), 0, "{output:?}");
     path
 }
 
@@ -91,12 +92,12 @@ fn an_export_can_be_limited_by_project_and_time() {
     let stage = worked();
     let all = lines(&export(&stage, &[])).len();
     assert_eq!(lines(&export(&stage, &["--project", "shop"])).len(), all);
-    let said = stage.recall(["export", "--project", "elsewhere"]);
-    assert_eq!(said.code(), 1, "{said:?}");
+    let output = stage.recall(["export", "--project", "elsewhere"]);
+    assert_eq!(output.code(), 1, "{output:?}");
     // The export has only the head and the project.
     assert_eq!(lines(&export(&stage, &["--since", "2100-01-01"])).len(), 2);
-    let said = stage.recall(["export"]);
-    assert_eq!(said.stdout.lines().count(), all, "without a file it goes to stdout");
+    let output = stage.recall(["export"]);
+    assert_eq!(output.stdout.lines().count(), all, "without a file it goes to stdout");
 }
 
 #[test]
@@ -139,22 +140,22 @@ fn an_import_removes_secrets_and_private_text() {
 fn a_file_that_is_not_an_export_is_rejected() {
     let stage = Stage::new().daemon();
     let path = stage.user_home().join("x.jsonl");
-    for (content, told) in [
+    for (content, message) in [
         ("hello\n", "is not an export of recall"),
         ("{\"format\":\"recall-export\",\"version\":99}\n", "newer recall"),
     ] {
         std::fs::write(&path, content).unwrap();
-        let said = stage.recall(["import", "recall", path.to_str().unwrap()]);
-        assert!(said.code() == 1 && said.stderr.contains(told), "{said:?}");
+        let output = stage.recall(["import", "recall", path.to_str().unwrap()]);
+        assert!(output.code() == 1 && output.stderr.contains(message), "{output:?}");
     }
-    let said = stage.recall(["import", "recall"]);
-    assert_eq!(said.code(), 2, "{said:?}");
+    let output = stage.recall(["import", "recall"]);
+    assert_eq!(output.code(), 2, "{output:?}");
     std::fs::write(&path, "{\"format\":\"recall-export\",\"version\":1}\n{\"kind\":\"future\"}\nnot json\n{\"kind\":\"prompt\"}\n").unwrap();
     assert_eq!(import(&stage, &path), json!({"added": {}, "known": 0, "skipped": 3}));
-    let said = stage.recall(["export", path.to_str().unwrap()]);
+    let output = stage.recall(["export", path.to_str().unwrap()]);
     assert!(
-        said.code() == 1 && said.stderr.contains("does not exist yet"),
-        "nothing is overwritten: {said:?}"
+        output.code() == 1 && output.stderr.contains("does not exist yet"),
+        "nothing is overwritten: {output:?}"
     );
 }
 
@@ -343,12 +344,12 @@ fn importing_an_own_export_restores_pins_authors_and_project_names() {
     let pinned = stage.json(["search", "painted green"])["results"][0]["id"].to_string();
     stage.json(["pin", &pinned]);
     let path = export(&stage, &[]);
-    let what_only_the_user_says = |stage: &Stage| -> Vec<Value> {
+    let projects_and_pins = |stage: &Stage| -> Vec<Value> {
         let lines = lines(&export(stage, &[])).into_iter();
         let lines = lines.filter(|line| line["kind"] == "project" || line["origin"] == "user");
         lines.filter(|line| line["kind"] == "project" || !line["pinned_at"].is_null()).collect()
     };
-    let own = what_only_the_user_says(&stage);
+    let own = projects_and_pins(&stage);
     assert_eq!(own.len(), 2, "{own:?}");
     let arguments = ["import", "recall", path.to_str().unwrap(), "--own"];
     let other = Stage::new().daemon();
@@ -357,14 +358,14 @@ fn importing_an_own_export_restores_pins_authors_and_project_names() {
         rows.get("unpinned").is_none() && rows.get("aliases").is_none() && rows.get("unsigned").is_none(),
         "{rows}"
     );
-    assert_eq!(what_only_the_user_says(&other), own);
+    assert_eq!(projects_and_pins(&other), own);
 
     let careful = Stage::new().daemon();
-    let said = careful.recall(["import", "recall", path.to_str().unwrap()]);
-    assert!(said.stdout.contains("`--own` imports these, too"), "{said:?}");
-    assert_eq!(what_only_the_user_says(&careful).len(), 1);
+    let output = careful.recall(["import", "recall", path.to_str().unwrap()]);
+    assert!(output.stdout.contains("`--own` imports these, too"), "{output:?}");
+    assert_eq!(projects_and_pins(&careful).len(), 1);
     careful.json(arguments);
-    assert_eq!(what_only_the_user_says(&careful), own, "what came before is believed now");
+    assert_eq!(projects_and_pins(&careful), own, "what came before is believed now");
 }
 
 #[test]
@@ -408,11 +409,11 @@ fn no_import_or_restore_brings_forgotten_data_back() {
     assert_eq!((&done["forgotten"]["prompts"], &done["left_behind"]), (&json!(1), &json!([])), "{done}");
     assert!(done["forgotten"]["observations"].as_u64() > Some(0), "{done}");
     assert_eq!(stage.json(["search", "wombat"])["total"], 0);
-    let said = stage.recall(["ctl", "restore", backup.to_str().unwrap(), "--yes"]);
+    let output = stage.recall(["ctl", "restore", backup.to_str().unwrap(), "--yes"]);
     assert!(
-        said.stdout.contains("Left out because it has since been forgotten: ")
-            && said.stdout.contains(", 1 prompt, "),
-        "{said:?}"
+        output.stdout.contains("Left out because it has since been forgotten: ")
+            && output.stdout.contains(", 1 prompt, "),
+        "{output:?}"
     );
     stage.flush();
     assert_eq!(stage.json(["search", "wombat"])["total"], 0);
@@ -433,8 +434,8 @@ fn check_names_an_unreadable_row_and_forget_deletes_it() {
     .unwrap();
     drop(db);
     stage.json(["ctl", "reindex"]);
-    let said = stage.recall(["ctl", "check"]);
-    assert!(said.code() == 1 && said.stdout.contains(&format!("recall forget {note}")), "{said:?}");
+    let output = stage.recall(["ctl", "check"]);
+    assert!(output.code() == 1 && output.stdout.contains(&format!("recall forget {note}")), "{output:?}");
     assert_eq!(stage.json(["search", "painted green"])["total"], 1);
     stage.json(["forget", &note, "--yes"]);
     assert_eq!(stage.json(["ctl", "check"])["healthy"], true);
@@ -445,8 +446,8 @@ fn restoring_from_a_pipe_is_rejected() {
     let stage = worked();
     let pipe = stage.user_home().join("pipe.db");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    let said = stage.recall(["ctl", "restore", pipe.to_str().unwrap(), "--yes"]);
-    assert!(said.code() != 0 && said.stderr.contains("not a regular file"), "{said:?}");
+    let output = stage.recall(["ctl", "restore", pipe.to_str().unwrap(), "--yes"]);
+    assert!(output.code() != 0 && output.stderr.contains("not a regular file"), "{output:?}");
     stage.json(["ctl", "backup", stage.user_home().join("after.db").to_str().unwrap()]);
 }
 
@@ -551,6 +552,6 @@ fn an_import_skips_only_the_items_that_are_too_long() {
     drop(db);
     let rows = stage.json(["import", "claude-mem"])["rows"].clone();
     assert_eq!((&rows["added"]["observation"], &rows["unfit"]), (&json!(3), &json!({"length": 1})), "{rows}");
-    let said = stage.recall(["import", "claude-mem"]);
-    assert!(said.stdout.contains("Left out 1 line, too long to be read"), "{said:?}");
+    let output = stage.recall(["import", "claude-mem"]);
+    assert!(output.stdout.contains("Left out 1 line, too long to be read"), "{output:?}");
 }

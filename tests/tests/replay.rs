@@ -186,7 +186,7 @@ fn a_background_agents_report_does_not_count_as_a_user_prompt() {
     assert_eq!(calls(asked).len(), 18, "{:?}", calls(asked));
     let refused = list(asked, "activities").iter().filter(|call| {
         call["failed"] == true
-            && call["response"].as_str().is_some_and(|said| said.contains("tool_use_error"))
+            && call["response"].as_str().is_some_and(|response| response.contains("tool_use_error"))
     });
     assert_eq!(refused.count(), 5);
     let [helper] = list(&session, "subagents") else { panic!("{}", session["subagents"]) };

@@ -3,10 +3,10 @@
 
 use recall_protocol::query::Remember;
 use recall_tests::screen::Screen;
-use recall_tests::{Said, Stage};
+use recall_tests::{CommandOutput, Stage};
 use serde_json::{Value, json};
 
-use super::told_by_hand::noted;
+use super::notes_by_hand::noted;
 
 const SEED: &str = "`make seed` must not run twice: the second run deletes the customers of the first";
 const IDLE: &str =
@@ -30,9 +30,9 @@ fn stage(config: &str) -> Stage {
 }
 
 #[track_caller]
-fn done(said: &Said) -> &str {
-    assert_eq!(said.code(), 0, "{said:?}");
-    &said.stdout
+fn done(output: &CommandOutput) -> &str {
+    assert_eq!(output.code(), 0, "{output:?}");
+    &output.stdout
 }
 
 /// Returns the numbers of the notes that wait for a review.
@@ -68,7 +68,7 @@ fn runs(stage: &Stage, session: &str, command: &str) -> String {
 }
 
 /// Returns the text that is injected on each occasion. Each occasion has a separate session.
-fn told(stage: &Stage, tag: &str) -> [String; 4] {
+fn contexts(stage: &Stage, tag: &str) -> [String; 4] {
     let session = |occasion: &str| format!("{tag}-{occasion}");
     [
         start(stage, &session("start")),
@@ -82,17 +82,17 @@ fn told(stage: &Stage, tag: &str) -> [String; 4] {
 fn review_lists_unreviewed_notes_and_keeps_or_rejects_them() {
     let stage = stage("");
     assert_eq!(waiting(&stage), [2, 1]);
-    let said = stage.recall(["review", "--list"]);
-    let list = done(&said);
+    let output = stage.recall(["review", "--list"]);
+    let list = done(&output);
     assert!(
         list.contains("#2") && list.contains("drops idle connections") && !list.contains("Hedwig"),
         "{list}"
     );
     assert!(list.contains("2 observations wait for a review in this project."), "{list}");
-    let said = stage.recall(["review", "--list", "-n", "1"]);
-    assert!(done(&said).contains("; the newest 1 are shown."), "{said:?}");
-    let said = stage.recall(["status"]);
-    assert!(done(&said).contains("3 observations (2 not reviewed)"), "{said:?}");
+    let output = stage.recall(["review", "--list", "-n", "1"]);
+    assert!(done(&output).contains("; the newest 1 are shown."), "{output:?}");
+    let output = stage.recall(["status"]);
+    assert!(done(&output).contains("3 observations (2 not reviewed)"), "{output:?}");
     let rows = stage.json(["sql", "SELECT id, reviewed, rejected FROM observations ORDER BY id"]);
     assert_eq!(rows["rows"], json!([[1, 0, 0], [2, 0, 0], [3, 1, 0]]));
 
@@ -100,8 +100,8 @@ fn review_lists_unreviewed_notes_and_keeps_or_rejects_them() {
     assert_eq!((&kept["items"][0]["id"], &kept["items"][0]["reviewed"]), (&json!(1), &json!(true)), "{kept}");
     assert!(done(&stage.recall(["undo"])).starts_with("Undone: keep of #1"));
     assert_eq!(waiting(&stage), [2, 1]);
-    let said = stage.recall(["review", "--keep", "1", "--reject", "#2"]);
-    let lines: Vec<&str> = done(&said).lines().collect();
+    let output = stage.recall(["review", "--keep", "1", "--reject", "#2"]);
+    let lines: Vec<&str> = done(&output).lines().collect();
     assert!(
         lines[0].starts_with("#1 is kept: `make seed`") && lines[1].starts_with("#2 is rejected: "),
         "{lines:?}"
@@ -114,19 +114,19 @@ fn review_lists_unreviewed_notes_and_keeps_or_rejects_them() {
         (&json!(true), &Value::Null, &json!("active"))
     );
     assert_eq!((&rejected["rejected"], &rejected["status"]), (&json!(true), &json!("resolved")));
-    let said = stage.recall(["show", "2"]);
+    let output = stage.recall(["show", "2"]);
     assert!(
-        done(&said).contains(" · rejected\n") && said.stdout.contains("\nRejected in a review\n"),
-        "{said:?}"
+        done(&output).contains(" · rejected\n") && output.stdout.contains("\nRejected in a review\n"),
+        "{output:?}"
     );
     assert!(done(&stage.recall(["show", "1"])).contains(" · reviewed\n"));
 
-    let said = stage.recall(["undo"]);
-    assert!(done(&said).starts_with("Undone: reject of #2"), "{said:?}");
+    let output = stage.recall(["undo"]);
+    assert!(done(&output).starts_with("Undone: reject of #2"), "{output:?}");
     assert_eq!(waiting(&stage), [2]);
     for (wrong, why) in [("p1", "Observation p1 was not found"), ("99", "99")] {
-        let said = stage.recall(["review", "--keep", "2", wrong]);
-        assert!(said.code() != 0 && said.stdout.is_empty() && !why.is_empty(), "{said:?}");
+        let output = stage.recall(["review", "--keep", "2", wrong]);
+        assert!(output.code() != 0 && output.stdout.is_empty() && !why.is_empty(), "{output:?}");
     }
     assert_eq!(waiting(&stage), [2]);
 }
@@ -144,14 +144,17 @@ fn edited_pinned_and_handwritten_notes_count_as_reviewed() {
 #[test]
 fn a_rejected_note_is_not_injected_and_is_found_as_resolved() {
     let stage = stage("");
-    let before = told(&stage, "before");
-    for (occasion, told) in ["start", "prompt", "file", "command"].into_iter().zip(&before) {
-        assert!(told.contains("seed") || told.contains("gateway"), "{occasion}: {told}");
+    let before = contexts(&stage, "before");
+    for (occasion, context) in ["start", "prompt", "file", "command"].into_iter().zip(&before) {
+        assert!(context.contains("seed") || context.contains("gateway"), "{occasion}: {context}");
     }
     done(&stage.recall(["review", "--reject", "1", "2"]));
     stage.flush();
-    let after = told(&stage, "after");
-    assert!(!after.iter().any(|told| told.contains("seed") || told.contains("gateway")), "{after:?}");
+    let after = contexts(&stage, "after");
+    assert!(
+        !after.iter().any(|context| context.contains("seed") || context.contains("gateway")),
+        "{after:?}"
+    );
     assert!(after[0].contains("Hedwig"), "{after:?}");
     let found = stage.json(["search", "staging gateway idle connections"]);
     assert_eq!((&found["results"][0]["id"], &found["results"][0]["status"]), (&json!(2), &json!("resolved")));
@@ -159,7 +162,7 @@ fn a_rejected_note_is_not_injected_and_is_found_as_resolved() {
     assert_eq!(done(&stage.recall(["resolve", "--reopen", "1"])), format!("#1 is active: {SEED}\n"));
     assert!(done(&stage.recall(["review", "--keep", "2"])).starts_with("#2 is kept"));
     stage.flush();
-    let again = told(&stage, "again");
+    let again = contexts(&stage, "again");
     assert!(again[2].contains("gateway") && again[3].contains("seed"), "{again:?}");
 }
 
@@ -169,24 +172,27 @@ fn with_reviewed_only_set_unreviewed_notes_are_not_injected() {
     stage.discount_session("earlier");
     stage.hook(&stage.event("earlier", "SessionEnd", json!({"reason": "other"})));
     stage.flush();
-    let before = told(&stage, "before");
+    let before = contexts(&stage, "before");
     assert!(before[0].contains("Hedwig") && !before[0].contains("discount"), "{before:?}");
-    assert!(!before.iter().any(|told| told.contains("seed") || told.contains("gateway")), "{before:?}");
+    assert!(
+        !before.iter().any(|context| context.contains("seed") || context.contains("gateway")),
+        "{before:?}"
+    );
     let prompt = "Why is the discount rounded once, after summing the whole cart?";
     assert_eq!(ask(&stage, "before-discount", prompt), "");
     let preview = stage.recall(["context", "--prompt", prompt]);
     let waiting = stage.json(["review"])["waiting"].clone();
-    let said = format!(
+    let text = format!(
         "No reviewed note here would be injected.\n{waiting} observations wait for a review, and \
          `context.reviewed_only` is on: `recall review`\n"
     );
-    assert_eq!(done(&preview), said);
+    assert_eq!(done(&preview), text);
     assert_eq!(stage.json(["context"])["unreviewed"], waiting);
     // A search still finds notes that were not reviewed.
     assert_eq!(stage.json(["search", "staging gateway idle connections"])["results"][0]["id"], 2);
 
     done(&stage.recall(["review", "--keep", "1", "2"]));
-    let after = told(&stage, "after");
+    let after = contexts(&stage, "after");
     assert!(
         after[0].contains("seed") && after[0].contains("gateway") && after[0].contains("Hedwig"),
         "{after:?}"

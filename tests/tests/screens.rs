@@ -179,8 +179,8 @@ fn settled(text: &str, stage: &Stage) -> String {
 fn capture(page: &mut String, stage: &Stage, heading: &str, line: &str) {
     let mut command = stage.command("recall");
     command.args(shlex(line)).env("COLUMNS", COLUMNS.to_string());
-    let said = run(command, b"");
-    let shown = settled(&said.stdout, stage);
+    let output = run(command, b"");
+    let shown = settled(&output.stdout, stage);
     // The list of agents and the service manager differ between machines.
     let shown = shown.split("agents\n").next().unwrap().trim_end();
     write!(page, "\n## {heading}\n\n```\n$ recall {line}\n{shown}\n```\n").unwrap();

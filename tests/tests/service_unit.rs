@@ -94,22 +94,26 @@ fn the_daemon_and_the_programs_it_starts_work_under_the_systemd_units() {
     // All managers share one control group, and each stops what another has started in it.
     let lock = File::open(SYSTEMD).unwrap();
     lock.lock().unwrap();
-    let said = run(command, b"");
+    let output = run(command, b"");
     lock.unlock().unwrap();
-    if said.code() == 9 {
-        println!("skipped: no user manager starts here: {}", said.stderr);
+    if output.code() == 9 {
+        println!("skipped: no user manager starts here: {}", output.stderr);
         return;
     }
     for line in
         ["service active", "NoNewPrivs:\t1", "Seccomp:\t2", "MemoryMax=2147483648", "RestrictNamespaces=yes"]
     {
-        assert!(said.stdout.lines().any(|known| known == line), "{line}: {said:?}");
+        assert!(output.stdout.lines().any(|known| known == line), "{line}: {output:?}");
     }
-    let core = said.stdout.lines().find(|line| line.starts_with("Max core file size")).unwrap();
+    let core = output.stdout.lines().find(|line| line.starts_with("Max core file size")).unwrap();
     assert_eq!(core.split_whitespace().skip(4).take(2).collect::<Vec<_>>(), ["0", "0"]);
-    let session = said.stdout.lines().find_map(|line| line.strip_prefix("session ")).unwrap();
-    let session: Value = serde_json::from_str(session).unwrap_or_else(|error| panic!("{error}: {said:?}"));
-    assert!(session.to_string().contains("claude-cli:haiku"), "its program did not respond: {}", said.stdout);
+    let session = output.stdout.lines().find_map(|line| line.strip_prefix("session ")).unwrap();
+    let session: Value = serde_json::from_str(session).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    assert!(
+        session.to_string().contains("claude-cli:haiku"),
+        "its program did not respond: {}",
+        output.stdout
+    );
 }
 
 /// Keys that systemd 252 does not know and skips. It is the oldest version that this is tested with. The units say
@@ -135,9 +139,9 @@ fn the_systemd_units_are_valid() {
         println!("skipped: needs systemd-analyze");
         return;
     };
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{said}");
-    let of_ours = said.lines().filter(|line| line.contains("recall."));
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{stderr}");
+    let of_ours = stderr.lines().filter(|line| line.contains("recall."));
     let faults: Vec<_> =
         of_ours.filter(|line| !NEWER_KEYS.iter().any(|key| line.contains(&format!("'{key}'")))).collect();
     assert!(faults.is_empty(), "{faults:?}");
@@ -155,12 +159,12 @@ fn the_systemd_service_stays_within_its_exposure_limit() {
         println!("skipped: needs systemd-analyze");
         return;
     };
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    if !said.contains("Overall exposure level") {
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    if !stdout.contains("Overall exposure level") {
         println!("skipped: this systemd-analyze looks only at what runs");
         return;
     }
-    assert!(output.status.success(), "{said}");
+    assert!(output.status.success(), "{stdout}");
 }
 
 /// A program that is killed when the test ends, also if the test fails.

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use recall_protocol::query::Remember;
 use recall_tests::repository::Repository;
-use recall_tests::{Said, Stage};
+use recall_tests::{CommandOutput, Stage};
 use serde_json::{Value, json};
 
-use super::told_by_hand::noted;
+use super::notes_by_hand::noted;
 
 pub(super) const RULE: &str = "Invoices are never deleted, only cancelled: ask Hedwig first";
 pub(super) const MOSS: &str = "Moss grows on the northern wall of the boiler house";
@@ -64,9 +64,9 @@ pub(super) fn machine(author: &str, device: &str, more: &str) -> Stage {
 }
 
 #[track_caller]
-pub(super) fn done(said: &Said) -> &Said {
-    assert_eq!(said.code(), 0, "{said:?}");
-    said
+pub(super) fn done(output: &CommandOutput) -> &CommandOutput {
+    assert_eq!(output.code(), 0, "{output:?}");
+    output
 }
 
 pub(super) fn share(stage: &Stage, shared: &Shared, terms: &[&str]) {
@@ -84,16 +84,16 @@ fn sharing(author: &str, device: &str, shared: &Shared, terms: &[&str]) -> Stage
 }
 
 pub(super) fn remember(stage: &Stage, text: &str) -> String {
-    let said = stage.json(["remember", text, "--type", "gotcha"]);
-    said["items"][0]["id"].as_i64().unwrap().to_string()
+    let remembered = stage.json(["remember", text, "--type", "gotcha"]);
+    remembered["items"][0]["id"].as_i64().unwrap().to_string()
 }
 
 #[track_caller]
 pub(super) fn sync(stage: &Stage) -> Value {
-    let said = stage.json(["sync", "--now"]);
-    assert_eq!(said["shares"][0]["error"], Value::Null, "{said}");
+    let state = stage.json(["sync", "--now"]);
+    assert_eq!(state["shares"][0]["error"], Value::Null, "{state}");
     stage.flush();
-    said
+    state
 }
 
 pub(super) fn exchange(stages: &[&Stage]) {
@@ -156,8 +156,8 @@ fn only_shared_projects_are_sent_and_nothing_without_a_share() {
     remember(&mia, RULE);
     std::fs::create_dir_all(shared.path()).unwrap();
     done(&mia.recall(["remote", "add", "team", shared.path().to_str().unwrap(), "--plaintext"]));
-    let said = mia.json(["sync", "--now"]);
-    assert_eq!(said["shares"], json!([]));
+    let state = mia.json(["sync", "--now"]);
+    assert_eq!(state["shares"], json!([]));
     let preview = mia.json(["share", "--with", "team", "--dry-run"]);
     assert_eq!(
         (&preview["observations"], &preview["identity"]),
@@ -177,8 +177,8 @@ fn only_shared_projects_are_sent_and_nothing_without_a_share() {
     // A plain folder has no name that other machines know.
     let plain = mia.user_home().join("plain");
     std::fs::create_dir(&plain).unwrap();
-    let said = mia.recall(["share", plain.to_str().unwrap(), "--with", "team", "--yes"]);
-    assert!(said.code() == 2 && said.stderr.contains("cannot recognise"), "{said:?}");
+    let output = mia.recall(["share", plain.to_str().unwrap(), "--with", "team", "--yes"]);
+    assert!(output.code() == 2 && output.stderr.contains("cannot recognise"), "{output:?}");
 }
 
 #[test]
@@ -240,8 +240,8 @@ fn changes_by_others_are_listed_with_their_author_and_undone_everywhere() {
     let changes = mia.json(["undo", "--list"])["changes"].clone();
     let names = |change: &Value| (change["change"].clone(), change["author"].clone());
     let of_ben = |what: &str| (json!(what), json!("ben"));
-    let told: Vec<_> = changes.as_array().unwrap().iter().map(names).collect();
-    assert_eq!(told, [of_ben("resolve"), of_ben("edit")]);
+    let kinds_and_authors: Vec<_> = changes.as_array().unwrap().iter().map(names).collect();
+    assert_eq!(kinds_and_authors, [of_ben("resolve"), of_ben("edit")]);
     let shown = mia.recall(["show", &own]).stdout;
     assert!(
         shown.contains("Last changed by ben, desktop") && shown.contains(&format!("`recall undo {own}`")),
@@ -250,8 +250,11 @@ fn changes_by_others_are_listed_with_their_author_and_undone_everywhere() {
     // A plain `undo` does not undo changes of other people.
     assert_eq!(mia.recall(["undo"]).stdout, "There is nothing to undo.\n");
     for what in ["resolve", "edit"] {
-        let said = mia.recall(["undo", &own]);
-        assert!(said.stdout.starts_with(&format!("Undone: {what} of #{own}, by ben, desktop: ")), "{said:?}");
+        let output = mia.recall(["undo", &own]);
+        assert!(
+            output.stdout.starts_with(&format!("Undone: {what} of #{own}, by ben, desktop: ")),
+            "{output:?}"
+        );
     }
     exchange(&[&mia, &ben]);
     for stage in [&mia, &ben] {
@@ -266,12 +269,12 @@ fn changes_by_others_are_listed_with_their_author_and_undone_everywhere() {
     exchange(&[&mia, &ben]);
     done(&ben.recall(["edit", &id, "--title", "Invoices are cancelled by Frieda"]));
     exchange(&[&mia, &ben]);
-    let said = mia.recall(["undo"]);
+    let output = mia.recall(["undo"]);
     assert!(
-        said.code() != 0
-            && said.stderr.contains("ben has changed")
-            && said.stderr.contains(&format!("recall undo {own}")),
-        "{said:?}"
+        output.code() != 0
+            && output.stderr.contains("ben has changed")
+            && output.stderr.contains(&format!("recall undo {own}")),
+        "{output:?}"
     );
     assert!(found(&mia, "invoices")["title"].as_str().unwrap().contains("Frieda"));
 
@@ -303,8 +306,8 @@ fn an_import_does_not_restore_a_note_forgotten_on_another_machine() {
     let of_ben = std::fs::read_to_string(&export_of_ben).unwrap();
     assert!(of_ben.contains("\"author\":\"mia\"") && of_ben.contains("\"device\":\"laptop\""), "{of_ben}");
     for stage in [&mia, &ben] {
-        let said = stage.json(["import", "recall", export.to_str().unwrap()]);
-        assert_eq!(said["rows"]["forgotten"], 1, "{said}");
+        let imported = stage.json(["import", "recall", export.to_str().unwrap()]);
+        assert_eq!(imported["rows"]["forgotten"], 1, "{imported}");
         stage.flush();
         assert_eq!(found(stage, "invoices"), Value::Null);
     }
@@ -335,7 +338,7 @@ fn documents(stage: &Stage, kind: &str) -> Vec<String> {
 
 #[test]
 fn shared_summaries_and_plans_are_found_with_their_author() {
-    for (terms, is_told) in [(&["--inject"][..], true), (&[], false)] {
+    for (terms, is_injected) in [(&["--inject"][..], true), (&[], false)] {
         let shared = Shared::new();
         let mia = sharing("mia", "laptop", &shared, &[]);
         planned_session(&mia, "cart");
@@ -363,13 +366,13 @@ fn shared_summaries_and_plans_are_found_with_their_author() {
         assert!(!items.is_empty() && items.iter().all(|item| item["author"] == "mia"), "{around}");
         assert!(ben.recall(["timeline", &summaries[0]]).stdout.contains(", by mia"));
         let before = start(&ben, "first");
-        assert_eq!(before.contains("Last session of mia"), is_told, "{before}");
+        assert_eq!(before.contains("Last session of mia"), is_injected, "{before}");
         ben.discount_session("own");
         ben.flush();
         let context = start(&ben, "second");
         let (own, others) = (context.find("## Last session ("), context.find("## Last session of mia"));
         assert!(
-            own.is_some() && others.is_some() == is_told && (others.is_none() || own < others),
+            own.is_some() && others.is_some() == is_injected && (others.is_none() || own < others),
             "{context}"
         );
         // The export contains nothing of the other session, because that session does not exist on this machine.
@@ -386,21 +389,21 @@ fn a_share_proposed_by_a_project_starts_only_after_a_person_accepts_it() {
     let shared = Shared::new();
     let mia = machine("mia", "laptop", "");
     remember(&mia, RULE);
-    let said = mia.recall(["share"]);
-    assert!(said.code() == 2 && said.stderr.contains("No remote was named"), "{said:?}");
+    let output = mia.recall(["share"]);
+    assert!(output.code() == 2 && output.stderr.contains("No remote was named"), "{output:?}");
     std::fs::write(mia.project().join(".recall.toml"), "[share]\nremote = 'team'\ninject = true\n").unwrap();
-    let said = mia.recall(["share", "--yes"]);
+    let output = mia.recall(["share", "--yes"]);
     assert!(
-        said.code() == 2 && said.stderr.contains("which the project's .recall.toml proposes"),
-        "{said:?}"
+        output.code() == 2 && output.stderr.contains("which the project's .recall.toml proposes"),
+        "{output:?}"
     );
     std::fs::create_dir_all(shared.path()).unwrap();
     done(&mia.recall(["remote", "add", "team", shared.path().to_str().unwrap(), "--plaintext"]));
     mia.recall(["sync", "--now"]);
     assert!(mia.recall(["doctor"]).stdout.contains("proposes to share its notes through \"team\""));
     // Nothing is shared until a person answers, whatever the file proposes.
-    let said = mia.recall(["share"]);
-    assert!(said.code() == 2 && said.stdout.contains(".recall.toml proposes this remote"), "{said:?}");
+    let output = mia.recall(["share"]);
+    assert!(output.code() == 2 && output.stdout.contains(".recall.toml proposes this remote"), "{output:?}");
     assert_eq!((shared.files(), mia.json(["share", "--list"])["shares"].clone()), (Vec::new(), json!([])));
     done(&mia.recall(["share", "--yes"]));
     assert!(shared.contains("Hedwig"));
@@ -431,25 +434,25 @@ fn status_doctor_and_metrics_report_the_state_of_sharing() {
         (&json!("team"), &json!(1), &json!(0))
     );
     assert!(state["synced_at"].is_string() && state["error"].is_null(), "{state}");
-    let told = mia.recall(["ctl", "status"]).stdout;
-    assert!(told.contains("sharing      team (a folder): 1 project, all sent, in sync "), "{told}");
+    let status = mia.recall(["ctl", "status"]).stdout;
+    assert!(status.contains("sharing      team (a folder): 1 project, all sent, in sync "), "{status}");
     assert!(
         mia.recall(["doctor"]).stdout.contains("sharing through team (a folder): 1 project, 0 changes wait")
     );
-    let told = metrics(&mia);
+    let samples = metrics(&mia);
     for name in ["failing", "to_come", "stopped_machines", "clocks_off"] {
-        assert!(told.contains(&format!("recall_sync_{name}{{remote=\"team\"}} 0")), "{name}: {told}");
+        assert!(samples.contains(&format!("recall_sync_{name}{{remote=\"team\"}} 0")), "{name}: {samples}");
     }
     std::fs::rename(shared.path(), shared.0.path().join("aside")).unwrap();
     remember(&mia, MOSS);
     mia.recall(["sync", "--now"]);
-    let told = mia.recall(["ctl", "status"]).stdout;
-    assert!(told.contains("1 waiting") && told.contains("does not exist"), "{told}");
-    let said = mia.recall(["doctor"]).stdout;
-    assert!(said.contains("sharing through team (a folder) has failed, and 1 changes wait"), "{said}");
-    let told = metrics(&mia);
+    let status = mia.recall(["ctl", "status"]).stdout;
+    assert!(status.contains("1 waiting") && status.contains("does not exist"), "{status}");
+    let output = mia.recall(["doctor"]).stdout;
+    assert!(output.contains("sharing through team (a folder) has failed, and 1 changes wait"), "{output}");
+    let samples = metrics(&mia);
     for line in ["recall_sync_failing{remote=\"team\"} 1", "recall_sync_waiting{remote=\"team\"} 1"] {
-        assert!(told.contains(line), "{told}");
+        assert!(samples.contains(line), "{samples}");
     }
 }
 
@@ -464,8 +467,8 @@ fn sync_shows_which_machines_have_confirmed_a_deletion() {
     exchange(&[&mia, &ben, &zoe]);
     let forgotten = |stage: &Stage| sync(stage)["shares"][0]["forgotten"].clone();
     assert_eq!(forgotten(&mia), json!({"total": 0, "everywhere": 0, "machines": 2, "waiting": []}));
-    let said = mia.recall(["forget", &id, "--yes"]);
-    assert!(done(&said).stdout.contains("`recall sync` shows which machines have"), "{said:?}");
+    let output = mia.recall(["forget", &id, "--yes"]);
+    assert!(done(&output).stdout.contains("`recall sync` shows which machines have"), "{output:?}");
     let state = forgotten(&mia);
     assert_eq!((&state["total"], &state["everywhere"]), (&json!(1), &json!(0)), "{state}");
     assert_eq!(state["waiting"][0]["confirmed"], 0, "{state}");
@@ -474,10 +477,10 @@ fn sync_shows_which_machines_have_confirmed_a_deletion() {
     assert_eq!(state["waiting"][0]["confirmed"], 1, "{state}");
     let missing = state["waiting"][0]["missing"].as_array().unwrap().clone();
     assert!(missing.len() == 1 && missing[0].as_str().unwrap().starts_with("zoe, devbox ("), "{state}");
-    let told = mia.recall(["sync"]).stdout;
+    let stdout = mia.recall(["sync"]).stdout;
     assert!(
-        told.contains("the last confirmed by 1 of 2 machines") && told.contains("not yet by zoe, devbox"),
-        "{told}"
+        stdout.contains("the last confirmed by 1 of 2 machines") && stdout.contains("not yet by zoe, devbox"),
+        "{stdout}"
     );
     // A machine that claims more progress than it has signed is not believed.
     let files: Vec<PathBuf> =
@@ -529,8 +532,8 @@ fn a_search_by_author_finds_only_items_of_that_author() {
     assert_eq!(found(&["invoices", "-by:mia"]), ["ben", "zoe"]);
     assert_eq!(found(&["invoices", "by:me"]), ["ben"]);
     assert!(found(&["--by", "mia", "kind:summary"]) == ["mia"] && found(&["kind:plan", "--mine"]).is_empty());
-    let said = ben.recall(["search", "invoices", "--by", "mya"]);
-    assert!(said.stdout.contains("No author \"mya\" is known. Did you mean \"mia\"?"), "{said:?}");
+    let output = ben.recall(["search", "invoices", "--by", "mya"]);
+    assert!(output.stdout.contains("No author \"mya\" is known. Did you mean \"mia\"?"), "{output:?}");
     // The search also finds a note that is not indexed yet, and imported notes.
     remember(&ben, "The invoices of the attic are cancelled by Ottilie");
     assert_eq!(found(&["invoices", "--mine"]).len(), 2);
@@ -624,8 +627,8 @@ fn a_plan_that_contains_a_secret_is_held_back_and_named() {
     let plan = documents(&mia, "plan").remove(0);
     let is_named = |held: &Value| held.as_array().unwrap().iter().any(|held| held["id"] == json!(plan));
     assert!(is_named(&preview["held"]), "{preview}");
-    let said = mia.recall(["share", "--with", "team", "--dry-run"]).stdout;
-    assert!(said.contains("1 summary and 1 plan"), "{said}");
+    let output = mia.recall(["share", "--with", "team", "--dry-run"]).stdout;
+    assert!(output.contains("1 summary and 1 plan"), "{output}");
     done(&mia.recall(["share", "--with", "team", "--yes"]));
     let state = sync(&mia);
     assert!(is_named(&state["shares"][0]["held"]) && !shared.contains("Frankfurt"), "{state}");
@@ -633,7 +636,7 @@ fn a_plan_that_contains_a_secret_is_held_back_and_named() {
 
 #[test]
 fn notes_of_others_are_injected_only_if_the_share_allows_it() {
-    let told = |terms: &[&str]| {
+    let injected_and_found = |terms: &[&str]| {
         let shared = Shared::new();
         let mia = sharing("mia", "laptop", &shared, &[]);
         remember(&mia, RULE);
@@ -646,8 +649,8 @@ fn notes_of_others_are_injected_only_if_the_share_allows_it() {
         let both = at_start + &ask(&ben, "s", "May I delete invoices, or are they only cancelled?");
         (both.contains("Hedwig"), is_found)
     };
-    assert_eq!(told(&[]), (false, true));
-    assert_eq!(told(&["--inject"]), (true, true));
+    assert_eq!(injected_and_found(&[]), (false, true));
+    assert_eq!(injected_and_found(&["--inject"]), (true, true));
 }
 
 #[test]
@@ -663,8 +666,8 @@ fn a_newer_note_of_a_colleague_replaces_an_older_one_on_each_machine() {
     let zoe = sharing("zoe", "devbox", &shared, &[]);
     let facts = older["facts"].as_array().unwrap().iter().filter_map(Value::as_str);
     let parts = [&older["title"], &older["narrative"]].into_iter().filter_map(Value::as_str).chain(facts);
-    let said = parts.collect::<Vec<_>>().join(". ");
-    remember(&ben, &format!("Ottilie wants refunds treated alike. {said}"));
+    let text = parts.collect::<Vec<_>>().join(". ");
+    remember(&ben, &format!("Ottilie wants refunds treated alike. {text}"));
     let noted = mia.json(["sync"])["shares"][0]["logged"].clone();
     exchange(&[&mia, &ben, &zoe]);
     let status = |stage: &Stage| {
@@ -904,8 +907,8 @@ fn a_missing_or_different_shared_folder_is_reported_and_loses_nothing() {
     let aside = shared.0.path().join("aside");
     std::fs::rename(shared.path(), &aside).unwrap();
     let failing = |expected: &str| {
-        let said = mia.recall(["sync", "--now"]);
-        assert!(said.code() == 1 && said.stdout.contains(expected), "{expected}: {said:?}");
+        let output = mia.recall(["sync", "--now"]);
+        assert!(output.code() == 1 && output.stdout.contains(expected), "{expected}: {output:?}");
     };
     remember(&mia, RULE);
     failing("does not exist");
@@ -929,9 +932,9 @@ fn a_damaged_device_key_is_named_and_not_replaced() {
     remember(&mia, RULE);
     let key = mia.home().join("data/device.json");
     std::fs::write(&key, "torn").unwrap();
-    let said = mia.recall(["sync", "--now"]);
-    assert!(said.code() == 1 && said.stdout.contains("data/device.json"), "{said:?}");
-    assert!(!said.stdout.contains("in sync"), "{said:?}");
+    let output = mia.recall(["sync", "--now"]);
+    assert!(output.code() == 1 && output.stdout.contains("data/device.json"), "{output:?}");
+    assert!(!output.stdout.contains("in sync"), "{output:?}");
     assert_eq!(std::fs::read_to_string(&key).unwrap(), "torn");
     std::fs::remove_file(&key).unwrap();
     let state = sync(&mia);
@@ -954,9 +957,9 @@ fn a_shared_folder_that_cannot_be_written_is_still_read() {
     let mode =
         |mode| std::fs::set_permissions(&space, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
     mode(0o555);
-    let said = ben.recall(["sync", "--now"]);
+    let output = ben.recall(["sync", "--now"]);
     mode(0o755);
-    assert!(said.code() == 1 && said.stdout.contains("cannot make"), "{said:?}");
+    assert!(output.code() == 1 && output.stdout.contains("cannot make"), "{output:?}");
     ben.flush();
     assert_eq!(found(&ben, "hedwig")["author"], "mia");
 }
@@ -995,14 +998,14 @@ fn unshare_removes_received_notes_and_keeps_own_notes() {
     remember(&mia, RULE);
     remember(&ben, MOSS);
     exchange(&[&mia, &ben]);
-    let said = ben.recall(["unshare"]);
-    assert!(done(&said).stdout.contains("1 item from others was removed"), "{said:?}");
+    let output = ben.recall(["unshare"]);
+    assert!(done(&output).stdout.contains("1 item from others was removed"), "{output:?}");
     ben.flush();
     assert_eq!((found(&ben, "hedwig"), found(&ben, "moss")["title"].clone()), (Value::Null, json!(MOSS)));
     assert_eq!(ben.json(["share", "--list"])["shares"], json!([]));
     assert_eq!(found(&mia, "moss")["author"], "ben");
-    let said = ben.recall(["unshare"]);
-    assert!(said.code() == 1 && said.stderr.contains("is not shared"), "{said:?}");
+    let output = ben.recall(["unshare"]);
+    assert!(output.code() == 1 && output.stderr.contains("is not shared"), "{output:?}");
     // A machine that shares again reads everything again, and sends nothing twice.
     done(&ben.recall(["share", "--with", "team", "--yes"]));
     exchange(&[&mia, &ben]);
@@ -1061,16 +1064,16 @@ fn mistaken_sharing_commands_fail_and_name_the_mistake() {
         (&["share", "--with", "team", "--list"], 2, "cannot be used with"),
         (&["unshare"], 1, "is not shared"),
     ] {
-        let said = stage.recall(arguments.iter().copied());
-        assert!(said.code() == code && said.stderr.contains(expected), "{arguments:?}: {said:?}");
+        let output = stage.recall(arguments.iter().copied());
+        assert!(output.code() == code && output.stderr.contains(expected), "{arguments:?}: {output:?}");
     }
     assert!(stage.recall(["sync"]).stdout.starts_with("Nothing is shared."));
     assert!(stage.recall(["share", "--list"]).stdout.starts_with("Nothing is shared."));
     assert!(stage.recall(["remote", "list"]).stdout.starts_with("No remotes."));
     let shared = Shared::new();
     share(&stage, &shared, &[]);
-    let said = stage.recall(["share", "/nowhere/at/all", "--with", "team"]);
-    assert!(said.code() == 1 && said.stderr.contains("There is no folder /nowhere/at/all"), "{said:?}");
+    let output = stage.recall(["share", "/nowhere/at/all", "--with", "team"]);
+    assert!(output.code() == 1 && output.stderr.contains("There is no folder /nowhere/at/all"), "{output:?}");
 }
 
 #[test]

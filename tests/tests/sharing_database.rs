@@ -8,7 +8,7 @@ use std::process::Command;
 
 use recall_tests::postgres::{Cluster, Way, password_of};
 use recall_tests::repository::Repository;
-use recall_tests::{Said, Stage};
+use recall_tests::{CommandOutput, Stage};
 use serde_json::{Value, json};
 
 use super::sharing::{MOSS, RULE, ask, done, exchange, found, id_of, machine, remember, start, sync};
@@ -39,7 +39,7 @@ pub(super) fn init(cluster: &Cluster) {
     done(&stage.recall(["remote", "init", &url].into_iter().chain(members)));
 }
 
-pub(super) fn add(stage: &Stage, url: &str, terms: &[&str]) -> Said {
+pub(super) fn add(stage: &Stage, url: &str, terms: &[&str]) -> CommandOutput {
     done(&stage.recall(["remote", "add", "team", url, "--plaintext"]));
     let arguments = ["share", "--with", "team", "--yes"];
     stage.recall(arguments.into_iter().chain(terms.iter().copied()))
@@ -55,9 +55,9 @@ fn sharing(author: &str, port: u16, terms: &[&str]) -> Stage {
 
 #[track_caller]
 fn error_of(stage: &Stage) -> String {
-    let said = stage.recall(["sync", "--now", "--json"]);
-    assert_eq!(said.code(), 1, "{said:?}");
-    said.json()["shares"][0]["error"].as_str().unwrap().to_owned()
+    let output = stage.recall(["sync", "--now", "--json"]);
+    assert_eq!(output.code(), 1, "{output:?}");
+    output.json()["shares"][0]["error"].as_str().unwrap().to_owned()
 }
 
 /// Returns the number of the server's rows that contain a text.
@@ -96,8 +96,8 @@ fn machines_of_two_people_share_a_database_behind_a_pooler() {
         "{state}"
     );
     assert!(state["shares"][0]["sent_last"].as_u64() > Some(1), "{state}");
-    let said = mia.recall(["sync", "--now"]).stdout;
-    assert!(said.contains("in sync") && said.contains(", nothing new"), "{said}");
+    let output = mia.recall(["sync", "--now"]).stdout;
+    assert!(output.contains("in sync") && output.contains(", nothing new"), "{output}");
     // The second machine is mia's too. The colleague has notes injected into sessions.
     let desk = sharing("mia", port, &[]);
     let ben = sharing("ben", port, &["--inject"]);
@@ -106,8 +106,8 @@ fn machines_of_two_people_share_a_database_behind_a_pooler() {
         let note = found(stage, "invoices cancelled hedwig");
         assert_eq!((&note["author"], &note["title"]), (&json!("mia"), &json!(RULE)), "{note}");
     }
-    let told = start(&ben, "s") + &ask(&ben, "s", "May I delete invoices, or are they only cancelled?");
-    assert!(told.contains("Hedwig") && told.contains("(by mia)"), "{told}");
+    let context = start(&ben, "s") + &ask(&ben, "s", "May I delete invoices, or are they only cancelled?");
+    assert!(context.contains("Hedwig") && context.contains("(by mia)"), "{context}");
 
     done(&ben.recall(["edit", &id_of(&ben, NOTE), "--title", "Invoices are cancelled by Ottilie"]));
     exchange(&[&mia, &desk, &ben]);
@@ -150,8 +150,8 @@ fn a_stopped_server_loses_nothing_and_waiting_notes_are_sent_later() {
     remember(&mia, RULE);
     let error = error_of(&mia);
     assert!(error.contains("cannot reach 127.0.0.1:"), "{error}");
-    let said = mia.recall(["doctor"]).stdout;
-    assert!(said.contains("sharing through team (PostgreSQL) has failed, and 1 changes wait"), "{said}");
+    let output = mia.recall(["doctor"]).stdout;
+    assert!(output.contains("sharing through team (PostgreSQL) has failed, and 1 changes wait"), "{output}");
     // Sessions work as usual.
     mia.discount_session("cart");
     mia.flush();
@@ -197,9 +197,9 @@ fn a_full_server_loses_nothing_and_receives_waiting_notes_once_it_has_room() {
         remember(&mia, &format!("Moss of the {table} grows on the northern wall"));
         let error = error_of(&mia);
         assert!(error.contains("is full. Nothing is lost"), "{table}: {error}");
-        let said = mia.recall(["sync"]).stdout;
-        assert!(said.contains("is full") && said.contains("next try at"), "{table}: {said}");
-        assert!(said.contains("1 waiting"), "{table}: {said}");
+        let output = mia.recall(["sync"]).stdout;
+        assert!(output.contains("is full") && output.contains("next try at"), "{table}: {output}");
+        assert!(output.contains("1 waiting"), "{table}: {output}");
         // Machines still read, and work on this machine goes on.
         assert_eq!(found(&ben, NOTE)["author"], "mia");
         assert_eq!(found(&mia, &format!("\"{table} grows\""))["kind"], "observation");
@@ -249,14 +249,14 @@ fn denied_database_access_is_explained_with_a_remedy() {
     for arguments in
         [["remote", "add", "team", &with_password].as_slice(), &["remote", "init", &with_password]]
     {
-        let said = mia.recall(arguments.iter().copied());
-        assert!(said.code() == 2 && said.stderr.contains("~/.pgpass"), "{said:?}");
-        assert!(!said.stderr.contains("swordfish"), "{said:?}");
+        let output = mia.recall(arguments.iter().copied());
+        assert!(output.code() == 2 && output.stderr.contains("~/.pgpass"), "{output:?}");
+        assert!(!output.stderr.contains("swordfish"), "{output:?}");
     }
-    let said = add(&mia, &url("mia", port, ""), &[]);
+    let output = add(&mia, &url("mia", port, ""), &[]);
     assert!(
-        said.stdout.contains("asks for a password of mia") && said.stdout.contains(".pgpass"),
-        "{said:?}"
+        output.stdout.contains("asks for a password of mia") && output.stdout.contains(".pgpass"),
+        "{output:?}"
     );
     passwords(&mia, &["mia"]);
     assert!(
@@ -265,10 +265,10 @@ fn denied_database_access_is_explained_with_a_remedy() {
     let stage = Stage::new();
     passwords(&stage, &["admin", "mia"]);
     // A role without CREATEROLE cannot set up the database.
-    let said = stage.recall(["remote", "init", &url("mia", port, "")]);
-    assert!(said.code() == 1 && said.stderr.contains("needs CREATEROLE"), "{said:?}");
-    let said = stage.recall(["remote", "init", &url("admin", port, ""), "--member", "nobody"]);
-    assert!(said.code() == 1 && said.stderr.contains("no role \"nobody\""), "{said:?}");
+    let output = stage.recall(["remote", "init", &url("mia", port, "")]);
+    assert!(output.code() == 1 && output.stderr.contains("needs CREATEROLE"), "{output:?}");
+    let output = stage.recall(["remote", "init", &url("admin", port, ""), "--member", "nobody"]);
+    assert!(output.code() == 1 && output.stderr.contains("no role \"nobody\""), "{output:?}");
     done(&stage.recall(["remote", "init", &url("admin", port, ""), "--json"]));
     let error = error_of(&mia);
     assert!(
@@ -320,11 +320,12 @@ fn repeated_database_setup_changes_nothing_and_a_newer_schema_is_rejected() {
     let stage = Stage::new();
     passwords(&stage, &["admin", "zoe"]);
     let init = |role: &str| stage.recall(["remote", "init", &url(role, port, ""), "--json"]);
-    let said: Vec<Said> = std::thread::scope(|scope| {
+    let outputs: Vec<CommandOutput> = std::thread::scope(|scope| {
         let both: Vec<_> = (0..2).map(|_| scope.spawn(|| init("zoe"))).collect();
         both.into_iter().map(|one| one.join().unwrap()).collect()
     });
-    let mut outcomes: Vec<Value> = said.iter().map(|said| done(said).json()["outcome"].clone()).collect();
+    let mut outcomes: Vec<Value> =
+        outputs.iter().map(|output| done(output).json()["outcome"].clone()).collect();
     outcomes.sort_by_key(Value::to_string);
     assert_eq!(outcomes, [json!("current"), json!("made")]);
     let id = cluster.sql("memory", "SELECT id FROM recall.meta");
@@ -338,8 +339,8 @@ fn repeated_database_setup_changes_nothing_and_a_newer_schema_is_rejected() {
     let device = cluster.sql("memory", "SELECT space || ''',''' || device FROM recall.device");
     cluster.sql("memory", "GRANT recall_member TO ben; GRANT USAGE ON SCHEMA recall TO mia; GRANT SELECT ON recall.record TO mia");
     let refused = |role: &str, statement: &str, why: &str| {
-        let said = cluster.sql_as(role, "memory", statement).unwrap_err();
-        assert!(said.contains(why), "{statement}: {said}");
+        let error = cluster.sql_as(role, "memory", statement).unwrap_err();
+        assert!(error.contains(why), "{statement}: {error}");
     };
     refused("ben", "SELECT * FROM recall.record", "permission denied");
     refused("ben", "SELECT recall.own_device('', '')", "permission denied");
@@ -358,14 +359,17 @@ fn repeated_database_setup_changes_nothing_and_a_newer_schema_is_rejected() {
     assert_ne!(cluster.sql("memory", "SELECT count(*) FROM recall.record"), "0");
 
     cluster.sql("memory", "UPDATE recall.meta SET schema = 9");
-    let said = init("admin");
-    assert!(said.code() == 1 && said.stderr.contains("was set up by a newer recall (schema 9"), "{said:?}");
+    let output = init("admin");
+    assert!(
+        output.code() == 1 && output.stderr.contains("was set up by a newer recall (schema 9"),
+        "{output:?}"
+    );
     assert!(error_of(&zoe).contains("newer recall (schema 9"));
     cluster.sql("memory", "UPDATE recall.meta SET schema = 1, id = 'another'");
     assert!(error_of(&zoe).contains("is not the one that was there before"));
     cluster.sql("memory", "DROP SCHEMA recall CASCADE; CREATE SCHEMA recall");
-    let said = init("admin");
-    assert!(said.stderr.contains("a schema called recall that is not recall's"), "{said:?}");
+    let output = init("admin");
+    assert!(output.stderr.contains("a schema called recall that is not recall's"), "{output:?}");
 }
 
 #[test]
@@ -403,8 +407,8 @@ fn a_changed_log_entry_stops_only_its_own_machine_and_is_named() {
     let of_mia = "device = (SELECT device FROM recall.device WHERE login = 'mia')";
     let change = |statement: &str| drop(cluster.sql("memory", &format!("{statement} WHERE {of_mia}")));
     let device_error = |stage: &Stage| {
-        let said = sync(stage);
-        let devices = said["shares"][0]["devices"].as_array().unwrap();
+        let state = sync(stage);
+        let devices = state["shares"][0]["devices"].as_array().unwrap();
         let mia = devices.iter().find(|device| device["author"] == "mia" || device["author"] == "").unwrap();
         mia["error"].as_str().unwrap_or_default().to_owned()
     };
@@ -514,9 +518,9 @@ impl Certificates {
     }
 
     fn openssl(&self, arguments: &str) {
-        let said =
+        let output =
             Command::new("openssl").args(arguments.split(' ')).current_dir(self.0.path()).output().unwrap();
-        assert!(said.status.success(), "{arguments}: {said:?}");
+        assert!(output.status.success(), "{arguments}: {output:?}");
     }
 
     fn text(&self, name: &str) -> String {
@@ -544,8 +548,8 @@ fn server_certificates_are_verified_and_client_certificates_accepted() {
         mia.recall(["unshare"]);
         mia.recall(["remote", "remove", "team"]);
         add(&mia, url, &[]);
-        let said = mia.recall(["sync", "--now", "--json"]).json();
-        said["shares"][0]["error"].as_str().unwrap_or_default().to_owned()
+        let state = mia.recall(["sync", "--now", "--json"]).json();
+        state["shares"][0]["error"].as_str().unwrap_or_default().to_owned()
     };
     // Nothing is sent unencrypted unless the address allows it.
     let error = attempt(&url("localhost", ""));

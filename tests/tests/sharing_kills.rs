@@ -72,10 +72,10 @@ fn killed_at(point: Point, victim: usize, place: &dyn Place) -> bool {
     let armed = format!("{}=return(kill)", point.name());
     let mut daemon = Daemon::spawn_armed(&stages[victim], &armed, Stdio::null());
     let listens = daemon.wait_until_it_listens(&stages[victim]).is_ok();
-    let said = stages[victim].recall(["sync", "--now"]);
-    let died = !listens || said.code() != 0;
+    let output = stages[victim].recall(["sync", "--now"]);
+    let died = !listens || output.code() != 0;
     match died {
-        true => assert!(!daemon.wait().success(), "{point:?}: {said:?}"),
+        true => assert!(!daemon.wait().success(), "{point:?}: {output:?}"),
         false => daemon.kill(),
     }
     stages[victim].start_daemon();

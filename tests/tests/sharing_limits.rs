@@ -98,8 +98,8 @@ fn a_sync_round_reads_a_limited_part_of_a_flood_and_reports_the_rest() {
     let read = flood["seq"].as_u64().unwrap();
     assert!(read > 0 && read <= MOST_READ, "{state}");
     assert_eq!((&flood["deferred"], &flood["error"]), (&json!(true), &Value::Null), "{state}");
-    let said = ben.recall(["sync"]).stdout;
-    assert!(said.contains("to come in the next rounds"), "{said}");
+    let output = ben.recall(["sync"]).stdout;
+    assert!(output.contains("to come in the next rounds"), "{output}");
     // The flood does not delay the entries of other machines.
     assert_eq!(found(&ben, "invoices")["author"], "mia");
     let mut rounds = 0;
@@ -143,7 +143,7 @@ fn oversized_and_unknown_entries_are_counted_or_stop_only_their_machine() {
 fn a_clock_a_year_off_is_shown_and_the_latest_change_still_applies() {
     // A year and an hour, because the message gives a lower bound.
     const YEAR_MS: i64 = 365 * 86_400_000 + 3_600_000;
-    for (ahead, said) in [(YEAR_MS, "365 days or more ahead of"), (-YEAR_MS, "365 days or more behind")] {
+    for (ahead, expected) in [(YEAR_MS, "365 days or more ahead of"), (-YEAR_MS, "365 days or more behind")] {
         let Some(cluster) = Cluster::start() else { return };
         init(&cluster);
         let mia = Stage::new().config("[sync]\nauthor = \"mia\"\ndevice = \"laptop\"\n");
@@ -173,7 +173,7 @@ fn a_clock_a_year_off_is_shown_and_the_latest_change_still_applies() {
         let clock = device(&state, "mia")["clock_ahead_ms"].as_i64().unwrap_or_else(|| panic!("{state}"));
         assert!((clock - ahead).abs() < 600_000, "{state}");
         let shown = ben.recall(["sync"]).stdout;
-        assert!(shown.contains(&format!("its clock is {said}")), "{shown}");
+        assert!(shown.contains(&format!("its clock is {expected}")), "{shown}");
         done(&ben.recall(["forget", &id_of(&ben, "invoices"), "--yes"]));
         exchange(&[&ben, &mia]);
         assert_eq!(found(&mia, "invoices"), Value::Null);
@@ -216,9 +216,9 @@ fn a_full_disk_of_a_remote_or_a_machine_loses_no_notes() {
     share(&mia, &shared, &[]);
     disk.fill();
     remember(&mia, RULE);
-    let said = mia.recall(["sync", "--now"]);
-    assert!(said.code() == 1 && said.stdout.contains("cannot write into"), "{said:?}");
-    assert!(said.stdout.contains("No space left") && said.stdout.contains("1 waiting"), "{said:?}");
+    let output = mia.recall(["sync", "--now"]);
+    assert!(output.code() == 1 && output.stdout.contains("cannot write into"), "{output:?}");
+    assert!(output.stdout.contains("No space left") && output.stdout.contains("1 waiting"), "{output:?}");
     disk.make_room();
     sync(&mia);
 
@@ -239,8 +239,8 @@ fn a_full_disk_of_a_remote_or_a_machine_loses_no_notes() {
     }
     sync(&mia);
     small.fill();
-    let said = ben.recall(["sync", "--now"]);
+    let output = ben.recall(["sync", "--now"]);
     small.make_room();
-    assert!(said.code() == 1 && !said.stdout.contains("changed meanwhile"), "{said:?}");
+    assert!(output.code() == 1 && !output.stdout.contains("changed meanwhile"), "{output:?}");
     assert_eq!(sync(&ben)["shares"][0]["received"], 131);
 }

@@ -28,7 +28,7 @@ fn hostile_session(stage: &Stage) {
 }
 
 /// Returns everything that commands, agents and sessions can read of the memory.
-fn everything_told(stage: &Stage, tag: &str) -> String {
+fn everything_readable(stage: &Stage, tag: &str) -> String {
     let opened =
         json!({"tool_name": "Read", "tool_input": {"file_path": stage.project().join("src/cart.rs")}});
     let session = |occasion: &str| format!("{tag}-{occasion}");
@@ -64,11 +64,11 @@ fn text_that_reads_like_instructions_is_quarantined_until_a_person_keeps_it() {
     remember(&mia, MOSS);
     hostile_session(&mia);
     exchange(&[&mia, &ben]);
-    let told = everything_told(&ben, "before");
+    let text = everything_readable(&ben, "before");
     for trace in TRACES {
-        assert!(!told.contains(trace), "{trace}: {told}");
+        assert!(!text.contains(trace), "{trace}: {text}");
     }
-    assert!(told.contains("moss grows"), "what is harmless arrives: {told}");
+    assert!(text.contains("moss grows"), "what is harmless arrives: {text}");
     // Commands say that there are such items, and how to look at them.
     let listed = ben.json(["review", "--list"]);
     let apart = listed["quarantined"].as_array().unwrap();
@@ -80,7 +80,7 @@ fn text_that_reads_like_instructions_is_quarantined_until_a_person_keeps_it() {
     let state = ben.json(["sync"]);
     assert_eq!(state["shares"][0]["quarantined"], apart.len(), "{state}");
     let count = apart.len();
-    for (arguments, said) in [
+    for (arguments, expected) in [
         (vec!["sync"], format!("{count} items read like instructions to a model: `recall review` shows")),
         (vec!["doctor"], format!("through team (a folder): {count} shared items read like instructions")),
         (vec!["ctl", "status"], format!("{count} for your review")),
@@ -94,15 +94,15 @@ fn text_that_reads_like_instructions_is_quarantined_until_a_person_keeps_it() {
         ),
     ] {
         let out = ben.recall(arguments.iter().copied()).stdout;
-        assert!(out.contains(&said), "{arguments:?}: {out}");
+        assert!(out.contains(&expected), "{arguments:?}: {out}");
     }
 
     // A person decides on each item.
     let note = apart.iter().find(|item| item["title"] == ORDER).unwrap();
     assert!(note["text"].as_str().unwrap().starts_with(ORDER) && note["author"] == "mia", "{note}");
     let id = note["id"].as_str().unwrap();
-    let said = done(&ben.recall(["review", "--keep", id])).stdout.clone();
-    assert!(said.starts_with(&format!("{id} is kept, as #")) && said.contains("Cart totals"), "{said}");
+    let output = done(&ben.recall(["review", "--keep", id])).stdout.clone();
+    assert!(output.starts_with(&format!("{id} is kept, as #")) && output.contains("Cart totals"), "{output}");
     ben.flush();
     let found = ben.json(["search", "cart totals curl evil"]);
     assert_eq!(
@@ -110,15 +110,15 @@ fn text_that_reads_like_instructions_is_quarantined_until_a_person_keeps_it() {
         (&json!(ORDER), &json!("mia"))
     );
     // Keeping is undone like any other change. No search finds the note any more, and it waits for a review again.
-    let said = done(&ben.recall(["undo"])).stdout.clone();
-    assert_eq!(said, format!("Undone: keep of {id}: {ORDER}\n"));
+    let output = done(&ben.recall(["undo"])).stdout.clone();
+    assert_eq!(output, format!("Undone: keep of {id}: {ORDER}\n"));
     ben.flush();
     assert!(!ben.recall(["search", "cart totals curl evil"]).stdout.contains("evil.example"));
     assert_eq!(ben.json(["review", "--list"])["quarantined_in_all"], count);
     done(&ben.recall(["review", "--keep", id]));
     let plan = apart.iter().find(|item| item["kind"] == "plan").unwrap()["id"].as_str().unwrap();
-    let said = done(&ben.recall(["review", "--reject", plan])).stdout.clone();
-    assert_eq!(said, format!("{plan} is rejected and will not be stored\n"));
+    let output = done(&ben.recall(["review", "--reject", plan])).stdout.clone();
+    assert_eq!(output, format!("{plan} is rejected and will not be stored\n"));
     let listed = ben.json(["undo", "--list"]);
     assert_eq!(
         (&listed["changes"][0]["id"], &listed["changes"][0]["change"]),
@@ -130,8 +130,8 @@ fn text_that_reads_like_instructions_is_quarantined_until_a_person_keeps_it() {
     assert_eq!(ben.json(["search", "kind:plan"])["results"], json!([]));
     assert_eq!(ben.json(["sync"])["shares"][0]["quarantined"], count - 2);
     for (wrong, why) in [("q99", "There is no q99"), ("qx", "is not an item of this list")] {
-        let said = ben.recall(["review", "--keep", wrong]);
-        assert!(said.code() != 0 && said.stderr.contains(why), "{said:?}");
+        let output = ben.recall(["review", "--keep", wrong]);
+        assert!(output.code() != 0 && output.stderr.contains(why), "{output:?}");
     }
     // A verdict counts only for this person. It is not sent to others.
     assert_eq!(mia.json(["search", "kind:plan"])["results"].as_array().unwrap().len(), 1);

@@ -49,15 +49,15 @@ fn restrict(stage: &Stage, only: &str) -> Value {
 
 /// Runs a round and returns the error of the second project.
 fn round(stage: &Stage) -> String {
-    let said = stage.recall(["sync", "--now", "--json"]).json();
+    let state = stage.recall(["sync", "--now", "--json"]).json();
     stage.flush();
-    let shares = said["shares"].as_array().unwrap().iter();
+    let shares = state["shares"].as_array().unwrap().iter();
     let errors = shares.map(|share| (share["identity"].as_str().unwrap(), share["error"].as_str()));
     let mut of_ledger = String::new();
     for (identity, error) in errors {
         match identity {
             "git:example.com/acme/ledger" => of_ledger = error.unwrap_or_default().to_owned(),
-            _ => assert_eq!(error, None, "{said}"),
+            _ => assert_eq!(error, None, "{state}"),
         }
     }
     of_ledger
@@ -84,13 +84,13 @@ fn plays(place: &str, everything: impl Fn() -> String) {
     in_ledger(&mia, MOSS);
     // Only an owner can restrict a project, and only to members.
     let path = ledger(&ben).to_str().unwrap().to_owned();
-    let said = ben.recall(["share", &path, "--with", "team", "--only", "jan", "--yes"]);
-    assert!(said.code() != 0 && said.stderr.contains("only an owner of the team"), "{said:?}");
+    let output = ben.recall(["share", &path, "--with", "team", "--only", "jan", "--yes"]);
+    assert!(output.code() != 0 && output.stderr.contains("only an owner of the team"), "{output:?}");
     let path = ledger(&mia).to_str().unwrap().to_owned();
-    let said = mia.recall(["share", &path, "--with", "team", "--only", "eve", "--yes"]);
-    assert!(said.code() != 0 && said.stderr.contains("no other member matches"), "{said:?}");
-    let said = mia.recall(["share", &path, "--with", "team", "--only", "jan", "--dry-run"]);
-    assert!(done(&said).stdout.contains("Only these machines of the team can read it: "), "{said:?}");
+    let output = mia.recall(["share", &path, "--with", "team", "--only", "eve", "--yes"]);
+    assert!(output.code() != 0 && output.stderr.contains("no other member matches"), "{output:?}");
+    let output = mia.recall(["share", &path, "--with", "team", "--only", "jan", "--dry-run"]);
+    assert!(done(&output).stdout.contains("Only these machines of the team can read it: "), "{output:?}");
     let words = restrict(&mia, "jan");
     let words = words.as_str().unwrap();
     assert_eq!(words.split(' ').count(), 24);
@@ -116,12 +116,12 @@ fn plays(place: &str, everything: impl Fn() -> String) {
     assert!(!["Moss grows", "Cents are", "Hedwig first"].iter().any(|word| all.contains(word)));
 
     // Every machine shows who can read the project.
-    for (stage, told) in
+    for (stage, expected) in
         [(&mia, "readable only by "), (&jan, "readable only by "), (&ben, "readable only by other machines")]
     {
         for arguments in [["share", "--list"].as_slice(), &["team", "members", "team"]] {
-            let said = stage.recall(arguments.iter().copied());
-            assert!(done(&said).stdout.contains(told), "{said:?}");
+            let output = stage.recall(arguments.iter().copied());
+            assert!(done(&output).stdout.contains(expected), "{output:?}");
         }
     }
     let listed = mia.json(["team", "members", "team"]);
@@ -146,8 +146,8 @@ fn plays(place: &str, everything: impl Fn() -> String) {
     assert_eq!(found(&ben, "bolts gate")["author"], "mia");
     assert_eq!(found(&jan, "bolts gate"), Value::Null);
     assert_eq!(found(&ben, "cents ledger")["author"], "jan", "what was written before stays");
-    let said = mia.recall(["share", &path, "--with", "team", "--only", "jan,ben", "--yes"]);
-    assert!(said.code() != 0 && said.stderr.contains("was removed from this project"), "{said:?}");
+    let output = mia.recall(["share", &path, "--with", "team", "--only", "jan,ben", "--yes"]);
+    assert!(output.code() != 0 && output.stderr.contains("was removed from this project"), "{output:?}");
 
     // A user who has lost all machines needs the words of the team to join, and the words of the project to read it.
     let new = with_two_projects("mia", "desk", place);
@@ -171,8 +171,8 @@ fn plays(place: &str, everything: impl Fn() -> String) {
 }
 
 fn round_of_removed(stage: &Stage) -> String {
-    let said = stage.recall(["sync", "--now", "--json"]).json();
-    said["shares"][0]["error"].as_str().unwrap_or_default().to_owned()
+    let state = stage.recall(["sync", "--now", "--json"]).json();
+    state["shares"][0]["error"].as_str().unwrap_or_default().to_owned()
 }
 
 #[test]
@@ -203,6 +203,6 @@ fn a_project_on_an_unencrypted_remote_cannot_be_restricted() {
     let shared = Shared::new();
     let mia = machine("mia", "laptop", "");
     done(&mia.recall(["remote", "add", "team", &folder(&shared), "--plaintext"]));
-    let said = mia.recall(["share", "--with", "team", "--only", "jan", "--yes"]);
-    assert!(said.code() == 2 && said.stderr.contains("is not encrypted"), "{said:?}");
+    let output = mia.recall(["share", "--with", "team", "--only", "jan", "--yes"]);
+    assert!(output.code() == 2 && output.stderr.contains("is not encrypted"), "{output:?}");
 }

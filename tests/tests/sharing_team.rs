@@ -103,14 +103,14 @@ pub(super) fn folder(shared: &Shared) -> String {
 }
 
 fn error_of(stage: &Stage) -> String {
-    let said = stage.recall(["sync", "--now", "--json"]);
-    said.json()["shares"][0]["error"].as_str().unwrap_or_default().to_owned()
+    let output = stage.recall(["sync", "--now", "--json"]);
+    output.json()["shares"][0]["error"].as_str().unwrap_or_default().to_owned()
 }
 
 fn standings(stage: &Stage) -> Vec<(String, String)> {
-    let said = stage.json(["team", "members", "team"]);
+    let listed = stage.json(["team", "members", "team"]);
     let text = |value: &Value| value.as_str().unwrap().to_owned();
-    let members = said["members"].as_array().unwrap().iter();
+    let members = listed["members"].as_array().unwrap().iter();
     let mut members: Vec<_> =
         members.map(|member| (text(&member["author"]), text(&member["standing"]))).collect();
     members.sort();
@@ -125,10 +125,11 @@ fn data_in_an_encrypted_remote_is_readable_only_by_the_team() {
     assert!(mia.recall(["remote", "list"]).stdout.contains("team"));
     remember(&mia, RULE);
     // Without a key nothing is sent.
-    let said = mia.recall(["share", "--with", "team", "--yes"]);
+    let output = mia.recall(["share", "--with", "team", "--yes"]);
     assert!(
-        said.stdout.contains("it is encrypted before it leaves") && said.stdout.contains("recall team init"),
-        "{said:?}"
+        output.stdout.contains("it is encrypted before it leaves")
+            && output.stdout.contains("recall team init"),
+        "{output:?}"
     );
     assert!(error_of(&mia).contains("create a team with `recall team init REMOTE`"));
     assert!(!shared.files().iter().any(|path| path.extension().is_some_and(|of| of == "jsonl")));
@@ -194,8 +195,8 @@ fn a_removed_member_reads_nothing_new_and_their_notes_stay() {
     }
     remember(&ben, RULE);
     exchange(&[&ben, &mia, &zoe]);
-    let said = mia.recall(["team", "remove", "team", "ben", "--yes"]);
-    assert!(done(&said).stdout.contains("They are not shown again"), "{said:?}");
+    let output = mia.recall(["team", "remove", "team", "ben", "--yes"]);
+    assert!(done(&output).stdout.contains("They are not shown again"), "{output:?}");
     sync(&zoe);
     remember(&mia, MOSS);
     remember(&zoe, "Cents are integers in every table of the ledger");
@@ -214,13 +215,13 @@ fn a_removed_member_reads_nothing_new_and_their_notes_stay() {
         ["team", "invite", "team", "--yes"],
         ["team", "owner", "team", "mia"],
     ] {
-        let said = zoe.recall(arguments);
-        assert!(said.code() != 0 && said.stderr.contains("only an owner of the team"), "{said:?}");
+        let output = zoe.recall(arguments);
+        assert!(output.code() != 0 && output.stderr.contains("only an owner of the team"), "{output:?}");
     }
-    let said = mia.recall(["team", "owner", "team", "zoe"]);
-    assert!(done(&said).stdout.contains("zoe, devbox may admit and remove others"), "{said:?}");
-    let said = zoe.recall(["team", "members", "team"]).stdout;
-    assert_eq!(said.matches(", owner").count(), 2, "{said}");
+    let output = mia.recall(["team", "owner", "team", "zoe"]);
+    assert!(done(&output).stdout.contains("zoe, devbox may admit and remove others"), "{output:?}");
+    let output = zoe.recall(["team", "members", "team"]).stdout;
+    assert_eq!(output.matches(", owner").count(), 2, "{output}");
     let new = with_remote("new", "desk", &place);
     let_in(&zoe, &new);
     share(&new);
@@ -266,8 +267,8 @@ fn a_machine_without_the_teams_key_neither_reads_nor_adds_notes() {
     let ben = with_remote("ben", "desktop", &folder(&elsewhere));
     let eve = with_remote("eve", "desk", &folder(&shared));
     let refused = |stage: &Stage, arguments: &[&str], why: &str| {
-        let said = stage.recall(arguments.iter().copied());
-        assert!(said.code() != 0 && said.stderr.contains(why), "{arguments:?}: {said:?}");
+        let output = stage.recall(arguments.iter().copied());
+        assert!(output.code() != 0 && output.stderr.contains(why), "{arguments:?}: {output:?}");
     };
     refused(&mia, &["team", "members", "team"], "has no key");
     let words = begin(&mia);
@@ -289,8 +290,8 @@ fn a_machine_without_the_teams_key_neither_reads_nor_adds_notes() {
     // A remote that is not encrypted says so, and has no team.
     let open = machine("mia", "laptop", "");
     let place = Shared::new();
-    let said = open.recall(["remote", "add", "open", &folder(&place), "--plaintext"]);
-    assert!(done(&said).stdout.contains("is not encrypted"), "{said:?}");
+    let output = open.recall(["remote", "add", "open", &folder(&place), "--plaintext"]);
+    assert!(done(&output).stdout.contains("is not encrypted"), "{output:?}");
     refused(&open, &["team", "init", "open"], "needs no team");
     assert!(open.recall(["remote", "list"]).stdout.contains("not encrypted"));
     // A machine that adds the remote without encryption cannot read what a team has encrypted.

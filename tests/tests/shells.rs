@@ -32,7 +32,7 @@ complete --do-complete "$argv"
 "#;
 
 fn is_here(program: &str) -> bool {
-    let is_here = Command::new(program).arg("--version").output().is_ok_and(|said| said.status.success());
+    let is_here = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
     if !is_here {
         println!("skipped: {program} is not installed");
     }
@@ -55,9 +55,9 @@ fn completed(stage: &Stage, shell: &str, words: &[&str]) -> Vec<String> {
         "zsh" => command.args(["-f", "-c", ZSH, "zsh"]).args(words),
         _ => command.args(["--no-config", "-c", FISH]).arg(words.join(" ")),
     };
-    let said = run(command, b"");
-    assert_eq!(said.stderr, "", "{shell} {words:?}: {said:?}");
-    said.stdout.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+    let output = run(command, b"");
+    assert_eq!(output.stderr, "", "{shell} {words:?}: {output:?}");
+    output.stdout.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
 
 #[test]
@@ -125,9 +125,9 @@ fn shells_complete_commands_and_values_from_the_memory() {
         let projects = bare(&["recall", "search", "--project", ""]);
         assert!(projects.iter().all(|name| !name.contains('$')), "{projects:?}");
         if shell != "bash" {
-            let told = |words: &[&str]| offered(words).join("\n").contains("Prices are in cents");
+            let offers_title = |words: &[&str]| offered(words).join("\n").contains("Prices are in cents");
             let deadline = Instant::now() + PATIENCE;
-            while !told(&["recall", "show", ""]) {
+            while !offers_title(&["recall", "show", ""]) {
                 assert!(Instant::now() < deadline, "{shell}: no title");
             }
         }
@@ -167,8 +167,8 @@ fn manual(stage: &Stage) -> Vec<PathBuf> {
     let mut write = Command::new(workspace().join("tools/documents"));
     write.env("HOME", stage.user_home()).env("RECALL_HOME", stage.home());
     write.arg(binaries().join("recall")).arg(&share);
-    let said = run(write, b"");
-    assert_eq!((said.code(), said.stdout.as_str(), said.stderr.as_str()), (0, "", ""), "{said:?}");
+    let output = run(write, b"");
+    assert_eq!((output.code(), output.stdout.as_str(), output.stderr.as_str()), (0, "", ""), "{output:?}");
     assert!(!stage.home().exists());
     for script in [
         "bash-completion/completions/recall",
@@ -200,17 +200,17 @@ fn manual_pages_are_read_without_a_warning() {
         }
         for page in &pages {
             let read = Command::new(program).args(options).arg(page).output().unwrap();
-            let said = [read.stdout, read.stderr].concat();
-            assert!(said.is_empty(), "{}: {}", page.display(), String::from_utf8_lossy(&said));
+            let output = [read.stdout, read.stderr].concat();
+            assert!(output.is_empty(), "{}: {}", page.display(), String::from_utf8_lossy(&output));
         }
     }
     if is_here("man") && is_here("groff") {
         let mut man = Command::new("man");
         man.env("MANPAGER", "cat").env("MANWIDTH", "100").arg("-l");
         let page = pages.iter().find(|page| page.ends_with("recall-search.1")).unwrap();
-        let said = run_man(man, page);
-        assert!(said.contains("recall-search - Search observations"), "{said}");
-        assert!(said.contains("recall search rounding cents"), "{said}");
+        let text = run_man(man, page);
+        assert!(text.contains("recall-search - Search observations"), "{text}");
+        assert!(text.contains("recall search rounding cents"), "{text}");
     }
 }
 

@@ -42,8 +42,8 @@ fn installed_programs_contain_no_planted_faults() {
     let stage = Stage::new();
     let mut install = Command::new(workspace().join("install.sh"));
     install.args(["--prefix"]).arg(stage.user_home()).args(["--no-agents", "--no-service", "--no-demo"]);
-    let said = run(install, b"");
-    assert_eq!(said.code(), 0, "{said:?}");
+    let output = run(install, b"");
+    assert_eq!(output.code(), 0, "{output:?}");
     let installed = |program: &str| Path::new(&stage.user_home()).join("bin").join(program);
     for program in ["recall", "recall-shim"] {
         assert!(!has_faults(&installed(program)), "{program}");

@@ -8,9 +8,9 @@ fn line(stage: &Stage, arguments: &[&str], stdin: &str) -> String {
     let mut command = stage.command("recall");
     // The command is allowed to start a daemon.
     command.arg("statusline").args(arguments).env_remove("RECALL_NO_DAEMON_START");
-    let said = run(command, stdin.as_bytes());
-    assert_eq!((said.code(), said.stderr.as_str()), (0, ""), "{said:?}");
-    said.stdout
+    let output = run(command, stdin.as_bytes());
+    assert_eq!((output.code(), output.stderr.as_str()), (0, ""), "{output:?}");
+    output.stdout
 }
 
 #[test]
@@ -64,9 +64,9 @@ fn statusline_shows_a_daemon_that_does_not_answer_in_time_as_busy() {
     kill_process(daemon, Signal::STOP).unwrap();
     let mut command = stage.command("recall");
     command.arg("statusline").env_remove("RECALL_ANSWER_MS");
-    let said = run(command, b"");
+    let output = run(command, b"");
     kill_process(daemon, Signal::CONT).unwrap();
-    assert_eq!((said.code(), said.stdout.as_str()), (0, "recall is busy\n"));
+    assert_eq!((output.code(), output.stdout.as_str()), (0, "recall is busy\n"));
 }
 
 #[test]
@@ -77,17 +77,17 @@ fn missing_hooks_of_an_agent_are_named() {
     let event = json!({"session_id": "s1", "hook_event_name": "SessionStart", "cwd": stage.project(), "source": "startup"});
     stage.deliver(&[stage.delivery(&event)]);
     stage.flush();
-    let told = |arguments: &[&str]| stage.recall(arguments.iter().copied()).stdout;
-    assert!(!told(&["statusline"]).contains("no hooks"), "{}", told(&["statusline"]));
-    assert!(!told(&["ctl", "status"]).contains("are gone"));
+    let stdout_of = |arguments: &[&str]| stage.recall(arguments.iter().copied()).stdout;
+    assert!(!stdout_of(&["statusline"]).contains("no hooks"), "{}", stdout_of(&["statusline"]));
+    assert!(!stdout_of(&["ctl", "status"]).contains("are gone"));
 
     std::fs::write(stage.user_home().join(".claude/settings.json"), "{}\n").unwrap();
     assert!(
-        told(&["statusline"]).contains("no hooks in Claude Code, see recall doctor"),
+        stdout_of(&["statusline"]).contains("no hooks in Claude Code, see recall doctor"),
         "{}",
-        told(&["statusline"])
+        stdout_of(&["statusline"])
     );
-    assert!(told(&["ctl", "status"]).contains("the hooks of Claude Code are gone; it last reported"));
+    assert!(stdout_of(&["ctl", "status"]).contains("the hooks of Claude Code are gone; it last reported"));
     let warned = |arguments: &[&str]| stage.recall(arguments.iter().copied()).stderr;
     let next = warned(&["search", "anything"]);
     assert!(next.contains("warning: the hooks of Claude Code are gone; it last reported"), "{next}");
@@ -95,11 +95,11 @@ fn missing_hooks_of_an_agent_are_named() {
     for quiet in [&["statusline"][..], &["ctl", "status"], &["sql", "select 1"]] {
         assert!(!warned(quiet).contains("are gone"), "{quiet:?}");
     }
-    let doctor = told(&["doctor"]);
+    let doctor = stdout_of(&["doctor"]);
     assert!(doctor.contains("its hooks are gone from") && doctor.contains("it last reported"), "{doctor}");
 
     assert_eq!(install().code(), 0);
-    assert!(!told(&["statusline"]).contains("no hooks"));
+    assert!(!stdout_of(&["statusline"]).contains("no hooks"));
 }
 
 /// Returns a stage with a reported session of Claude Code, and the folder for its records.

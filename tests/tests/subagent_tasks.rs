@@ -1,7 +1,7 @@
 //! Tests the context that is injected when a subagent starts. It is about the task of the subagent, and the caller
 //! does not read it.
 
-use recall_tests::{Said, Stage};
+use recall_tests::{CommandOutput, Stage};
 use serde_json::{Value, json};
 
 const TASK: &str = "Find out why the cart total is rounded after summing";
@@ -33,7 +33,7 @@ fn give(stage: &Stage, session: &str, call: &str, kind: &str) {
     assert_eq!(stage.hook(&stage.event(session, "PreToolUse", fields)).stdout, "");
 }
 
-fn starts(stage: &Stage, session: &str, id: &str, kind: &str) -> Said {
+fn starts(stage: &Stage, session: &str, id: &str, kind: &str) -> CommandOutput {
     let fields = json!({"agent_id": id, "agent_type": kind, "prompt_id": "p1"});
     stage.hook(&with(stage.event(session, "SubagentStart", json!({})), &fields))
 }
@@ -42,9 +42,9 @@ fn starts(stage: &Stage, session: &str, id: &str, kind: &str) -> Said {
 fn notes_about_a_subagents_task_are_injected_at_its_start() {
     let mut stage = stage();
     give(&stage, "second", "c1", "Explore");
-    let told = starts(&stage, "second", "a1", "Explore");
-    assert!(told.context().contains("Rounding happens once"), "{told:?}");
-    assert_eq!(told.json()["hookSpecificOutput"]["hookEventName"], "SubagentStart");
+    let output = starts(&stage, "second", "a1", "Explore");
+    assert!(output.context().contains("Rounding happens once"), "{output:?}");
+    assert_eq!(output.json()["hookSpecificOutput"]["hookEventName"], "SubagentStart");
     assert_eq!(starts(&stage, "second", "a1", "Explore").stdout, "", "another hook of the same start");
     assert_eq!(starts(&stage, "second", "a2", "Plan").stdout, "", "nobody gave it a task");
 

@@ -73,7 +73,7 @@ fn named<'a>(spans: &'a [Span], name: &str) -> &'a Span {
     found[0]
 }
 
-fn said<'a>(span: &'a Span, key: &str) -> Option<&'a Value> {
+fn attribute_of<'a>(span: &'a Span, key: &str) -> Option<&'a Value> {
     let found = span.attributes.iter().find(|attribute| attribute.key == key);
     found.and_then(|attribute| attribute.value.as_ref()?.value.as_ref())
 }
@@ -117,12 +117,14 @@ fn a_session_is_one_trace_without_its_content() {
     assert_eq!(summaries(&spans), 1, "a summary is made after each turn, and told once");
     let session = named(&spans, "session claude-code");
     assert!(session.parent_span_id.is_empty());
-    assert_eq!(said(session, "recall.session.end_reason"), Some(&text("logout")));
-    let failed =
-        spans.iter().find(|span| said(span, "gen_ai.tool.call.id") == Some(&text("toolu_9"))).unwrap();
+    assert_eq!(attribute_of(session, "recall.session.end_reason"), Some(&text("logout")));
+    let failed = spans
+        .iter()
+        .find(|span| attribute_of(span, "gen_ai.tool.call.id") == Some(&text("toolu_9")))
+        .unwrap();
     assert_eq!(failed.end_time_unix_nano - failed.start_time_unix_nano, 120_000_000);
     assert_eq!(failed.status.as_ref().unwrap().code, StatusCode::Error as i32);
-    assert_eq!(said(failed, "error.type"), Some(&text("failed")));
+    assert_eq!(attribute_of(failed, "error.type"), Some(&text("failed")));
     let parent = |span: &Span| {
         spans.iter().find(|other| other.span_id == span.parent_span_id).map(|parent| parent.name.clone())
     };
@@ -137,10 +139,10 @@ fn a_session_is_one_trace_without_its_content() {
         }
     }
     let asked = spans.iter().find(|span| span.name == "chat mock").unwrap();
-    assert_eq!(said(asked, "gen_ai.usage.input_tokens"), Some(&Value::IntValue(TOKENS_IN as i64)));
-    assert_eq!(said(asked, "gen_ai.usage.output_tokens"), Some(&Value::IntValue(TOKENS_OUT as i64)));
+    assert_eq!(attribute_of(asked, "gen_ai.usage.input_tokens"), Some(&Value::IntValue(TOKENS_IN as i64)));
+    assert_eq!(attribute_of(asked, "gen_ai.usage.output_tokens"), Some(&Value::IntValue(TOKENS_OUT as i64)));
     let dollars = (TOKENS_IN as f64 + 5.0 * TOKENS_OUT as f64) / 1e6;
-    assert_eq!(said(asked, "recall.cost.usd"), Some(&Value::DoubleValue(dollars)));
+    assert_eq!(attribute_of(asked, "recall.cost.usd"), Some(&Value::DoubleValue(dollars)));
     assert!(spans.iter().all(|span| span.trace_id == session.trace_id));
     for asked in collector.asked() {
         let sent = String::from_utf8_lossy(&asked.bytes).into_owned();
@@ -154,7 +156,7 @@ fn a_session_is_one_trace_without_its_content() {
 
 fn of_call<'a>(spans: &'a [Span], id: &str) -> &'a Span {
     let found: Vec<_> =
-        spans.iter().filter(|span| said(span, "gen_ai.tool.call.id") == Some(&text(id))).collect();
+        spans.iter().filter(|span| attribute_of(span, "gen_ai.tool.call.id") == Some(&text(id))).collect();
     assert_eq!(found.len(), 1, "{id}: {found:?}");
     found[0]
 }
@@ -224,11 +226,11 @@ fn check_calls(spans: &[Span]) {
     ] {
         let span = of_call(spans, id);
         assert_eq!(nanoseconds(span), ms * 1_000_000, "{id}");
-        assert_eq!(said(span, "error.type"), end.map(text).as_ref(), "{id}");
+        assert_eq!(attribute_of(span, "error.type"), end.map(text).as_ref(), "{id}");
         assert_eq!(span.parent_span_id, turn.span_id, "{id}");
         assert_eq!(span.trace_id, turn.trace_id, "{id}");
     }
-    assert_eq!(said(of_call(spans, "well"), "recall.tool.duration_ms"), Some(&Value::IntValue(200)));
+    assert_eq!(attribute_of(of_call(spans, "well"), "recall.tool.duration_ms"), Some(&Value::IntValue(200)));
 }
 
 #[test]
@@ -265,27 +267,27 @@ fn the_span_of_a_refused_call_ends_at_once_and_names_the_guards_rule() {
     let collector = collector();
     let guards = "[guards]\nreads = 'deny'\nwrites = 'ask'\n";
     let stage = Stage::new().config(&(config(&collector) + guards)).daemon();
-    let told = |agent: &str, event: &str, fields: serde_json::Value| {
+    let send = |agent: &str, event: &str, fields: serde_json::Value| {
         let delivery = stage.delivery(&stage.event(&format!("of-{agent}"), event, fields));
         let answers = stage.deliver([&Deliver { agent: agent.to_owned(), ..delivery }]);
         assert!(matches!(answers[..], [Reply::Ack { .. } | Reply::Unsaved { .. }]), "{answers:?}");
     };
     // After a refusal Codex reports nothing more about the call. It cannot ask the user, so a write is refused as
     // well.
-    told("codex", "UserPromptSubmit", json!({"prompt": "show it", "turn_id": "t1"}));
+    send("codex", "UserPromptSubmit", json!({"prompt": "show it", "turn_id": "t1"}));
     let call = |id: &str, command: &str| {
         json!({"tool_name": "Bash", "tool_use_id": id, "turn_id": "t1",
         "tool_input": {"command": command}})
     };
-    told("codex", "PreToolUse", call("codex-read", "cat .env"));
-    told("codex", "PreToolUse", call("codex-write", "rm -rf .git"));
-    told("codex", "PreToolUse", call("codex-lost", "make"));
-    told("codex", "Stop", json!({"turn_id": "t1", "last_assistant_message": "It was refused."}));
+    send("codex", "PreToolUse", call("codex-read", "cat .env"));
+    send("codex", "PreToolUse", call("codex-write", "rm -rf .git"));
+    send("codex", "PreToolUse", call("codex-lost", "make"));
+    send("codex", "Stop", json!({"turn_id": "t1", "last_assistant_message": "It was refused."}));
     // Gemini reports nothing more either, and it gives calls no ids.
-    told("gemini-cli", "BeforeAgent", json!({"prompt": "show it"}));
+    send("gemini-cli", "BeforeAgent", json!({"prompt": "show it"}));
     let read = json!({"tool_name": "read_file", "tool_input": {"file_path": ".env"}});
-    told("gemini-cli", "BeforeTool", read);
-    told("gemini-cli", "AfterAgent", json!({"prompt": "show it", "prompt_response": "It was refused."}));
+    send("gemini-cli", "BeforeTool", read);
+    send("gemini-cli", "AfterAgent", json!({"prompt": "show it", "prompt_response": "It was refused."}));
     // Claude Code reports how each call of a step ended.
     let turn = |mut fields: serde_json::Value| {
         fields["prompt_id"] = json!("p1");
@@ -293,10 +295,10 @@ fn the_span_of_a_refused_call_ends_at_once_and_names_the_guards_rule() {
     };
     let read =
         json!({"tool_name": "Read", "tool_use_id": "claude-read", "tool_input": {"file_path": ".env"}});
-    told("claude-code", "UserPromptSubmit", turn(json!({"prompt": "show it"})));
-    told("claude-code", "PreToolUse", turn(read.clone()));
-    told("claude-code", "PostToolBatch", turn(json!({"tool_calls": [read]})));
-    told("claude-code", "Stop", turn(json!({"last_assistant_message": "It was refused."})));
+    send("claude-code", "UserPromptSubmit", turn(json!({"prompt": "show it"})));
+    send("claude-code", "PreToolUse", turn(read.clone()));
+    send("claude-code", "PostToolBatch", turn(json!({"tool_calls": [read]})));
+    send("claude-code", "Stop", turn(json!({"last_assistant_message": "It was refused."})));
     stage.flush();
     let names =
         ["invoke_agent codex", "execute_tool read_file", "invoke_agent claude-code", "execute_tool Bash"];
@@ -308,15 +310,15 @@ fn the_span_of_a_refused_call_ends_at_once_and_names_the_guards_rule() {
         ("claude-read", "refused", Some("secrets")),
     ] {
         let span = of_call(&spans, id);
-        assert_eq!(said(span, "error.type"), Some(&text(end)), "{id}");
-        assert_eq!(said(span, "recall.guard.rule"), rule.map(text).as_ref(), "{id}");
+        assert_eq!(attribute_of(span, "error.type"), Some(&text(end)), "{id}");
+        assert_eq!(attribute_of(span, "recall.guard.rule"), rule.map(text).as_ref(), "{id}");
     }
     assert_eq!(nanoseconds(of_call(&spans, "codex-read")), 0);
     let session = stage.json(["ctl", "session", "of-claude-code"]);
     assert_eq!(session["batches"][0]["activities"][0]["refused_by"], "secrets", "{session}");
     let of_gemini = named(&spans, "execute_tool read_file");
-    assert_eq!(said(of_gemini, "error.type"), Some(&text("refused")));
-    assert_eq!(said(of_gemini, "recall.guard.rule"), Some(&text("secrets")));
+    assert_eq!(attribute_of(of_gemini, "error.type"), Some(&text("refused")));
+    assert_eq!(attribute_of(of_gemini, "recall.guard.rule"), Some(&text("secrets")));
     let turn = spans.iter().find(|span| span.name == "invoke_agent gemini-cli").unwrap();
     assert_eq!(of_gemini.parent_span_id, turn.span_id);
     for asked in collector.asked() {
@@ -356,7 +358,7 @@ fn a_call_of_a_skipped_tool_has_a_span_without_content() {
     ] {
         let span = of_call(&spans, id);
         assert_eq!((nanoseconds(span), &span.parent_span_id), (ms * 1_000_000, &turn.span_id), "{id}");
-        assert_eq!(said(span, "error.type"), end.map(text).as_ref(), "{id}");
+        assert_eq!(attribute_of(span, "error.type"), end.map(text).as_ref(), "{id}");
     }
     for asked in collector.asked() {
         assert!(!String::from_utf8_lossy(&asked.bytes).contains("very_private"), "no content is told");
@@ -382,12 +384,12 @@ fn a_session_that_is_deleted_before_it_ends_leaves_no_open_span() {
     assert_eq!(stage.recall(["ctl", "prune", "--older-than", "6h", "--yes"]).code(), 0);
     let spans = wait_for(&collector, &["session claude-code"]);
     let (life, turn) = (named(&spans, "session claude-code"), named(&spans, "invoke_agent claude-code"));
-    assert_eq!(said(life, "recall.session.end_reason"), Some(&text("retention")));
+    assert_eq!(attribute_of(life, "recall.session.end_reason"), Some(&text("retention")));
     assert_eq!((&turn.parent_span_id, nanoseconds(life)), (&life.span_id, 3_000_000_000));
     for (id, end) in [("done", None), ("running", Some("no_result"))] {
         let span = of_call(&spans, id);
         assert_eq!(
-            (said(span, "error.type"), &span.parent_span_id),
+            (attribute_of(span, "error.type"), &span.parent_span_id),
             (end.map(text).as_ref(), &turn.span_id),
             "{id}"
         );
@@ -442,7 +444,7 @@ fn a_third_party_collector_accepts_and_forwards_all_spans() {
     );
     check_calls(&spans);
     let session = named(&spans, "session claude-code");
-    assert_eq!(said(session, "gen_ai.conversation.id"), Some(&text("s")));
+    assert_eq!(attribute_of(session, "gen_ai.conversation.id"), Some(&text("s")));
     assert!(spans.iter().all(|span| span.trace_id == session.trace_id), "nothing is lost on the way");
     let status = &stage.json(["ctl", "status"])["telemetry"];
     assert_eq!((&status["dropped"], &status["failures"]), (&json!(0), &json!(0)), "{status}");
@@ -513,9 +515,9 @@ fn spans_that_a_collector_refused_are_sent_again() {
     assert!(telemetry["failures"].as_u64().unwrap() > 0, "{telemetry}");
     assert_eq!(telemetry["last_failure"], "the collector responded with 503");
     assert_eq!(telemetry["dropped"], 0);
-    let told = stage.recall(["status"]).stdout;
-    assert!(told.contains(&format!("telemetry    {}", collector.url())), "{told}");
-    assert!(told.contains("the collector responded with 503"), "{told}");
+    let output = stage.recall(["status"]).stdout;
+    assert!(output.contains(&format!("telemetry    {}", collector.url())), "{output}");
+    assert!(output.contains("the collector responded with 503"), "{output}");
 }
 
 #[test]

@@ -121,8 +121,8 @@ fn a_long_list_is_loaded_in_pages() {
     }
     let file = stage.user_home().join("notes.jsonl");
     std::fs::write(&file, lines.join("\n")).unwrap();
-    let said = stage.recall(["import", "recall", file.to_str().unwrap()]);
-    assert_eq!(said.code(), 0, "{said:?}");
+    let output = stage.recall(["import", "recall", file.to_str().unwrap()]);
+    assert_eq!(output.code(), 0, "{output:?}");
 
     let mut command = stage.command("recall");
     command.arg("ui");
@@ -142,9 +142,9 @@ fn a_long_list_is_loaded_in_pages() {
 #[test]
 fn the_ui_without_a_terminal_suggests_another_command() {
     let stage = Stage::new();
-    let said = stage.recall(["ui"]);
-    assert_eq!(said.code(), 2);
-    assert!(said.stderr.contains("recall search"), "{said:?}");
+    let output = stage.recall(["ui"]);
+    assert_eq!(output.code(), 2);
+    assert!(output.stderr.contains("recall search"), "{output:?}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use recall_tests::faults::process::peak_memory;
-use recall_tests::{Said, Stage};
+use recall_tests::{CommandOutput, Stage};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
@@ -22,12 +22,12 @@ fn sessions(stage: &Stage) -> Vec<String> {
 
 fn backup(stage: &Stage, name: &str) -> PathBuf {
     let path = stage.user_home().join(name);
-    let said = stage.recall(["ctl", "backup", path.to_str().unwrap()]);
-    assert!(said.code() == 0 && said.stdout.starts_with("Backed up to "), "{said:?}");
+    let output = stage.recall(["ctl", "backup", path.to_str().unwrap()]);
+    assert!(output.code() == 0 && output.stdout.starts_with("Backed up to "), "{output:?}");
     path
 }
 
-fn restore(stage: &Stage, path: &Path) -> Said {
+fn restore(stage: &Stage, path: &Path) -> CommandOutput {
     stage.recall(["ctl", "restore", path.to_str().unwrap(), "--yes"])
 }
 
@@ -37,13 +37,13 @@ fn table_cells_in_a_pipe_are_not_truncated() {
     let note = format!("The gateway {} sleeps.", "and its very long name ".repeat(5));
     assert_eq!(stage.recall(["remember", &note]).code(), 0);
     assert_eq!(stage.recall(["remember", "Short."]).code(), 0);
-    let said = stage.recall([
+    let output = stage.recall([
         "sql",
         "SELECT iif(narrative = '', title, narrative) AS text, id FROM observations ORDER BY id",
     ]);
-    let lines: Vec<&str> = said.stdout.lines().collect();
-    assert!(lines[1].contains(" sleeps.  1") && !said.stdout.contains('…'), "{said:?}");
-    assert_eq!(lines[2], "Short.  2", "{said:?}");
+    let lines: Vec<&str> = output.stdout.lines().collect();
+    assert!(lines[1].contains(" sleeps.  1") && !output.stdout.contains('…'), "{output:?}");
+    assert_eq!(lines[2], "Short.  2", "{output:?}");
 }
 
 #[test]
@@ -53,11 +53,11 @@ fn a_restored_backup_is_searchable_and_takes_new_sessions() {
     let documents = stage.json(["ctl", "check"])["documents"].clone();
     stage.discount_session("second");
     stage.flush();
-    let said = restore(&stage, &path);
-    assert_eq!(said.code(), 0, "{said:?}\n{}", stage.log());
+    let output = restore(&stage, &path);
+    assert_eq!(output.code(), 0, "{output:?}\n{}", stage.log());
     assert_eq!(sessions(&stage), ["first"]);
-    let kept = said.stdout.lines().last().unwrap().rsplit(": ").next().unwrap().to_owned();
-    assert!(Path::new(&kept).exists(), "{said:?}");
+    let kept = output.stdout.lines().last().unwrap().rsplit(": ").next().unwrap().to_owned();
+    assert!(Path::new(&kept).exists(), "{output:?}");
     assert_eq!(stage.json(["ctl", "status"])["healed"], json!([]), "nothing was damaged");
     // The index is correct at once.
     let found = stage.json(["search", "rounding"])["results"].clone();
@@ -159,9 +159,12 @@ fn a_restore_takes_only_known_rows_of_a_backup_with_other_tables() {
     };
     let triggers = own("SELECT name FROM sqlite_schema WHERE type = 'trigger' OR name IN ('hidden', 'more')");
     assert_eq!(triggers, Vec::<String>::new());
-    let said = restore(&stage, &path);
-    assert!(said.stdout.contains("Left behind:\n  ") && said.stdout.contains("  table hidden\n"), "{said:?}");
-    assert!(said.stdout.contains("it has since been forgotten: 1 observation."), "{said:?}");
+    let output = restore(&stage, &path);
+    assert!(
+        output.stdout.contains("Left behind:\n  ") && output.stdout.contains("  table hidden\n"),
+        "{output:?}"
+    );
+    assert!(output.stdout.contains("it has since been forgotten: 1 observation."), "{output:?}");
     assert_eq!(holding(&stage, "quetzalcoatlus"), Vec::<PathBuf>::new());
 }
 
@@ -194,33 +197,36 @@ fn a_file_that_is_not_a_database_of_recall_is_not_restored() {
         .execute_batch("CREATE TABLE t (x); PRAGMA user_version = 1000")
         .unwrap();
     for path in [&garbage, &other] {
-        let said = restore(&stage, path);
-        assert!(said.code() == 1 && said.stderr.contains("nothing was changed"), "{said:?}");
+        let output = restore(&stage, path);
+        assert!(output.code() == 1 && output.stderr.contains("nothing was changed"), "{output:?}");
     }
     assert_eq!(restore(&stage, Path::new("/nowhere.db")).code(), 2);
-    let said = stage.recall(["ctl", "restore", garbage.to_str().unwrap()]);
-    assert!(said.code() == 2 && said.stderr.contains("--yes"), "nobody can be asked: {said:?}");
-    let said = stage.recall(["ctl", "backup", other.to_str().unwrap()]);
-    assert!(said.code() == 1 && said.stderr.contains("Name a new file"), "{said:?}");
+    let output = stage.recall(["ctl", "restore", garbage.to_str().unwrap()]);
+    assert!(output.code() == 2 && output.stderr.contains("--yes"), "nobody can be asked: {output:?}");
+    let output = stage.recall(["ctl", "backup", other.to_str().unwrap()]);
+    assert!(output.code() == 1 && output.stderr.contains("Name a new file"), "{output:?}");
     assert_eq!(sessions(&stage), ["first"]);
-    let said = stage.recall(["ctl", "backup"]);
-    assert!(said.stdout.contains("/backups/by-hand-"), "{said:?}");
+    let output = stage.recall(["ctl", "backup"]);
+    assert!(output.stdout.contains("/backups/by-hand-"), "{output:?}");
 }
 
 #[test]
 fn a_check_finds_references_to_missing_rows() {
     let stage = worked();
-    let said = stage.recall(["ctl", "check"]);
-    assert!(said.code() == 0 && said.stdout.starts_with("No problems found: 1 session, "), "{said:?}");
+    let output = stage.recall(["ctl", "check"]);
+    assert!(output.code() == 0 && output.stdout.starts_with("No problems found: 1 session, "), "{output:?}");
     let db = Connection::open(stage.database()).unwrap();
     db.execute_batch(
         "PRAGMA foreign_keys = OFF; INSERT INTO observation_files VALUES (4711, 'a.rs', 'read')",
     )
     .unwrap();
-    let said = stage.recall(["ctl", "check"]);
-    assert!(said.code() == 1 && said.stdout.contains("references to rows that do not exist: 1"), "{said:?}");
-    let said = stage.recall(["ctl", "check", "--json"]);
-    assert_eq!((said.code(), &said.json()["healthy"]), (1, &json!(false)));
+    let output = stage.recall(["ctl", "check"]);
+    assert!(
+        output.code() == 1 && output.stdout.contains("references to rows that do not exist: 1"),
+        "{output:?}"
+    );
+    let output = stage.recall(["ctl", "check", "--json"]);
+    assert_eq!((output.code(), &output.json()["healthy"]), (1, &json!(false)));
 }
 
 #[test]
@@ -229,8 +235,11 @@ fn a_check_says_that_index_and_database_differ() {
     let db = Connection::open(stage.database()).unwrap();
     db.execute_batch("DELETE FROM observations WHERE id = 1").unwrap();
     drop(db);
-    let said = stage.recall(["ctl", "check"]);
-    assert!(said.code() == 1 && said.stdout.contains("`recall ctl reindex` builds it again"), "{said:?}");
+    let output = stage.recall(["ctl", "check"]);
+    assert!(
+        output.code() == 1 && output.stdout.contains("`recall ctl reindex` builds it again"),
+        "{output:?}"
+    );
     stage.json(["ctl", "reindex"]);
     assert_eq!(stage.json(["ctl", "check"])["healthy"], true);
 }
@@ -238,8 +247,8 @@ fn a_check_says_that_index_and_database_differ() {
 #[test]
 fn a_flush_reports_jobs_that_wait_or_were_given_up() {
     let mut stage = worked();
-    let said = stage.recall(["ctl", "flush"]).stdout;
-    assert!(said.starts_with("Everything is stored") && said.lines().count() == 1, "{said}");
+    let output = stage.recall(["ctl", "flush"]).stdout;
+    assert!(output.starts_with("Everything is stored") && output.lines().count() == 1, "{output}");
     let nothing = json!({"running": 0, "waiting": 0, "dead": 0, "next_try": null});
     assert_eq!(stage.json(["ctl", "flush"])["jobs"], nothing);
     stage.stop_daemon();
@@ -255,10 +264,10 @@ fn a_flush_reports_jobs_that_wait_or_were_given_up() {
     let flushed = stage.json(["ctl", "flush"]);
     let expected = json!({"running": 0, "waiting": 1, "dead": 1, "next_try": "2100-01-01T00:00:00Z"});
     assert_eq!(flushed["jobs"], expected, "{flushed}");
-    let said = stage.recall(["ctl", "flush"]);
-    assert_eq!(said.code(), 0);
-    assert!(said.stdout.contains("1 job waits for a retry, the next at 2100-01-01"), "{said:?}");
-    assert!(said.stdout.contains("1 job was given up; `recall ctl jobs --dead`"), "{said:?}");
+    let output = stage.recall(["ctl", "flush"]);
+    assert_eq!(output.code(), 0);
+    assert!(output.stdout.contains("1 job waits for a retry, the next at 2100-01-01"), "{output:?}");
+    assert!(output.stdout.contains("1 job was given up; `recall ctl jobs --dead`"), "{output:?}");
 }
 
 #[test]
@@ -268,10 +277,10 @@ fn a_flush_does_not_wait_for_a_process_that_locks_the_index() {
     let lock = std::fs::File::options().write(true).create(true).truncate(false).open(&path).unwrap();
     lock.lock().unwrap();
     stage.discount_session("second");
-    let said = stage.recall(["ctl", "flush"]);
+    let output = stage.recall(["ctl", "flush"]);
     let holder = format!("process {} holds the lock {}", std::process::id(), path.display());
-    assert!(said.code() == 1 && said.stderr.contains(&holder), "{said:?}");
-    assert!(said.stderr.contains("Everything is stored"), "{said:?}");
+    assert!(output.code() == 1 && output.stderr.contains(&holder), "{output:?}");
+    assert!(output.stderr.contains("Everything is stored"), "{output:?}");
     lock.unlock().unwrap();
     stage.flush();
     assert_eq!(sessions(&stage).len(), 2);
@@ -291,12 +300,12 @@ fn old_sessions_are_pruned() {
     let shown = stage.json(["ctl", "prune", "--older-than", "90d", "--dry-run"]);
     assert_eq!(shown["sessions"], 1, "{shown}");
     assert_eq!(sessions(&stage).len(), 2, "a dry run changes nothing");
-    let said = stage.recall(["ctl", "prune", "--older-than", "90d", "--yes"]);
-    assert!(said.code() == 0 && said.stdout.starts_with("Forgotten: 1 session"), "{said:?}");
+    let output = stage.recall(["ctl", "prune", "--older-than", "90d", "--yes"]);
+    assert!(output.code() == 0 && output.stdout.starts_with("Forgotten: 1 session"), "{output:?}");
     assert_eq!(sessions(&stage), ["first"]);
     assert_eq!(stage.json(["search", "quetzal"])["total"], 0);
-    let said = stage.recall(["ctl", "prune", "--older-than", "90d", "--yes"]);
-    assert_eq!((said.code(), said.stdout.as_str()), (0, "No session is that old.\n"));
+    let output = stage.recall(["ctl", "prune", "--older-than", "90d", "--yes"]);
+    assert_eq!((output.code(), output.stdout.as_str()), (0, "No session is that old.\n"));
     assert_eq!(stage.recall(["ctl", "prune"]).code(), 2);
 }
 
@@ -304,27 +313,27 @@ fn old_sessions_are_pruned() {
 fn reindex_rebuilds_the_index() {
     let stage = worked();
     let before = stage.json(["ctl", "check"])["documents"].clone();
-    let said = stage.json(["ctl", "reindex"]);
-    assert_eq!(said["documents"], before);
+    let report = stage.json(["ctl", "reindex"]);
+    assert_eq!(report["documents"], before);
     assert!(stage.json(["search", "rounding"])["total"].as_u64().unwrap() > 0);
 }
 
 #[test]
 fn sql_reads_and_changes_nothing() {
     let stage = worked();
-    let said = stage.recall(["sql", "SELECT content_session_id, status FROM sdk_sessions"]);
-    assert_eq!(said.stdout, "content_session_id  status\nfirst               completed\n");
-    let said =
+    let output = stage.recall(["sql", "SELECT content_session_id, status FROM sdk_sessions"]);
+    assert_eq!(output.stdout, "content_session_id  status\nfirst               completed\n");
+    let output =
         stage.recall(["sql", "--csv", "SELECT prompt_number, prompt_text AS \"a, b\" FROM user_prompts"]);
-    assert_eq!(said.stdout, "prompt_number,\"a, b\"\n1,Add a percentage discount to the cart total\n");
+    assert_eq!(output.stdout, "prompt_number,\"a, b\"\n1,Add a percentage discount to the cart total\n");
     let found = stage.json(["sql", "SELECT title FROM observations LIMIT 1"]);
     assert_eq!((&found["columns"], &found["more"]), (&json!(["title"]), &json!(false)), "{found}");
-    let said = stage.recall(["sql", "-n", "1", "SELECT id FROM calls"]);
-    assert!(said.stderr.contains("more rows"), "{said:?}");
-    let said = stage.recall(["sql", "DELETE FROM sessions"]);
-    assert!(said.code() == 2 && said.stderr.contains("only reading is allowed"), "{said:?}");
-    let said = stage.recall(["sql", "SELECT nosuch FROM calls"]);
-    assert!(said.code() == 2 && said.stderr.contains("no such column: nosuch"), "{said:?}");
+    let output = stage.recall(["sql", "-n", "1", "SELECT id FROM calls"]);
+    assert!(output.stderr.contains("more rows"), "{output:?}");
+    let output = stage.recall(["sql", "DELETE FROM sessions"]);
+    assert!(output.code() == 2 && output.stderr.contains("only reading is allowed"), "{output:?}");
+    let output = stage.recall(["sql", "SELECT nosuch FROM calls"]);
+    assert!(output.code() == 2 && output.stderr.contains("no such column: nosuch"), "{output:?}");
     assert_eq!(sessions(&stage), ["first"]);
 }
 
@@ -346,11 +355,11 @@ fn a_query_that_needs_too_much_memory_or_time_is_stopped() {
         (format!("{endless} SELECT group_concat(printf('%.*c', 1000000, 'x')) FROM n"), "it ran longer", 1),
         ("SELECT zeroblob(20000000)".to_owned(), "too big", 2),
     ] {
-        let said = stage.recall(["sql", &query]);
-        assert!(said.code() == code && said.stderr.contains(why), "{query:.90}: {said:?}");
+        let output = stage.recall(["sql", &query]);
+        assert!(output.code() == code && output.stderr.contains(why), "{query:.90}: {output:?}");
     }
-    let said = stage.recall(["sql", "--limit", "10000", &format!("{endless} SELECT {empty} FROM n")]);
-    assert!(said.stderr.contains("There are more rows"), "{}", said.stderr);
+    let output = stage.recall(["sql", "--limit", "10000", &format!("{endless} SELECT {empty} FROM n")]);
+    assert!(output.stderr.contains("There are more rows"), "{}", output.stderr);
     let grown = peak_memory(stage.daemon_pid()).saturating_sub(before);
     assert!(grown < 100 << 20, "the daemon grew by {grown} bytes");
     assert_eq!(sessions(&stage), ["first"]);
@@ -364,7 +373,7 @@ fn a_query_with_long_steps_is_ended_at_its_time_limit() {
     let long = format!(
         "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT sum(instr({text} || x, '2')) FROM n"
     );
-    let said = stage.recall(["sql", &long]);
-    assert!(said.code() == 1 && said.stderr.contains("it ran longer than 10 seconds"), "{said:?}");
+    let output = stage.recall(["sql", &long]);
+    assert!(output.code() == 1 && output.stderr.contains("it ran longer than 10 seconds"), "{output:?}");
     assert_eq!(sessions(&stage), ["first"]);
 }

@@ -17,9 +17,9 @@ use crate::embedding::{NOWHERE, embedding, holding, local, orphans, rows, tiny, 
 /// Plays sessions of one turn. More than 64 vectors make a file.
 fn talk(stage: &Stage, sessions: impl IntoIterator<Item = String>) {
     for id in sessions {
-        let said = format!("The parser of {id} has syntax.");
+        let text = format!("The parser of {id} has syntax.");
         let prompt = json!({"prompt": format!("Slow login {id}"), "prompt_id": id});
-        let stop = json!({"last_assistant_message": said, "prompt_id": id});
+        let stop = json!({"last_assistant_message": text, "prompt_id": id});
         stage.deliver(&[
             stage.delivery(&stage.event(&id, "UserPromptSubmit", prompt)),
             stage.delivery(&stage.event(&id, "Stop", stop)),

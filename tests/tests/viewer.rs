@@ -12,8 +12,8 @@ use recall_protocol::query::Remember;
 use recall_tests::{Stage, workspace};
 use serde_json::{Value, json};
 
+use super::notes_by_hand::noted;
 use super::sharing::{MOSS, RULE, Shared, exchange, machine, remember, share, sync};
-use super::told_by_hand::noted;
 
 /// A page in a separate browser.
 struct Browser {
@@ -208,9 +208,9 @@ fn from_base64(text: &str) -> Vec<u8> {
 }
 
 fn link(stage: &Stage) -> String {
-    let said = stage.recall(["ui", "--web"]);
-    assert_eq!(said.code(), 0, "{said:?}");
-    said.stdout.trim().to_owned()
+    let output = stage.recall(["ui", "--web"]);
+    assert_eq!(output.code(), 0, "{output:?}");
+    output.stdout.trim().to_owned()
 }
 
 #[test]
@@ -239,9 +239,9 @@ fn a_page_opened_without_a_valid_link_is_locked() {
     browser.see("document.getElementById('code').value = '0'");
     browser.click("#code + button");
     // The text must be in the page and not only in the short notice. The form is then made again, and is empty.
-    let told =
+    let condition =
         "document.getElementById('code').form.parentElement.innerText.includes('older than five minutes')";
-    browser.until(told);
+    browser.until(condition);
     browser.see(&format!("document.getElementById('code').value = '{key}'"));
     browser.click("#code + button");
     browser.shows("Nothing is stored here yet");
@@ -267,7 +267,7 @@ fn a_server_on_another_port_receives_no_credentials_of_the_viewer() {
     assert_eq!(token.len(), 64);
     let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/", server.local_addr().unwrap());
-    let heard = std::thread::spawn(move || {
+    let received = std::thread::spawn(move || {
         let (stream, _) = server.accept().unwrap();
         let mut head = String::new();
         let mut lines = BufReader::new(&stream);
@@ -278,7 +278,7 @@ fn a_server_on_another_port_receives_no_credentials_of_the_viewer() {
     });
     browser.go(&address);
     browser.shows("another server");
-    let head = heard.join().unwrap().to_lowercase();
+    let head = received.join().unwrap().to_lowercase();
     assert!(!head.contains("cookie") && !head.contains("authorization") && !head.contains(&token), "{head}");
     assert_eq!(browser.see("[sessionStorage.length, document.cookie, document.referrer].join()"), "0,,");
 }
@@ -628,16 +628,16 @@ fn stored_text_is_never_markup() {
         stage.session(&id, &format!("Keep this text {number} as it is: {canary}"), &calls, &answer);
         // An argument of a program cannot contain a NUL.
         let note = format!("Note {number}: {}", canary.replace('\0', ""));
-        let said =
+        let output =
             stage.recall(["remember", &note, "--file", &format!("/{number}{}", note.replace('/', ""))]);
-        assert_eq!(said.code(), 0, "{said:?}");
+        assert_eq!(output.code(), 0, "{output:?}");
     }
     stage.flush();
     // The resolved notes give the memory a history of hostile texts.
     let notes = stage.json(["search", "Note window.pwned kind:observation", "--limit", "2"]);
     for note in notes["results"].as_array().unwrap() {
-        let said = stage.recall(["resolve", &note["id"].to_string()]);
-        assert_eq!(said.code(), 0, "{said:?}");
+        let output = stage.recall(["resolve", &note["id"].to_string()]);
+        assert_eq!(output.code(), 0, "{output:?}");
     }
     let Some(mut browser) = Browser::open(&link(&stage)) else { return };
     browser.until("document.querySelectorAll('#list .row a').length > 5");
@@ -764,8 +764,8 @@ fn opened_parts_of_a_session_stay_open_when_the_page_updates() {
 fn scrolling_reaches_the_oldest_note() {
     let stage = Stage::new().daemon();
     for number in 0..130 {
-        let said = stage.recall(["remember", &format!("Note number {number} of many")]);
-        assert_eq!(said.code(), 0, "{said:?}");
+        let output = stage.recall(["remember", &format!("Note number {number} of many")]);
+        assert_eq!(output.code(), 0, "{output:?}");
     }
     let Some(mut browser) = Browser::open(&link(&stage)) else { return };
     browser.shows("Note number 129 of many");
@@ -799,8 +799,8 @@ fn lists_of_sessions_and_threads_reach_their_last_entry() {
     };
     stage.deliver(&(0..230).map(prompt).collect::<Vec<_>>());
     for number in 0..110 {
-        let said = stage.recall(["remember", &format!("Note number {number} of many")]);
-        assert_eq!(said.code(), 0, "{said:?}");
+        let output = stage.recall(["remember", &format!("Note number {number} of many")]);
+        assert_eq!(output.code(), 0, "{output:?}");
     }
     let ids: Vec<String> = (1..=110).map(|id: u32| id.to_string()).collect();
     assert_eq!(stage.recall(["resolve"].into_iter().chain(ids.iter().map(String::as_str))).code(), 0);
@@ -885,7 +885,7 @@ fn demonstrate(stage: &Stage) {
         ("Always run the checkout tests with --test-threads=1: they share one sandbox account", "gotcha"),
         ("Anna owns billing", "contact"),
     ] {
-        let said = stage.recall(["remember", text, "--type", kind]);
-        assert_eq!(said.code(), 0, "{said:?}");
+        let output = stage.recall(["remember", text, "--type", kind]);
+        assert_eq!(output.code(), 0, "{output:?}");
     }
 }

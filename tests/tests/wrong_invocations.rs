@@ -96,10 +96,10 @@ fn a_mistyped_command_is_explained_and_changes_nothing() {
     stage.flush();
     let before = stage.json(["ctl", "status"])["observations"].clone();
     for (words, code, expected) in WRONG {
-        let said = stage.recall(words.iter().copied());
-        assert_eq!((said.code(), said.stdout.as_str()), (code, ""), "{words:?}: {said:?}");
-        assert!(said.stderr.contains(expected), "{words:?}: {}", said.stderr);
-        assert!(!said.stderr.contains("panicked"), "{words:?}: {}", said.stderr);
+        let output = stage.recall(words.iter().copied());
+        assert_eq!((output.code(), output.stdout.as_str()), (code, ""), "{words:?}: {output:?}");
+        assert!(output.stderr.contains(expected), "{words:?}: {}", output.stderr);
+        assert!(!output.stderr.contains("panicked"), "{words:?}: {}", output.stderr);
     }
     assert_eq!(stage.json(["ctl", "status"])["observations"], before);
 }
@@ -110,11 +110,14 @@ fn a_search_without_a_word_says_so() {
     stage.discount_session("first");
     stage.flush();
     for query in ["***", "\"\"", "-"] {
-        let said = stage.recall(["search", query]);
-        assert_eq!(said.stdout, "Nothing found: the query contains no words to search for.\n", "{said:?}");
+        let output = stage.recall(["search", query]);
+        assert_eq!(
+            output.stdout, "Nothing found: the query contains no words to search for.\n",
+            "{output:?}"
+        );
     }
-    let said = stage.recall(["search", "-\"percentage discount\" cart"]);
-    assert!(said.code() == 0 && said.stdout.contains("Edit src/cart.rs"), "{said:?}");
+    let output = stage.recall(["search", "-\"percentage discount\" cart"]);
+    assert!(output.code() == 0 && output.stdout.contains("Edit src/cart.rs"), "{output:?}");
 }
 
 /// A search with an unknown name does not fail. It suggests the name that may be meant.
@@ -129,19 +132,23 @@ fn a_search_suggests_a_similar_known_name() {
         ("session:frist", "No session is known whose id begins with \"frist\". Did you mean \"first\"?"),
         ("file:crat.rs", "No file \"crat.rs\" is known. Did you mean \"cart.rs\"?"),
     ] {
-        let said = stage.recall(["search", "cart", word]);
-        assert_eq!((said.code(), said.stderr.as_str()), (0, ""), "{word}: {said:?}");
-        assert!(said.stdout.contains(expected), "{word}: {}", said.stdout);
+        let output = stage.recall(["search", "cart", word]);
+        assert_eq!((output.code(), output.stderr.as_str()), (0, ""), "{word}: {output:?}");
+        assert!(output.stdout.contains(expected), "{word}: {}", output.stdout);
     }
     // Known names cause no message.
-    let said = stage.recall(["search", "nowhere-to-be-found", "file:cart", "agent:claude-code"]);
-    assert!(!said.stdout.contains("mean"), "{}", said.stdout);
+    let output = stage.recall(["search", "nowhere-to-be-found", "file:cart", "agent:claude-code"]);
+    assert!(!output.stdout.contains("mean"), "{}", output.stdout);
     // As a command, `note` suggests `remember`. As an argument it suggests nothing.
-    let said = stage.recall(["serach", "note"]);
-    assert!(said.stderr.contains("search") && !said.stderr.contains("remember"), "{}", said.stderr);
+    let output = stage.recall(["serach", "note"]);
+    assert!(output.stderr.contains("search") && !output.stderr.contains("remember"), "{}", output.stderr);
     // A synonym of `forget` does not suggest `remember`, which is only spelled like it.
-    let said = stage.recall(["remove", "1"]);
-    assert!(said.stderr.contains("`recall forget`") && !said.stderr.contains("remember"), "{}", said.stderr);
+    let output = stage.recall(["remove", "1"]);
+    assert!(
+        output.stderr.contains("`recall forget`") && !output.stderr.contains("remember"),
+        "{}",
+        output.stderr
+    );
 }
 
 #[test]
@@ -163,11 +170,11 @@ fn the_hook_client_explains_itself_at_a_terminal_and_starts_nothing() {
         // The hook client is allowed to start a daemon.
         command.args(arguments).env_remove("RECALL_NO_DAEMON_START").stdin(Stdio::from(terminal));
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut said = String::new();
-        child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
-        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        let mut text = String::new();
+        child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
         assert!(child.wait().unwrap().success());
-        assert!(said.contains(expected), "{arguments:?}: {said}");
+        assert!(text.contains(expected), "{arguments:?}: {text}");
         assert!(!stage.home().exists(), "{arguments:?} made something");
     }
 }

@@ -67,19 +67,19 @@ impl Recording {
                 let step = step(event);
                 self.batch().steps.push(step);
             }
-            "Stop" => self.batch().response = said(event, "last_assistant_message"),
+            "Stop" => self.batch().response = sourced_text(event, "last_assistant_message"),
             _ => {}
         }
     }
 
     fn open(&mut self, event: &Value) {
-        let prompt = said(event, "prompt");
+        let prompt = sourced_text(event, "prompt");
         let is_machine = prompt.as_ref().is_some_and(|prompt| prompt.text.starts_with("<task-notification>"));
         let previous = self.batches.iter().rev().find_map(|batch| batch.response.as_ref());
         self.batches.push(BatchMaterial {
             prompt_number: u32::try_from(self.batches.len() + 1).unwrap_or(u32::MAX),
             source: if is_machine { BatchSource::AgentNotification } else { BatchSource::User },
-            previous_response: previous.map(|said| said.text.clone()),
+            previous_response: previous.map(|response| response.text.clone()),
             prompt,
             root: self.root.clone(),
             conventions: AGENTS.spec(AGENT).conventions,
@@ -124,7 +124,7 @@ fn step(event: &Value) -> Step {
     }
 }
 
-fn said(event: &Value, name: &str) -> Option<SourcedText> {
+fn sourced_text(event: &Value, name: &str) -> Option<SourcedText> {
     let text = field(event, name);
     (!text.is_empty()).then(|| SourcedText { event: event_id(event), text })
 }
@@ -148,7 +148,7 @@ pub(crate) fn number(id: EventId) -> u64 {
 }
 
 /// A session's observations and summary in the shape of `recall ctl session ID --json`.
-pub(crate) fn told(
+pub(crate) fn session_json(
     id: &str,
     session: &SessionMaterial,
     batches: Vec<Vec<ObservationDraft>>,

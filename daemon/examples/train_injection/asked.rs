@@ -20,14 +20,14 @@ use crate::sentences::Sentences;
 const FOUND: usize = 300;
 
 /// A passage as it is injected.
-pub(crate) struct ToldPassage {
+pub(crate) struct SessionPassage {
     pub(crate) session: String,
     pub(crate) kind: DocumentKind,
     pub(crate) at: Timestamp,
     pub(crate) passage: Passage,
 }
 
-impl ToldPassage {
+impl SessionPassage {
     pub(crate) fn text(&self) -> String {
         format!("{} {}", self.passage.heading, self.passage.text)
     }
@@ -58,7 +58,7 @@ pub(crate) struct Asked {
     pub(crate) answer_before: String,
     pub(crate) spoken: Spoken,
     /// The conversation before it, newest first.
-    pub(crate) said: Vec<String>,
+    pub(crate) conversation: Vec<String>,
     /// By words alone, and by meaning as well.
     pub(crate) found: PassageMatches,
     pub(crate) found_by_meaning: Option<PassageMatches>,
@@ -96,7 +96,7 @@ pub(crate) struct Everything {
     pub(crate) questions: Vec<Question>,
     pub(crate) moments: Vec<Moment>,
     pub(crate) asked: Vec<Asked>,
-    pub(crate) passages: HashMap<PassageKey, ToldPassage>,
+    pub(crate) passages: HashMap<PassageKey, SessionPassage>,
 }
 
 /// Plays the sessions and asks.
@@ -143,7 +143,7 @@ pub(crate) fn everything(
                 prompts_before: 0,
                 answer_before,
                 spoken: Spoken::default(),
-                said: Vec::new(),
+                conversation: Vec::new(),
                 found,
                 found_by_meaning,
             });
@@ -164,22 +164,22 @@ pub(crate) fn in_session(
     let Some(batch) = batches.find(|batch| batch.prompt_number == prompt_number) else {
         return Ok(None);
     };
-    let Some(said) = &batch.prompt else { return Ok(None) };
+    let Some(prompt) = &batch.prompt else { return Ok(None) };
     let found_by_meaning = match sentences {
-        Some(sentences) => Some(find(index, &said.text, &one.project, Some(&one.id), Some(sentences))?),
+        Some(sentences) => Some(find(index, &prompt.text, &one.project, Some(&one.id), Some(sentences))?),
         None => None,
     };
-    let before = said_before(one, prompt_number);
+    let before = conversation_before(one, prompt_number);
     Ok(Some(Asked {
         project: one.project.clone(),
         place: one.project.clone(),
         occasion,
-        prompt: said.text.clone(),
+        prompt: prompt.text.clone(),
         prompts_before: prompt_number.saturating_sub(1),
         answer_before: batch.previous_response.clone().unwrap_or_default(),
         spoken: Spoken::of(before.iter().map(String::as_str)),
-        said: before,
-        found: find(index, &said.text, &one.project, Some(&one.id), None)?,
+        conversation: before,
+        found: find(index, &prompt.text, &one.project, Some(&one.id), None)?,
         found_by_meaning,
     }))
 }
@@ -189,10 +189,10 @@ const TURNS: usize = 30;
 const OF_EACH: usize = 8_000;
 
 /// The conversation of a session before a prompt, newest first.
-fn said_before(one: &Played, prompt_number: u32) -> Vec<String> {
+fn conversation_before(one: &Played, prompt_number: u32) -> Vec<String> {
     let before = one.material.batches.iter().filter(|batch| batch.prompt_number < prompt_number).rev();
     let texts = before.take(TURNS).flat_map(|batch| [&batch.response, &batch.prompt]).flatten();
-    texts.map(|said| said.text.chars().take(OF_EACH).collect()).collect()
+    texts.map(|message| message.text.chars().take(OF_EACH).collect()).collect()
 }
 
 pub(crate) fn find(
@@ -225,13 +225,13 @@ pub(crate) fn put(writer: &mut Writer, documents: &[Document]) -> anyhow::Result
     Ok(writer.commit(LogSeq(1))?)
 }
 
-pub(crate) fn texts(one: &Played) -> impl Iterator<Item = (PassageKey, ToldPassage)> {
+pub(crate) fn texts(one: &Played) -> impl Iterator<Item = (PassageKey, SessionPassage)> {
     one.documents.iter().flat_map(move |document| {
         document.passages.iter().zip(0..).map(move |(passage, part)| {
             let kind = document.key.kind;
-            let told =
-                ToldPassage { session: one.id.clone(), kind, at: document.at, passage: passage.clone() };
-            (PassageKey { document: document.key, part }, told)
+            let session_passage =
+                SessionPassage { session: one.id.clone(), kind, at: document.at, passage: passage.clone() };
+            (PassageKey { document: document.key, part }, session_passage)
         })
     })
 }

@@ -8,7 +8,7 @@ use recall_domain::passage::PassageKey;
 use recall_search::Index;
 use serde::Deserialize;
 
-use crate::asked::{self, Asked, Everything, Occasion, ToldPassage};
+use crate::asked::{self, Asked, Everything, Occasion, SessionPassage};
 use crate::corpus::{self, Played};
 use crate::sentences::Sentences;
 
@@ -38,11 +38,11 @@ struct Good {
 impl Moment {
     /// Whether a passage of a session should be injected here. `None` if one should, but the judgement does not say
     /// which.
-    pub(crate) fn wants(&self, told: &ToldPassage) -> Option<bool> {
+    pub(crate) fn wants(&self, passage: &SessionPassage) -> Option<bool> {
         if self.need == 0 {
             return Some(false);
         }
-        self.has_good().then(|| self.is_of_good_session(told))
+        self.has_good().then(|| self.is_of_good_session(passage))
     }
 
     /// For example `mise 0fe1 prompt 3`.
@@ -55,8 +55,8 @@ impl Moment {
         self.good.iter().any(|good| good.session_id.is_some())
     }
 
-    pub(crate) fn is_of_good_session(&self, told: &ToldPassage) -> bool {
-        self.good.iter().any(|good| good.session_id.as_ref() == Some(&told.session))
+    pub(crate) fn is_of_good_session(&self, passage: &SessionPassage) -> bool {
+        self.good.iter().any(|good| good.session_id.as_ref() == Some(&passage.session))
     }
 }
 
@@ -85,8 +85,8 @@ pub(crate) fn add(
         if let Some(sentences) = sentences.as_deref_mut() {
             sentences.add(&one.project, documents);
         }
-        let told: Vec<(PassageKey, ToldPassage)> = asked::texts(one).collect();
-        everything.passages.extend(told);
+        let passages: Vec<(PassageKey, SessionPassage)> = asked::texts(one).collect();
+        everything.passages.extend(passages);
     }
     everything.moments = moments;
     Ok(())

@@ -8,7 +8,7 @@ use recall_domain::linear::Weights;
 use recall_domain::passage::PassageMatches;
 use recall_domain::tokens::Measure;
 
-use crate::asked::{Asked, Everything, Occasion, Search, ToldPassage};
+use crate::asked::{Asked, Everything, Occasion, Search, SessionPassage};
 use crate::corpus::{self, Label};
 
 /// The tokens for a prompt, and the overhead of a block and of a statement.
@@ -23,7 +23,7 @@ pub(crate) struct Score {
     with_terms: usize,
     answered: usize,
     spoke: usize,
-    told: usize,
+    injected: usize,
     right: usize,
     tokens: Vec<u32>,
     silent_elsewhere: (usize, usize),
@@ -45,10 +45,10 @@ impl Score {
     ) {
         for one in everything.asked.iter().filter(|one| one.project == project) {
             let Some(found) = one.found(search) else { continue };
-            let told = told(everything, (one, found), weights, floors);
-            let is_silent = told.is_empty();
+            let injected = injected_passages(everything, (one, found), weights, floors);
+            let is_silent = injected.is_empty();
             match one.occasion {
-                Occasion::Own(number) => self.question(everything, number, &told),
+                Occasion::Own(number) => self.question(everything, number, &injected),
                 // As the measure through the real programs: the next project.
                 Occasion::Elsewhere(_, 0) => count(&mut self.silent_elsewhere, is_silent),
                 Occasion::Passing(Label::Silent) => count(&mut self.silent, is_silent),
@@ -58,21 +58,23 @@ impl Score {
         }
     }
 
-    fn question(&mut self, everything: &Everything, number: usize, told: &[(&ToldPassage, String)]) {
+    fn question(&mut self, everything: &Everything, number: usize, injected: &[(&SessionPassage, String)]) {
         let question = &everything.questions[number];
-        let text = told.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join("\n");
+        let text = injected.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join("\n");
         self.questions += 1;
         self.with_terms += usize::from(!question.terms.is_empty());
         let is_answered = !question.terms.is_empty() && corpus::answers(&question.terms, &text);
         self.answered += usize::from(is_answered);
-        if told.is_empty() {
+        if injected.is_empty() {
             return;
         }
         self.spoke += 1;
-        self.told += told.len();
-        self.right +=
-            told.iter().filter(|(told, _)| question.relevant_sessions.contains(&told.session)).count();
-        self.tokens.push(spent(told));
+        self.injected += injected.len();
+        self.right += injected
+            .iter()
+            .filter(|(passage, _)| question.relevant_sessions.contains(&passage.session))
+            .count();
+        self.tokens.push(spent(injected));
     }
 
     pub(crate) fn row(&self, name: &str) -> String {
@@ -85,7 +87,7 @@ impl Score {
             "| {name} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {median} | {mean} |",
             share(self.answered, self.with_terms),
             share(self.spoke, self.questions),
-            share(self.right, self.told),
+            share(self.right, self.injected),
             share(self.silent_elsewhere.0, self.silent_elsewhere.1),
             share(self.silent.0, self.silent.1),
             share(self.lookups.0, self.lookups.1),
@@ -117,18 +119,18 @@ impl MomentScore {
     ) {
         for one in everything.asked.iter().filter(|one| one.project == project) {
             let (Occasion::Moment(number), Some(found)) = (one.occasion, one.found(search)) else { continue };
-            let (moment, told) =
-                (&everything.moments[number], told(everything, (one, found), weights, floors));
-            count(&mut self.spoke[usize::from(moment.need.min(2))], !told.is_empty());
-            if !told.is_empty() {
-                self.tokens.push(spent(&told));
+            let (moment, injected) =
+                (&everything.moments[number], injected_passages(everything, (one, found), weights, floors));
+            count(&mut self.spoke[usize::from(moment.need.min(2))], !injected.is_empty());
+            if !injected.is_empty() {
+                self.tokens.push(spent(&injected));
             }
             if moment.need == 0 || !moment.has_good() {
                 continue;
             }
-            let right = told.iter().filter(|(told, _)| moment.is_of_good_session(told)).count();
+            let right = injected.iter().filter(|(passage, _)| moment.is_of_good_session(passage)).count();
             self.right.0 += right;
-            self.right.1 += told.len();
+            self.right.1 += injected.len();
             count(&mut self.hit, right > 0);
         }
     }
@@ -171,8 +173,8 @@ impl MomentScore {
 }
 
 /// Tokens of the injected text.
-fn spent(told: &[(&ToldPassage, String)]) -> u32 {
-    FRAME + told.iter().map(|(_, text)| Measure::of(text).spent() + STATEMENT).sum::<u32>()
+fn spent(injected: &[(&SessionPassage, String)]) -> u32 {
+    FRAME + injected.iter().map(|(_, text)| Measure::of(text).spent() + STATEMENT).sum::<u32>()
 }
 
 fn count((part, whole): &mut (usize, usize), is_so: bool) {
@@ -181,56 +183,56 @@ fn count((part, whole): &mut (usize, usize), is_so: bool) {
 }
 
 /// The injected passages, as the daemon would choose them.
-fn told<'a>(
+fn injected_passages<'a>(
     everything: &'a Everything,
     (one, found): (&Asked, &PassageMatches),
     weights: &Weights,
     floors: Floors,
-) -> Vec<(&'a ToldPassage, String)> {
-    let PromptDecision { told, .. } = decide(&one.situation(), found, weights, floors);
-    if told.is_empty() {
+) -> Vec<(&'a SessionPassage, String)> {
+    let PromptDecision { chosen, .. } = decide(&one.situation(), found, weights, floors);
+    if chosen.is_empty() {
         return Vec::new();
     }
     // What the session has said is no news.
-    let mut known: Vec<Words> = one.said.iter().map(|text| Words::of(text)).collect();
+    let mut known: Vec<Words> = one.conversation.iter().map(|text| Words::of(text)).collect();
     known.push(Words::of(&one.prompt));
     let mut choice = StatementChoice::beside(known, most(&one.situation()));
-    let mut told_of = Vec::new();
-    for judged in told {
+    let mut texts = Vec::new();
+    for judged in chosen {
         if choice.is_full() {
             break;
         }
-        let told = &everything.passages[&judged.key];
-        let is_of_another = asked::is_of_another_number(&one.prompt, &told.passage.whole());
-        if is_of_another || !is_statement(judged.key.document.kind, &told.passage.text) {
+        let passage = &everything.passages[&judged.key];
+        let is_of_another = asked::is_of_another_number(&one.prompt, &passage.passage.whole());
+        if is_of_another || !is_statement(judged.key.document.kind, &passage.passage.text) {
             continue;
         }
         let most = tokens_of_each(&one.situation());
-        let Some(line) = line(told, found, most) else { continue };
-        told_of.push(told.text());
-        choice.add(Words::of(&told.text()), told.at, (told, line));
+        let Some(line) = line(passage, found, most) else { continue };
+        texts.push(passage.text());
+        choice.add(Words::of(&passage.text()), passage.at, (passage, line));
     }
-    if asked::names_what_is_unknown(&one.prompt, told_of.iter().map(String::as_str)) {
+    if asked::names_what_is_unknown(&one.prompt, texts.iter().map(String::as_str)) {
         return Vec::new();
     }
     let mut spent = FRAME;
     let mut statements = Vec::new();
-    for (told, text) in choice.into_best() {
+    for (passage, text) in choice.into_best() {
         let cost = Measure::of(&text).spent() + STATEMENT;
         if spent >= FRAME + ENOUGH_TOKENS {
             break;
         }
         if spent + cost <= BUDGET {
             spent += cost;
-            statements.push((told, text));
+            statements.push((passage, text));
         }
     }
     statements
 }
 
 /// The injected part of a passage.
-fn line(told: &ToldPassage, found: &PassageMatches, most: u32) -> Option<String> {
-    let line = recall_compression::told(&told.passage, told.kind, &found.terms, most)?;
+fn line(passage: &SessionPassage, found: &PassageMatches, most: u32) -> Option<String> {
+    let line = recall_compression::injected_line(&passage.passage, passage.kind, &found.terms, most)?;
     Some(format!("{}{}{}", line.heading, if line.heading.is_empty() { "" } else { ": " }, line.text))
 }
 
@@ -252,15 +254,15 @@ impl LineScore {
             let Occasion::Own(number) = one.occasion else { continue };
             let question = &everything.questions[number];
             for found in &one.found.matches {
-                let told = &everything.passages[&found.key];
-                let holds = question.relevant_sessions.contains(&told.session)
+                let passage = &everything.passages[&found.key];
+                let holds = question.relevant_sessions.contains(&passage.session)
                     && !question.terms.is_empty()
-                    && corpus::answers(&question.terms, &told.text());
-                if !holds || !is_statement(told.kind, &told.passage.text) {
+                    && corpus::answers(&question.terms, &passage.text());
+                if !holds || !is_statement(passage.kind, &passage.passage.text) {
                     continue;
                 }
                 score.passages += 1;
-                match line(told, &one.found, most) {
+                match line(passage, &one.found, most) {
                     Some(line) => {
                         score.kept += usize::from(corpus::answers(&question.terms, &line));
                         score.tokens += Measure::of(&line).spent();
@@ -274,13 +276,13 @@ impl LineScore {
 
     pub(crate) fn row(&self, most: u32) -> String {
         let share = |part: usize| 100.0 * part as f64 / self.passages.max(1) as f64;
-        let told = u32::try_from(self.passages - self.silent).unwrap_or(1).max(1);
+        let injected = u32::try_from(self.passages - self.silent).unwrap_or(1).max(1);
         format!(
             "| {most} | {} | {:.1} | {:.1} | {} |",
             self.passages,
             share(self.kept),
             share(self.silent),
-            self.tokens / told
+            self.tokens / injected
         )
     }
 }
@@ -288,26 +290,26 @@ impl LineScore {
 /// Prints what is injected at this many moments of each project, drawn by a hash of their places.
 pub(crate) fn show(everything: &Everything, each: usize) {
     let weights = recall_domain::injection::built_in();
-    let mut told_at: Vec<(String, u64, String)> = Vec::new();
+    let mut samples: Vec<(String, u64, String)> = Vec::new();
     for one in &everything.asked {
         let Occasion::Moment(number) = one.occasion else { continue };
         let search = if one.found_by_meaning.is_some() { Search::Meaning } else { Search::Words };
         let Some(found) = one.found(search) else { continue };
-        let told = told(everything, (one, found), weights, FLOORS);
-        if told.is_empty() {
+        let injected = injected_passages(everything, (one, found), weights, FLOORS);
+        if injected.is_empty() {
             continue;
         }
         let moment = &everything.moments[number];
         let mut shown = format!("== {}, need {}\n{}\n", moment.place(), moment.need, beginning(&one.prompt));
-        for (source, text) in told {
+        for (source, text) in injected {
             let is_good = if moment.is_of_good_session(source) { "good" } else { "other" };
             shown.push_str(&format!("-> {is_good} {:?}: {text}\n", source.kind));
         }
-        told_at.push((one.project.clone(), hash(&moment.place()), shown));
+        samples.push((one.project.clone(), hash(&moment.place()), shown));
     }
-    told_at.sort();
+    samples.sort();
     let mut of_project = (String::new(), 0);
-    for (project, _, shown) in told_at {
+    for (project, _, shown) in samples {
         if of_project.0 != project {
             of_project = (project, 0);
         }

@@ -2,7 +2,7 @@
 
 use recall_domain::injection::model::{ANSWER, FeatureSet, KNOWN, Model, NEED, PROMPT};
 use recall_domain::injection::prompt::{self, Situation};
-use recall_domain::injection::{best_told, candidate, judge, known, need_of, of_prompt, probabilities};
+use recall_domain::injection::{best_injectable, candidate, judge, known, need_of, of_prompt, probabilities};
 use recall_domain::linear::{Features, Linear, Weights};
 use recall_domain::passage::{PassageKey, PassageMatches};
 
@@ -175,7 +175,7 @@ fn of_needs(material: &Material<'_>) -> Examples {
             continue;
         }
         let judged = judge(found, weights);
-        let Some((best, _)) = best_told(&judged) else { continue };
+        let Some((best, _)) = best_injectable(&judged) else { continue };
         let (is_wanted, share) = match one.occasion {
             Occasion::Moment(number) => {
                 let moment = &everything.moments[number];
@@ -195,11 +195,11 @@ fn of_needs(material: &Material<'_>) -> Examples {
 /// Whether a passage answers a question, and how much that example counts.
 fn is_answer(everything: &Everything, number: usize, key: PassageKey) -> (bool, f64) {
     let question = &everything.questions[number];
-    let told = &everything.passages[&key];
-    let is_right_session = question.relevant_sessions.contains(&told.session);
+    let passage = &everything.passages[&key];
+    let is_right_session = question.relevant_sessions.contains(&passage.session);
     if question.terms.is_empty() {
         return (is_right_session, 1.0);
     }
-    let is_answer = corpus::answers(&question.terms, &told.text());
+    let is_answer = corpus::answers(&question.terms, &passage.text());
     (is_answer, if is_right_session && !is_answer { BESIDE } else { 1.0 })
 }

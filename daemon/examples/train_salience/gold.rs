@@ -15,7 +15,7 @@ pub(crate) struct Fact {
 }
 
 impl Fact {
-    pub(crate) fn is_told(&self, text: &str) -> bool {
+    pub(crate) fn is_in(&self, text: &str) -> bool {
         self.needs() <= groups_in(&self.groups, text)
     }
 

@@ -179,8 +179,8 @@ pub(crate) fn curve(judged: &[Judged]) -> String {
         ));
     }
     let is_true = |judged: &&Judged| {
-        let (told, today) = &judged.types;
-        ObservationType::ALL.iter().any(|(kind, name)| name == told && Some(*kind) == *today)
+        let (given, today) = &judged.types;
+        ObservationType::ALL.iter().any(|(kind, name)| name == given && Some(*kind) == *today)
     };
     let wanted = || judged.iter().filter(|judged| judged.points.is_wanted);
     table.push_str(&format!(

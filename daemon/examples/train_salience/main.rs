@@ -121,17 +121,17 @@ impl Learned {
 fn table(sessions: &[Read], learned: &Learned, out: Option<&Path>) -> anyhow::Result<()> {
     let projects: BTreeSet<&str> = sessions.iter().map(|read| read.project.as_str()).collect();
     let sets: BTreeSet<&str> = sessions.iter().map(|read| read.set.as_str()).collect();
-    let mut told = Vec::new();
+    let mut notes = Vec::new();
     for project in &projects {
         let weights = learned.without(project);
         for read in sessions.iter().filter(|read| read.project == *project) {
             let draft = drafts::of_session(&read.session.batches, SessionExtent::Whole, &weights);
-            told.push((read, replay::told(&read.id, &read.session, draft.batches, draft.summary)));
+            notes.push((read, replay::session_json(&read.id, &read.session, draft.batches, draft.summary)));
         }
     }
     println!("{}", Score::HEADER);
     for set in &sets {
-        let of_set = || told.iter().filter(|(read, _)| read.set == *set);
+        let of_set = || notes.iter().filter(|(read, _)| read.set == *set);
         println!("{}", row(&format!("{set}, pooled"), of_set()));
         for project in &projects {
             let mut of_project = of_set().filter(|(read, _)| read.project == *project).peekable();
@@ -142,17 +142,20 @@ fn table(sessions: &[Read], learned: &Learned, out: Option<&Path>) -> anyhow::Re
     }
     if let Some(out) = out {
         std::fs::create_dir_all(out)?;
-        for (read, told) in &told {
-            std::fs::write(out.join(format!("{}.json", read.id)), serde_json::to_string_pretty(told)?)?;
+        for (read, session_notes) in &notes {
+            std::fs::write(
+                out.join(format!("{}.json", read.id)),
+                serde_json::to_string_pretty(session_notes)?,
+            )?;
         }
     }
     Ok(())
 }
 
-fn row<'a>(name: &str, told: impl Iterator<Item = &'a (&'a Read, serde_json::Value)>) -> String {
+fn row<'a>(name: &str, notes: impl Iterator<Item = &'a (&'a Read, serde_json::Value)>) -> String {
     let mut score = Score::default();
-    for (read, told) in told {
-        score.add(&read.gold, told);
+    for (read, session_notes) in notes {
+        score.add(&read.gold, session_notes);
     }
     score.row(name)
 }

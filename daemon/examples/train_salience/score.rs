@@ -13,7 +13,7 @@ const BUDGET: f64 = 1_000.0;
 #[derive(Default)]
 pub(crate) struct Score {
     weight: f64,
-    told: f64,
+    contained: f64,
     within: f64,
     observations: usize,
     useful: usize,
@@ -30,20 +30,20 @@ impl Score {
     pub(crate) const HEADER: &str = "| | told@all | told@1000 | useful | kind | density | summary | noise | observations | tokens | \
 request/completed/learned/next |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|";
 
-    pub(crate) fn add(&mut self, gold: &Gold, told: &Value) {
+    pub(crate) fn add(&mut self, gold: &Gold, notes: &Value) {
         let none = Vec::new();
-        let observations = told["observations"].as_array().unwrap_or(&none);
+        let observations = notes["observations"].as_array().unwrap_or(&none);
         let texts: Vec<String> = observations
             .iter()
-            .map(|told| {
+            .map(|observation| {
                 flat(
-                    told,
+                    observation,
                     &["title", "subtitle", "narrative", "facts", "concepts", "files_read", "files_modified"],
                 )
             })
             .collect();
         let normal_texts: Vec<String> = texts.iter().map(|text| normal(text)).collect();
-        let summary = &told["summary"];
+        let summary = &notes["summary"];
         let summary_text = flat(
             summary,
             &["title", "request", "investigated", "learned", "completed", "next_steps", "notes"],
@@ -68,11 +68,11 @@ request/completed/learned/next |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|-
         let mut useful = BTreeSet::new();
         for fact in &gold.facts {
             let by: Vec<usize> =
-                (0..texts.len()).filter(|number| fact.is_told(&normal_texts[*number])).collect();
-            let in_summary = fact.is_told(&normal_summary);
+                (0..texts.len()).filter(|number| fact.is_in(&normal_texts[*number])).collect();
+            let in_summary = fact.is_in(&normal_summary);
             self.weight += fact.importance;
             if in_summary || !by.is_empty() {
-                self.told += fact.importance;
+                self.contained += fact.importance;
             }
             if (in_summary && is_summary_shown) || by.iter().any(|number| shown.contains(number)) {
                 self.within += fact.importance;
@@ -89,11 +89,13 @@ request/completed/learned/next |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|-
         self.observations += texts.len();
         self.useful += useful.len();
         self.tokens += tokens(&summary_text) + texts.iter().map(|text| tokens(text)).sum::<f64>();
-        for told in observations {
+        for observation in observations {
             let evidence: Vec<u64> =
-                told["evidence"].as_array().into_iter().flatten().filter_map(Value::as_u64).collect();
+                observation["evidence"].as_array().into_iter().flatten().filter_map(Value::as_u64).collect();
             let is_noise = if evidence.is_empty() {
-                told["prompt_number"].as_u64().is_some_and(|number| gold.noise_batches.contains(&number))
+                observation["prompt_number"]
+                    .as_u64()
+                    .is_some_and(|number| gold.noise_batches.contains(&number))
             } else {
                 evidence.iter().all(|event| gold.noise_events.contains(event))
             };
@@ -116,11 +118,11 @@ request/completed/learned/next |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|-
             self.fields.iter().fold((0, 0), |(hit, all), field| (hit + field[0], all + field[1]));
         format!(
             "| {name} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {} | {:.0} | {} |",
-            share(self.told, self.weight),
+            share(self.contained, self.weight),
             share(self.within, self.weight),
             count(self.useful, self.observations),
             count(self.agreeing, self.typed),
-            self.told / self.tokens.max(1.0) * 1_000.0,
+            self.contained / self.tokens.max(1.0) * 1_000.0,
             count(hit, all),
             count(self.noisy, self.observations),
             self.observations,
@@ -149,7 +151,7 @@ fn flat(value: &Value, fields: &[&str]) -> String {
 }
 
 /// Whether a type agrees with a fact's kind.
-fn agrees(kind: &str, told: &str) -> bool {
+fn agrees(kind: &str, observation_type: &str) -> bool {
     let types: &[&str] = match kind {
         "decision" => &["decision", "trade_off", "preference"],
         "trade_off" => &["trade_off", "decision", "gotcha"],
@@ -163,7 +165,7 @@ fn agrees(kind: &str, told: &str) -> bool {
         "correction" => &["correction", "preference", "decision"],
         "preference" => &["preference", "correction", "decision"],
         "next_step" => &["next_step", "todo", "decision"],
-        other => return other == told,
+        other => return other == observation_type,
     };
-    types.contains(&told)
+    types.contains(&observation_type)
 }

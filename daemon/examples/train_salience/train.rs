@@ -97,7 +97,7 @@ impl Read {
                 windows::heading_of(analysis, unit).map_or_else(String::new, |heading| normal(&heading))
             })
             .collect();
-        let told = |first: usize, last: usize, fact: &gold::Fact| {
+        let contains_fact = |first: usize, last: usize, fact: &gold::Fact| {
             let hit = |group: &Vec<String>| {
                 let any = |text: &String| group.iter().any(|word| text.contains(word.as_str()));
                 any(&above[first])
@@ -108,14 +108,14 @@ impl Read {
         let mut best = vec![vec![0.0_f64; self.gold.facts.len()]; texts.len()];
         for window in &self.salience.windows {
             let facts: Vec<usize> = (0..self.gold.facts.len())
-                .filter(|fact| told(window.first, window.last, &self.gold.facts[*fact]))
+                .filter(|fact| contains_fact(window.first, window.last, &self.gold.facts[*fact]))
                 .collect();
             for number in &facts {
                 let fact = &self.gold.facts[*number];
                 let is_single = window.first == window.last;
                 let is_shortest = is_single
-                    || !(told(window.first + 1, window.last, fact)
-                        || told(window.first, window.last - 1, fact));
+                    || !(contains_fact(window.first + 1, window.last, fact)
+                        || contains_fact(window.first, window.last - 1, fact));
                 if !is_shortest {
                     continue;
                 }

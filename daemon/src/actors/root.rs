@@ -342,7 +342,7 @@ impl RootState {
         let released = self.services.ports.writer.queue(ReleaseLeases);
         tokio::spawn(async move {
             match released.await {
-                Ok(released) => released.tell(),
+                Ok(released) => released.log(),
                 Err(error) => tracing::warn!(%error, "cannot release the leases of stopped compressors"),
             }
         });

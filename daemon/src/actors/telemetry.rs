@@ -80,7 +80,7 @@ pub struct TelemetryState {
     waiting: VecDeque<Span>,
     sending: Sending,
     /// The spans of jobs that were sent. A summary is created again if something arrives late.
-    told_jobs: HashSet<Vec<u8>>,
+    sent_jobs: HashSet<Vec<u8>>,
     /// Why the last call failed, if it did. Each problem is logged only once.
     trouble: Option<String>,
     counters: TelemetryCounters,
@@ -115,7 +115,7 @@ impl Actor for Telemetry {
             collector,
             waiting: VecDeque::new(),
             sending: Sending::No,
-            told_jobs: HashSet::new(),
+            sent_jobs: HashSet::new(),
             trouble: None,
             counters: TelemetryCounters { endpoint, ..TelemetryCounters::default() },
         })
@@ -267,10 +267,10 @@ fn expired_spans(life: &ExpiredLife) -> Vec<Span> {
 impl TelemetryState {
     /// Whether a job's span has not been sent yet.
     fn is_news(&mut self, span: &Span) -> bool {
-        if self.told_jobs.len() >= MOST_WAITING {
-            self.told_jobs.clear();
+        if self.sent_jobs.len() >= MOST_WAITING {
+            self.sent_jobs.clear();
         }
-        self.told_jobs.insert([&*span.trace_id, &*span.span_id].concat())
+        self.sent_jobs.insert([&*span.trace_id, &*span.span_id].concat())
     }
 
     fn collect(&mut self, me: &ActorRef<TelemetryMessage>, spans: Vec<Span>) {

@@ -179,7 +179,10 @@ fn sessions_from(typed: &str) -> Vec<CompletionCandidate> {
         typed.chars().count()
     );
     let rows = ask(&mut soon, query);
-    rows.into_iter().filter(|(id, _)| is_plain(id)).map(|(id, told)| candidate(&id, &told)).collect()
+    rows.into_iter()
+        .filter(|(id, _)| is_plain(id))
+        .map(|(id, description)| candidate(&id, &description))
+        .collect()
 }
 
 fn projects_from(typed: &str) -> Vec<CompletionCandidate> {
@@ -212,8 +215,8 @@ fn ask(soon: &mut Soon, text: String) -> Vec<(String, String)> {
 }
 
 /// A candidate with a one-line description, which zsh and fish show.
-fn candidate(value: &str, told: &str) -> CompletionCandidate {
-    let line = told.split_whitespace().collect::<Vec<_>>().join(" ");
+fn candidate(value: &str, description: &str) -> CompletionCandidate {
+    let line = description.split_whitespace().collect::<Vec<_>>().join(" ");
     let short: String = line.chars().take(TITLE).collect();
     CompletionCandidate::new(value).help((!short.is_empty()).then(|| short.into()))
 }

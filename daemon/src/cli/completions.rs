@@ -40,8 +40,8 @@ pub fn answer(arguments: &[OsString]) -> Option<ExitCode> {
     std::env::var_os(ASKED_BY)?;
     if let Some(values) = std::env::var(LINE).ok().and_then(|line| behind_a_colon(&line)) {
         let between = std::env::var("_CLAP_IFS").unwrap_or_else(|_| "\n".to_owned());
-        let said = write!(std::io::stdout().lock(), "{}", values.join(&between));
-        return Some(said.map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS));
+        let written = write!(std::io::stdout().lock(), "{}", values.join(&between));
+        return Some(written.map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS));
     }
     let asked = CompleteEnv::with_factory(super::command_line).var(ASKED_BY);
     let folder = std::env::current_dir().ok();

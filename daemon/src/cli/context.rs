@@ -52,18 +52,18 @@ pub fn run(args: &ContextArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             None => "recall has no notes about this folder yet: a session here would start without context.",
         };
         writeln!(out, "{why}")?;
-        says_what_waits(context.unreviewed, out)?;
-        return says_why(context.decision.as_ref(), out);
+        print_unreviewed(context.unreviewed, out)?;
+        return print_decision(context.decision.as_ref(), out);
     }
     writeln!(out, "{}", context.block.text)?;
     let tokens = context.block.tokens;
     writeln!(out, "{DIM}about {tokens} tokens{DIM:#}")?;
-    says_what_waits(context.unreviewed, out)?;
-    says_why(context.decision.as_ref(), out)
+    print_unreviewed(context.unreviewed, out)?;
+    print_decision(context.decision.as_ref(), out)
 }
 
 /// Prints how many notes are left out until somebody reviews them.
-fn says_what_waits(unreviewed: Option<u64>, out: &mut dyn Write) -> std::io::Result<()> {
+fn print_unreviewed(unreviewed: Option<u64>, out: &mut dyn Write) -> std::io::Result<()> {
     let Some(waiting) = unreviewed.filter(|waiting| *waiting > 0) else { return Ok(()) };
     let waiting = i64::try_from(waiting).unwrap_or(i64::MAX);
     let waiting = counted(waiting, "observation waits", "observations wait");
@@ -71,7 +71,7 @@ fn says_what_waits(unreviewed: Option<u64>, out: &mut dyn Write) -> std::io::Res
 }
 
 /// Prints the probabilities of a prompt and the threshold.
-fn says_why(decision: Option<&DecisionAnswer>, out: &mut dyn Write) -> anyhow::Result<()> {
+fn print_decision(decision: Option<&DecisionAnswer>, out: &mut dyn Write) -> anyhow::Result<()> {
     let Some(DecisionAnswer { floor, prompt, known, need, need_floor, answer, best, .. }) = decision else {
         return Ok(());
     };

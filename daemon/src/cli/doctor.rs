@@ -71,14 +71,14 @@ pub fn run(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     folders::spool(&paths, &unusable, &mut findings);
     agents::agents(&mut findings);
     service_manager(&mut findings);
-    let mut told = HashSet::new();
-    findings.retain(|finding| finding.health == Health::Good || told.insert(finding.what.clone()));
+    let mut seen = HashSet::new();
+    findings.retain(|finding| finding.health == Health::Good || seen.insert(finding.what.clone()));
     let broken = findings.iter().filter(|finding| finding.health == Health::Bad).count();
     if args.json {
         serde_json::to_writer(&mut *out, &Report { healthy: broken == 0, findings })?;
         writeln!(out)?;
     } else {
-        tell(out, &findings)?;
+        print(out, &findings)?;
         if broken == 0 {
             let notes = findings.iter().filter(|finding| finding.health == Health::Note).count();
             let notes = match notes {
@@ -95,7 +95,7 @@ pub fn run(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     Err(Failure::failed(what).into())
 }
 
-fn tell(out: &mut dyn Write, findings: &[Finding]) -> std::io::Result<()> {
+fn print(out: &mut dyn Write, findings: &[Finding]) -> std::io::Result<()> {
     let mut area = "";
     for finding in findings {
         if finding.area != area {

@@ -323,12 +323,12 @@ pub(super) fn with_examples(command: Command) -> Command {
 fn beneath(command: Command, path: &str) -> Command {
     command.mut_subcommands(|inner| {
         let path = format!("{path} {}", inner.get_name()).trim().to_owned();
-        let told = EXAMPLES.iter().find(|(of, _)| *of == path).map(|(_, examples)| text(examples));
+        let section = EXAMPLES.iter().find(|(of, _)| *of == path).map(|(_, examples)| text(examples));
         let inner = beneath(inner, &path);
         // Some commands add their own text.
         let own = inner.get_after_help().map(ToString::to_string);
-        match [told, own].into_iter().flatten().reduce(|told, own| format!("{told}\n\n{own}")) {
-            Some(told) => inner.after_help(told),
+        match [section, own].into_iter().flatten().reduce(|section, own| format!("{section}\n\n{own}")) {
+            Some(help) => inner.after_help(help),
             None => inner,
         }
     })
@@ -336,12 +336,12 @@ fn beneath(command: Command, path: &str) -> Command {
 
 fn text(examples: &[(&str, &str)]) -> String {
     let longest = examples.iter().map(|(line, _)| line.chars().count()).max().unwrap_or_default();
-    let mut told = String::from("Examples:");
+    let mut section = String::from("Examples:");
     for (line, what) in examples {
         let gap = " ".repeat(longest - line.chars().count());
-        told.push_str(format!("\n  {line}{gap}  {what}").trim_end());
+        section.push_str(format!("\n  {line}{gap}  {what}").trim_end());
     }
-    told
+    section
 }
 
 #[cfg(test)]

@@ -72,7 +72,7 @@ pub fn run(args: &ForgetArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             AskedProjects::Here => writeln!(out, "Nothing matches in this project; `--all` searches all.")?,
             AskedProjects::Chosen => writeln!(out, "Nothing matches.")?,
         }
-        return Ok(tell_unreadable(out, &preview.unreadable)?);
+        return Ok(print_unreadable(out, &preview.unreadable)?);
     }
     let mut input = std::io::stdin().lock();
     let consent = match (args.dry_run, args.yes) {
@@ -103,7 +103,7 @@ pub fn run(args: &ForgetArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             "If its project is shared, other machines delete it when they next sync; `recall sync` shows which machines have."
         )?;
     }
-    Ok(tell_unreadable(out, &done.unreadable)?)
+    Ok(print_unreadable(out, &done.unreadable)?)
 }
 
 impl ForgetArgs {
@@ -221,7 +221,7 @@ fn in_words(counted: &[Counted]) -> String {
 }
 
 /// Lists files that may still contain forgotten data, because they cannot be checked.
-fn tell_unreadable(out: &mut dyn Write, stays: &UnreadableAnswer) -> std::io::Result<()> {
+fn print_unreadable(out: &mut dyn Write, stays: &UnreadableAnswer) -> std::io::Result<()> {
     let parts = in_words(&[
         (stays.events as u64, "event", "events"),
         (stays.damaged_files, "damaged spool file", "damaged spool files"),
@@ -256,7 +256,7 @@ pub fn show(out: &mut dyn Write, answer: &ForgetAnswer) -> std::io::Result<()> {
     if more > 0 {
         writeln!(out, "  {DIM}and {more} more{DIM:#}")?;
     }
-    tell_unreadable(out, &answer.unreadable)
+    print_unreadable(out, &answer.unreadable)
 }
 
 #[cfg(test)]

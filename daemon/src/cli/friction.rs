@@ -68,12 +68,12 @@ pub fn run(args: &FrictionArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         }
         is_first = false;
         writeln!(out, "{ACCENT}{heading}{ACCENT:#}")?;
-        of_kind.try_for_each(|one| tell(out, one))?;
+        of_kind.try_for_each(|one| print(out, one))?;
     }
     Ok(())
 }
 
-fn tell(out: &mut dyn Write, friction: &FrictionAnswer) -> std::io::Result<()> {
+fn print(out: &mut dyn Write, friction: &FrictionAnswer) -> std::io::Result<()> {
     writeln!(out, "{BOLD}{}{BOLD:#}", friction.what)?;
     let named = friction
         .met

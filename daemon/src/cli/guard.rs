@@ -81,7 +81,7 @@ pub fn run(command: &GuardCommand, out: &mut dyn Write) -> anyhow::Result<()> {
 fn list(args: &ListArgs, loaded: &Loaded, out: &mut dyn Write) -> anyhow::Result<()> {
     let policy = &loaded.config.guards;
     let environment = Environment::of_process();
-    let agents = AGENTS.iter().map(|spec| (spec.name, told(spec)));
+    let agents = AGENTS.iter().map(|spec| (spec.name, possible_answers(spec)));
     let hooks: Vec<&str> = AGENTS.iter().map(|spec| hook(spec, environment.as_ref())).collect();
     if args.json {
         let rules: Vec<_> = Rule::ALL
@@ -89,7 +89,7 @@ fn list(args: &ListArgs, loaded: &Loaded, out: &mut dyn Write) -> anyhow::Result
             .map(|rule| json!({"rule": rule.name(), "covers": rule.covers(), "state": state(*rule, policy)}))
             .collect();
         let agents: serde_json::Map<_, _> =
-            agents.map(|(name, told)| (name.to_owned(), told.into())).collect();
+            agents.map(|(name, answers)| (name.to_owned(), answers.into())).collect();
         let hooks: serde_json::Map<_, _> =
             AGENTS.iter().zip(hooks).map(|(spec, hook)| (spec.name.to_owned(), hook.into())).collect();
         let can: serde_json::Map<_, _> =
@@ -126,11 +126,11 @@ fn list(args: &ListArgs, loaded: &Loaded, out: &mut dyn Write) -> anyhow::Result
     if all_off {
         writeln!(out, "{DIM}All are off. `recall config set guards.reads deny` turns one on.{DIM:#}")?;
     }
-    Ok(says_what_is_missing(out, environment.as_ref())?)
+    Ok(print_unguarded_agents(out, environment.as_ref())?)
 }
 
 /// Names the agents for which guards cannot refuse calls yet, and the command that fixes it.
-pub(super) fn says_what_is_missing(
+pub(super) fn print_unguarded_agents(
     out: &mut dyn Write,
     environment: Option<&Environment>,
 ) -> std::io::Result<()> {
@@ -150,13 +150,13 @@ pub(super) fn says_what_is_missing(
         )?;
     }
     let Some(policy) = environment.and_then(config).map(|config| config.guards) else { return Ok(()) };
-    says_what_is_impossible(out, &policy)
+    print_incapable_agents(out, &policy)
 }
 
 /// Names the connected agents that cannot do what the settings require.
-fn says_what_is_impossible(out: &mut dyn Write, policy: &GuardPolicy) -> std::io::Result<()> {
+fn print_incapable_agents(out: &mut dyn Write, policy: &GuardPolicy) -> std::io::Result<()> {
     let connected = connected_specs(AGENTS);
-    let mut say = |unable: fn(&GuardAnswers) -> bool, why: &str| {
+    let mut print = |unable: fn(&GuardAnswers) -> bool, why: &str| {
         let unable = connected.iter().filter(|spec| unable(&spec.guards)).map(|spec| spec.title);
         let unable: Vec<&str> = unable.collect();
         match unable.is_empty() {
@@ -166,11 +166,11 @@ fn says_what_is_impossible(out: &mut dyn Write, policy: &GuardPolicy) -> std::io
     };
     if policy.advises() {
         let why = "nobody can be notified before a call, so `advise` does nothing";
-        say(|guards| guards.advice.is_none(), why)?;
+        print(|guards| guards.advice.is_none(), why)?;
     }
     if !policy.unset_env.is_empty() {
         let why = "a command cannot be modified before it runs, so `guards.unset_env` does nothing";
-        say(|guards| guards.command_change.is_none(), why)?;
+        print(|guards| guards.command_change.is_none(), why)?;
     }
     Ok(())
 }
@@ -179,7 +179,7 @@ fn says_what_is_impossible(out: &mut dyn Write, policy: &GuardPolicy) -> std::io
 fn hook(spec: &'static AgentSpec, environment: Option<&Environment>) -> &'static str {
     let agent = environment.map(|environment| LocalAgent { spec, environment, scope: SettingsOwner::User });
     match agent.map_or(GuardHook::NotConnected, guard_hook) {
-        _ if told(spec) == NOTHING => "-",
+        _ if possible_answers(spec) == NOTHING => "-",
         GuardHook::NotConnected => "not connected",
         GuardHook::Missing if spec.guards.refusal.is_some() => "not before calls",
         GuardHook::Missing | GuardHook::Installed => "installed",
@@ -211,7 +211,7 @@ fn state(rule: Rule, policy: &GuardPolicy) -> String {
     }
 }
 
-fn told(spec: &AgentSpec) -> &'static str {
+fn possible_answers(spec: &AgentSpec) -> &'static str {
     match (spec.guards.refusal.is_some(), spec.guards.warning.is_some()) {
         (true, true) => "refusals and warnings",
         (true, false) => "refusals",
@@ -245,7 +245,7 @@ fn abilities_in_words(spec: &AgentSpec) -> String {
 
 /// The guards' verdict, for scripts.
 #[derive(Serialize)]
-struct Said {
+struct GuardVerdict {
     /// `deny`, `ask`, `advise`, `change`, `warn` or `pass`.
     decision: &'static str,
     rule: Option<&'static str>,
@@ -254,7 +254,7 @@ struct Said {
     stdout: Option<String>,
 }
 
-impl Said {
+impl GuardVerdict {
     const NOTHING: Self = Self { decision: "pass", rule: None, reason: None, stdout: None };
 
     fn refusal(verdict: &Violation) -> Self {
@@ -268,22 +268,22 @@ impl Said {
 }
 
 fn test(args: &TestArgs, config: &Config, out: &mut dyn Write) -> anyhow::Result<()> {
-    let said = said(args, config)?;
+    let verdict = guard_verdict(args, config)?;
     if args.json {
-        return Ok(writeln!(out, "{}", serde_json::to_string(&said)?)?);
+        return Ok(writeln!(out, "{}", serde_json::to_string(&verdict)?)?);
     }
-    match &said.reason {
-        Some(reason) => writeln!(out, "{}: {reason}", said.decision)?,
-        None => writeln!(out, "{}: no guard applies", said.decision)?,
+    match &verdict.reason {
+        Some(reason) => writeln!(out, "{}: {reason}", verdict.decision)?,
+        None => writeln!(out, "{}: no guard applies", verdict.decision)?,
     }
-    if let Some(stdout) = &said.stdout {
+    if let Some(stdout) = &verdict.stdout {
         writeln!(out, "{DIM}{stdout}{DIM:#}")?;
     }
     Ok(())
 }
 
-fn said(args: &TestArgs, config: &Config) -> anyhow::Result<Said> {
-    let Some(guards) = guards_of(config) else { return Ok(Said::NOTHING) };
+fn guard_verdict(args: &TestArgs, config: &Config) -> anyhow::Result<GuardVerdict> {
+    let Some(guards) = guards_of(config) else { return Ok(GuardVerdict::NOTHING) };
     let cwd = this_folder();
     let file = match (&args.write, &args.read) {
         (Some(path), _) => Some((Access::Write, path)),
@@ -292,7 +292,7 @@ fn said(args: &TestArgs, config: &Config) -> anyhow::Result<Said> {
     };
     if let Some((access, path)) = file {
         let verdict = guards.verdict_on(access, path, &cwd);
-        return Ok(verdict.as_ref().map_or(Said::NOTHING, Said::refusal));
+        return Ok(verdict.as_ref().map_or(GuardVerdict::NOTHING, GuardVerdict::refusal));
     }
     let spec = AGENTS.spec(&args.agent);
     let delivery = Deliver {
@@ -313,7 +313,7 @@ fn said(args: &TestArgs, config: &Config) -> anyhow::Result<Said> {
     let change = changed(&guards, spec, &event);
     let as_text = |stdout: &[u8]| String::from_utf8_lossy(stdout).trim_end().to_owned();
     let Some(answer) = judge(&guards, spec, &event, &cwd) else {
-        return Ok(change.map_or(Said::NOTHING, |change| Said {
+        return Ok(change.map_or(GuardVerdict::NOTHING, |change| GuardVerdict {
             decision: "change",
             rule: None,
             reason: Some("the command gets none of the variables in guards.unset_env".to_owned()),
@@ -326,9 +326,9 @@ fn said(args: &TestArgs, config: &Config) -> anyhow::Result<Said> {
     };
     Ok(match answer.finding {
         GuardFinding::Refusal(verdict) | GuardFinding::Advice(verdict) => {
-            Said { stdout: Some(stdout), ..Said::refusal(&verdict) }
+            GuardVerdict { stdout: Some(stdout), ..GuardVerdict::refusal(&verdict) }
         }
-        GuardFinding::Warning(warning) => Said {
+        GuardFinding::Warning(warning) => GuardVerdict {
             decision: "warn",
             rule: Some(Rule::Outside.name()),
             reason: Some(warning.text()),

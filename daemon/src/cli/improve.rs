@@ -52,7 +52,7 @@ pub fn run(args: &ImproveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     }
     let plan = answer.read()?;
     if !args.json {
-        tell_plan(out, &plan)?;
+        print_plan(out, &plan)?;
     }
     let mut input = io::stdin().lock();
     let consent = match (args.dry_run, args.yes) {
@@ -75,7 +75,7 @@ pub fn run(args: &ImproveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let became = watch(&jobs)?;
     match args.json {
         true => writeln!(out, "{}", serde_json::to_string(&became)?)?,
-        false => tell_outcome(out, &became)?,
+        false => print_outcome(out, &became)?,
     }
     match became.dead {
         0 => Ok(()),
@@ -93,7 +93,7 @@ pub fn run(args: &ImproveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     }
 }
 
-fn tell_plan(out: &mut dyn Write, plan: &ImprovableAnswer) -> io::Result<()> {
+fn print_plan(out: &mut dyn Write, plan: &ImprovableAnswer) -> io::Result<()> {
     let waiting = plan.under_way.len();
     if waiting > 0 {
         let waits = counted(waiting, "session waits", "sessions wait");
@@ -123,7 +123,7 @@ fn tell_plan(out: &mut dyn Write, plan: &ImprovableAnswer) -> io::Result<()> {
         counted(plan.calls, "call", "calls"),
         count(plan.tokens)
     )?;
-    tell_caps(out, plan)?;
+    print_caps(out, plan)?;
     if plan.more > 0 {
         let more = counted(plan.more, "older session is", "older sessions are");
         writeln!(out, "{more} left for another run (--limit).")?;
@@ -132,7 +132,7 @@ fn tell_plan(out: &mut dyn Write, plan: &ImprovableAnswer) -> io::Result<()> {
 }
 
 /// Prints what the day's caps leave of the budget.
-fn tell_caps(out: &mut dyn Write, plan: &ImprovableAnswer) -> io::Result<()> {
+fn print_caps(out: &mut dyn Write, plan: &ImprovableAnswer) -> io::Result<()> {
     let today = &plan.today;
     if today.tokens_per_day > 0 {
         let left = today.tokens_per_day.saturating_sub(today.tokens);
@@ -176,7 +176,7 @@ fn watch(jobs: &[i64]) -> anyhow::Result<ImprovingAnswer> {
     }
 }
 
-fn tell_outcome(out: &mut dyn Write, became: &ImprovingAnswer) -> io::Result<()> {
+fn print_outcome(out: &mut dyn Write, became: &ImprovingAnswer) -> io::Result<()> {
     writeln!(out, "The notes of {} were rewritten.", counted(became.done, "session", "sessions"))?;
     if became.waiting > 0 {
         let left = became.next_try_in_ms.unwrap_or_default();

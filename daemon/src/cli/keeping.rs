@@ -93,7 +93,7 @@ pub fn warn() {
     }
     if news.events > 0 {
         let _ = writeln!(err, "{WARNING}warning:{WARNING:#} {}.", lost_sentence(&news));
-        losses.told();
+        losses.mark_reported();
     }
     let _ = writeln!(err, "  hint: Run `recall doctor` for details.");
 }

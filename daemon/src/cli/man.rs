@@ -66,8 +66,8 @@ fn page(command: &Command) -> std::io::Result<Vec<u8>> {
 
 /// Returns today, or the day set for a reproducible build.
 fn day() -> String {
-    let said = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|seconds| seconds.parse().ok());
-    let now = said.and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
+    let source_date = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|seconds| seconds.parse().ok());
+    let now = source_date.and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
     let now = now.unwrap_or_else(|| jiff::Timestamp::from_millisecond(clock::now().0).unwrap_or_default());
     now.strftime("%Y-%m-%d").to_string()
 }

@@ -268,7 +268,7 @@ impl Command {
 
     /// Whether the command reports line by line what it does. Output for scripts stays unchanged, and so does a diff
     /// of settings.
-    fn is_told(&self) -> bool {
+    fn reports_line_by_line(&self) -> bool {
         match self {
             Self::Import(_)
             | Self::Improve(_)
@@ -328,9 +328,10 @@ impl Command {
 impl Command {
     /// Whether the command also warns of agents that report nothing any more. Some say it themselves or change it.
     fn warns_of_silent_agents(&self) -> bool {
-        let says_it = matches!(self, Self::Status(_) | Self::Install(_) | Self::Uninstall(_) | Self::Demo(_))
-            || matches!(self, Self::Ctl(ctl::CtlCommand::Status(_) | ctl::CtlCommand::Stop(_)));
-        self.warns() && self.is_for_people() && !says_it
+        let is_exempt =
+            matches!(self, Self::Status(_) | Self::Install(_) | Self::Uninstall(_) | Self::Demo(_))
+                || matches!(self, Self::Ctl(ctl::CtlCommand::Status(_) | ctl::CtlCommand::Stop(_)));
+        self.warns() && self.is_for_people() && !is_exempt
     }
 }
 
@@ -368,9 +369,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         let fitted = page::width().map_or_else(|| text.clone(), |width| page::fit(&text, width));
         page::print(&fitted, paging).map_err(anyhow::Error::from).and(outcome)
     } else {
-        let is_told = parsed.command.is_told() && !asks_for_json(&matches);
+        let is_line_report = parsed.command.reports_line_by_line() && !asks_for_json(&matches);
         let out = anstream::AutoStream::auto(std::io::stdout().lock());
-        let mut out = page::Fitted::new(out, page::width().filter(|_| is_told));
+        let mut out = page::Fitted::new(out, page::width().filter(|_| is_line_report));
         if parsed.command.is_for_people() && !asks_for_json(&matches) {
             let mut out = page::Harmless::new(out);
             dispatch(parsed.command, &mut out).and_then(|()| Ok(out.flush()?))

@@ -74,11 +74,11 @@ pub fn how(args: &HowArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 fn invocation(out: &mut dyn Write, run: &InvocationAnswer) -> std::io::Result<()> {
     let (ago, session) = (terminal::ago(run.at), terminal::session(&run.session_id));
     let times = counted(run.worked, "time", "times");
-    let told = match run.worked {
+    let outcome = match run.worked {
         0 => format!("never worked; failed last {ago} in session {session}"),
         _ => format!("worked {times}, last {ago} in session {session}"),
     };
-    writeln!(out, "{BOLD}{}{BOLD:#}\n  {DIM}{told}{DIM:#}", run.command)?;
+    writeln!(out, "{BOLD}{}{BOLD:#}\n  {DIM}{outcome}{DIM:#}", run.command)?;
     if let Some(error) = &run.error {
         writeln!(out, "  it said: {error}")?;
     }

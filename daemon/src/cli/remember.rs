@@ -41,7 +41,7 @@ pub struct RememberArgs {
 }
 
 pub fn run(args: &RememberArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let said = match args.text.as_slice() {
+    let text = match args.text.as_slice() {
         [only] if only == "-" => read_all(std::io::stdin().lock())?,
         [first, .., last] if first == "-" || last == "-" => {
             return Err(Failure::usage("`-` must stand alone: it reads the whole note from stdin")
@@ -51,9 +51,9 @@ pub fn run(args: &RememberArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         words => words.join(" "),
     };
     // Removes private parts before the text leaves this program.
-    let kept = strip_text(&said);
+    let kept = strip_text(&text);
     if kept.text.trim().is_empty() {
-        let failure = match said.trim().is_empty() {
+        let failure = match text.trim().is_empty() {
             true => Failure::usage("There is no text to remember").hint("Write one or a few sentences."),
             false => Failure::usage("The whole text is private, so nothing was stored")
                 .hint("Put text that may be stored outside of <private>."),

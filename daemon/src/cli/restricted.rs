@@ -9,7 +9,7 @@ use recall_protocol::paths::Paths;
 use serde_json::{Value, json};
 
 use super::failure::Failure;
-use super::team_place::{Place, not_owner, refused, tell_words};
+use super::team_place::{Place, not_owner, print_words, refused};
 use super::terminal::{GOOD, WARNING};
 use recall_config::sharing::{RemoteSettings, SharedProject};
 use recall_domain::sync::DeviceId;
@@ -36,7 +36,7 @@ impl Restricted {
         self.readers.as_deref().map_or(Value::Null, as_json)
     }
 
-    pub(super) fn told(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         match &self.readers {
             Some(readers) => format!("readable only by {}", named(readers)),
             None => "readable only by other machines".to_owned(),
@@ -89,24 +89,25 @@ pub(super) fn readers_of(
 /// The team, and what its machines say of it.
 struct Known {
     team: Team,
-    said: Vec<TeamStatement>,
+    statements: Vec<TeamStatement>,
 }
 
 impl Known {
     fn of(place: &Place) -> Result<Self, Failure> {
-        let said = place.statements()?;
+        let statements = place.statements()?;
         let mut team = place.team()?;
-        team.keep_up(&place.device, &said).map_err(|error| refused(&error))?;
-        Ok(Self { team, said })
+        team.keep_up(&place.device, &statements).map_err(|error| refused(&error))?;
+        Ok(Self { team, statements })
     }
 
     fn within<'w>(&'w self, place: &'w Place, space: &'w str) -> Within<'w> {
-        Within { team: &self.team, device: &place.device, of_team: &self.said, space }
+        Within { team: &self.team, device: &place.device, of_team: &self.statements, space }
     }
 
     /// The machines that are in the team now.
     fn members(&self, place: &Place) -> Result<Vec<Member>, Failure> {
-        let mut members = self.team.members(&place.device, &self.said).map_err(|error| refused(&error))?;
+        let mut members =
+            self.team.members(&place.device, &self.statements).map_err(|error| refused(&error))?;
         members.retain(|member| member.standing != MemberState::Removed);
         Ok(members)
     }
@@ -117,9 +118,9 @@ impl Known {
         let Some(mut readers) = Readers::load(&place.data, &id).map_err(|error| refused(&error))? else {
             return Ok(None);
         };
-        let said = place.said_of_readers(space, &id)?;
-        match readers.keep_up(within, &said) {
-            Ok(_) => Ok(Some((readers, said))),
+        let statements = place.reader_statements(space, &id)?;
+        match readers.keep_up(within, &statements) {
+            Ok(_) => Ok(Some((readers, statements))),
             Err(TeamError::NotReader) => Ok(None),
             Err(error) => Err(refused(&error)),
         }
@@ -128,10 +129,10 @@ impl Known {
     fn restricted(&self, place: &Place, space: &str) -> Result<Restricted, Failure> {
         let shared = place.sharing.shares.iter().find(|share| space_of(&share.project) == space);
         let identity = shared.map(|share| share.project.clone());
-        let Some((readers, said)) = self.readers(place, space)? else {
+        let Some((readers, statements)) = self.readers(place, space)? else {
             return Ok(Restricted { identity, readers: None });
         };
-        let devices = readers.devices(&said);
+        let devices = readers.devices(&statements);
         let mut members = self.members(place)?;
         members.retain(|member| devices.contains(&member.device));
         Ok(Restricted { identity, readers: Some(members) })
@@ -186,7 +187,7 @@ impl Plan {
         let of = |devices: &BTreeSet<DeviceId>| -> Vec<Member> {
             members.iter().filter(|member| devices.contains(&member.device)).cloned().collect()
         };
-        let before = known.readers(&place, &space)?.map(|(readers, said)| readers.devices(&said));
+        let before = known.readers(&place, &space)?.map(|(readers, statements)| readers.devices(&statements));
         let gone = before.iter().flatten().filter(|device| !wanted.contains(device)).cloned().collect();
         let (readers, gone) = (of(&wanted), of(&gone));
         Ok(Self { space, readers, gone, is_first: before.is_none(), place })
@@ -216,15 +217,16 @@ impl Plan {
         let known = Known::of(place)?;
         let within = known.within(place, space);
         let id = within.id();
-        let said = place.said_of_readers(space, &id)?;
+        let statements = place.reader_statements(space, &id)?;
         let before = Readers::load(&place.data, &id).map_err(|error| refused(&error))?;
         let is_first = before.is_none();
         let mut readers = match before {
             Some(readers) => readers,
-            None => Readers::begin(within, &said, &heads).map_err(|error| refused(&error))?,
+            None => Readers::begin(within, &statements, &heads).map_err(|error| refused(&error))?,
         };
         let wanted = meant.iter().map(|member| member.device.clone()).collect();
-        let rekeyed = readers.restrict(within, &said, &wanted, &heads).map_err(|error| refused(&error))?;
+        let rekeyed =
+            readers.restrict(within, &statements, &wanted, &heads).map_err(|error| refused(&error))?;
         // The key is there before anybody is told that it is needed.
         place.keep_readers(&readers, space)?;
         let mut team = known.team.clone();
@@ -242,10 +244,10 @@ impl Plan {
     }
 
     /// Tells the words of a new key.
-    pub(super) fn tell(&self, words: Option<&str>, out: &mut dyn Write) -> std::io::Result<()> {
+    pub(super) fn print(&self, words: Option<&str>, out: &mut dyn Write) -> std::io::Result<()> {
         writeln!(out, "{GOOD}Restricted{GOOD:#}: readable only by {}.", named(&self.readers))?;
         let Some(words) = words else { return Ok(()) };
-        tell_words(words, out)?;
+        print_words(words, out)?;
         writeln!(
             out,
             "On a machine of the team, `recall team join {}` asks for these words.",
@@ -264,13 +266,13 @@ pub(super) fn enter(place: &Place, key: &SealingKey) -> Result<Option<String>, F
         if Readers::load(&place.data, &id).map_err(|error| refused(&error))?.is_some() {
             continue;
         }
-        let said = place.said_of_readers(space, &id)?;
-        let mut readers = match Readers::recovered(within, key, &said) {
+        let statements = place.reader_statements(space, &id)?;
+        let mut readers = match Readers::recovered(within, key, &statements) {
             Ok(readers) => readers,
             Err(TeamError::OtherWords | TeamError::NoTeam) => continue,
             Err(error) => return Err(refused(&error)),
         };
-        readers.keep_up(within, &said).map_err(|error| refused(&error))?;
+        readers.keep_up(within, &statements).map_err(|error| refused(&error))?;
         place.keep_readers(&readers, space)?;
         return Ok(known.restricted(place, space)?.identity);
     }

@@ -88,7 +88,7 @@ fn judge(args: &ReviewArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         let state = if item.rejected { "rejected" } else { "kept" };
         writeln!(out, "{ACCENT}#{}{ACCENT:#} is {state}: {}", item.id, item.title)?;
     }
-    apart.iter().try_for_each(|(item, verdict)| quarantine::told(item, *verdict, out))
+    apart.iter().try_for_each(|(item, verdict)| quarantine::print_outcome(item, *verdict, out))
 }
 
 fn list(args: &ReviewArgs, out: &mut dyn Write) -> anyhow::Result<()> {

@@ -82,11 +82,11 @@ pub fn run(args: &SearchArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let request = |filter| Search { text: text.clone(), filter, explain, folder: Some(this_folder()) };
     let mut client = Client::connect(Start::IfNeeded)?;
     // A query that names a project or a session has its own scope.
-    let says_where = parsed
+    let has_own_scope = parsed
         .filters
         .iter()
         .any(|filter| matches!(filter, query::Filter::Project(_) | query::Filter::Session(_)));
-    let (answer, scope) = match says_where {
+    let (answer, scope) = match has_own_scope {
         true => args.scope.ask_everywhere(&mut client, request)?,
         false => args.scope.ask(&mut client, request)?,
     };
@@ -94,7 +94,7 @@ pub fn run(args: &SearchArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
     }
-    Ok(tell(out, &answer.read()?, &parsed, scope)?)
+    Ok(print(out, &answer.read()?, &parsed, scope)?)
 }
 
 /// Rejects parts of the query that are probably mistakes, so that the user can correct them.
@@ -108,7 +108,7 @@ pub(super) fn refuse_slips(query: &str) -> anyhow::Result<()> {
     Err(Failure::usage(mistake.what()).hint(mistake.hint()).into())
 }
 
-fn tell(
+fn print(
     out: &mut dyn Write,
     answer: &SearchAnswer,
     query: &Query,

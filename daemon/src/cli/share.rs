@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use clap::Args;
-use recall_protocol::query::{Persons, SaidPart, SharePreview, SyncRound, SyncState, TermsPreview};
+use recall_protocol::query::{ConversationPart, Persons, SharePreview, SyncRound, SyncState, TermsPreview};
 use serde_json::json;
 
 use super::candidates;
@@ -14,7 +14,7 @@ use super::consent::{Confirmation, Consent};
 use super::failure::Failure;
 use super::remote::{change, sharing};
 use super::restricted::{Plan, Restricted, readers_of};
-use super::sync::tell;
+use super::sync::print;
 use super::terminal::{self, BOLD, DIM, GOOD, WARNING, counted};
 use recall_app::answers::sharing::PreviewAnswer;
 use recall_app::capture_rules::project_files;
@@ -101,9 +101,9 @@ pub fn run(args: &ShareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     };
     let persons = if args.personal { Persons::One } else { Persons::Several };
     let mut client = Client::connect(Start::IfNeeded)?;
-    let said = [(args.prompts, SaidPart::Prompts), (args.answers, SaidPart::Answers)];
-    let said = said.into_iter().filter(|(leaves, _)| *leaves).map(|(_, part)| part).collect();
-    let preview = client.ask(TermsPreview { project, persons, said })?.read()?;
+    let parts = [(args.prompts, ConversationPart::Prompts), (args.answers, ConversationPart::Answers)];
+    let parts = parts.into_iter().filter(|(leaves, _)| *leaves).map(|(_, part)| part).collect();
+    let preview = client.ask(TermsPreview { project, persons, said: parts })?.read()?;
     let restricting = match args.only.as_slice() {
         [] => None,
         only => Some(Plan::of(&known, &preview.identity, only)?),
@@ -117,8 +117,9 @@ pub fn run(args: &ShareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             plan.show(out)?;
         }
         if args.with.is_none() {
-            let told = if injects { ", and to inject other people's notes into sessions" } else { "" };
-            writeln!(out, "The project's .recall.toml proposes this remote{told}.")?;
+            let injection_clause =
+                if injects { ", and to inject other people's notes into sessions" } else { "" };
+            writeln!(out, "The project's .recall.toml proposes this remote{injection_clause}.")?;
         }
     }
     let mut input = std::io::stdin().lock();
@@ -141,7 +142,7 @@ pub fn run(args: &ShareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     // Nothing leaves before it is restricted.
     let words = restricting.as_ref().map(Plan::follow).transpose()?.flatten();
     if let (Some(plan), false) = (&restricting, args.json) {
-        plan.tell(words.as_deref(), out)?;
+        plan.print(words.as_deref(), out)?;
     }
     change(|text| add_share(text, &share))?;
     let answer = client.ask_within(SyncState { round: SyncRound::Now }, ROUND_WITHIN)?;
@@ -151,15 +152,15 @@ pub fn run(args: &ShareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             return Ok(writeln!(out)?);
         };
         let state: serde_json::Value = serde_json::from_slice(&answer.bytes)?;
-        let told = json!({"readers": plan.json(), "words": words, "sync": state});
-        return Ok(writeln!(out, "{told}")?);
+        let output = json!({"readers": plan.json(), "words": words, "sync": state});
+        return Ok(writeln!(out, "{output}")?);
     }
     writeln!(out, "{GOOD}Shared{GOOD:#} {} through {remote}.", preview.project)?;
     let answer = answer.read()?;
     let of = |shared: &&recall_app::answers::sharing::ShareAnswer| {
         shared.identity == share.project && shared.remote == *remote
     };
-    answer.shares.iter().filter(of).try_for_each(|shared| tell(shared, out))
+    answer.shares.iter().filter(of).try_for_each(|shared| print(shared, out))
 }
 
 /// Reads what a project's file proposes. Nothing is applied without the user's command.
@@ -271,11 +272,12 @@ fn list(args: &ShareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let readers = |share: &SharedProject| readers_of(share, sharing.remote(&share.remote));
     if args.json {
         let one = |share: &SharedProject| {
-            let mut said = json!(share);
+            let mut entry = json!(share);
             if let Some(readers) = readers(share) {
-                said["readers"] = readers.map_or_else(|error| json!(error.to_string()), |known| known.json());
+                entry["readers"] =
+                    readers.map_or_else(|error| json!(error.to_string()), |known| known.json());
             }
-            said
+            entry
         };
         return Ok(writeln!(
             out,
@@ -302,9 +304,10 @@ fn list(args: &ShareArgs, out: &mut dyn Write) -> anyhow::Result<()> {
             if terms.is_empty() { String::new() } else { format!("  {DIM}{}{DIM:#}", terms.join(", ")) };
         writeln!(out, "{BOLD}{project}{BOLD:#}  {remote}{terms}")?;
         if let Some(readers) = readers(share) {
-            let told = |known: Restricted| known.told();
-            let told = readers.map_or_else(|error| format!("cannot find out who reads it: {error}"), told);
-            writeln!(out, "  {told}")?;
+            let describe = |known: Restricted| known.describe();
+            let description =
+                readers.map_or_else(|error| format!("cannot find out who reads it: {error}"), describe);
+            writeln!(out, "  {description}")?;
         }
     }
     Ok(())

@@ -15,7 +15,7 @@ use super::terminal::{self, ACCENT, BOLD, DIM};
 use recall_app::answers::Moment;
 use recall_app::answers::found::{ObservationAnswer, ShownItem, SummaryAnswer};
 use recall_app::answers::lineage::LineageAnswer;
-use recall_app::answers::observation::{EvidenceAnswer, SaidAnswer};
+use recall_app::answers::observation::{EvidenceAnswer, SpeakerAnswer};
 use recall_domain::document::DocumentKey;
 use recall_domain::observation::NoteOrigin;
 
@@ -51,8 +51,8 @@ pub fn run(args: &ShowArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         match found {
             Asked::Item(answer) if args.json => out.write_all(&answer.bytes)?,
             Asked::Session(answer) if args.json => out.write_all(&answer.bytes)?,
-            Asked::Item(answer) => tell(out, answer.read()?.items)?,
-            Asked::Session(answer) => session::tell(out, &answer.read()?)?,
+            Asked::Item(answer) => print(out, answer.read()?.items)?,
+            Asked::Session(answer) => session::print(out, &answer.read()?)?,
         }
         if args.json {
             writeln!(out)?;
@@ -92,7 +92,7 @@ fn find(client: &mut Client, id: &str) -> anyhow::Result<Asked> {
 }
 
 /// The items in full, for people.
-pub fn tell(out: &mut dyn Write, items: Vec<ShownItem>) -> std::io::Result<()> {
+pub fn print(out: &mut dyn Write, items: Vec<ShownItem>) -> std::io::Result<()> {
     for item in items {
         match item {
             ShownItem::Observation(item) => observation(out, &item)?,
@@ -167,8 +167,8 @@ fn observation(out: &mut dyn Write, item: &ObservationAnswer) -> std::io::Result
             item.id
         )?;
     }
-    if let Some(said) = &item.said_by {
-        said_by(out, said)?;
+    if let Some(statement) = &item.said_by {
+        print_statement_author(out, statement)?;
     }
     item.lineage.iter().try_for_each(|entry| lineage(out, entry))?;
     for part in [item.subtitle.as_deref().unwrap_or_default(), &item.narrative] {
@@ -196,9 +196,9 @@ fn observation(out: &mut dyn Write, item: &ObservationAnswer) -> std::io::Result
 }
 
 /// Prints who made a statement that holds until it is withdrawn.
-fn said_by(out: &mut dyn Write, said: &SaidAnswer) -> std::io::Result<()> {
-    let at = terminal::time_and_age(said.at);
-    match (said.who.as_ref(), said.prompt) {
+fn print_statement_author(out: &mut dyn Write, statement: &SpeakerAnswer) -> std::io::Result<()> {
+    let at = terminal::time_and_age(statement.at);
+    match (statement.who.as_ref(), statement.prompt) {
         ("you", Some(prompt)) => writeln!(out, "You said so in {}{DIM}, {at}{DIM:#}", terminal::id(prompt)),
         ("you", None) => writeln!(out, "You said so{DIM}, {at}{DIM:#}"),
         (NoteOrigin::AGENT, _) => writeln!(out, "An agent noted it{DIM}, {at}{DIM:#}"),
@@ -252,7 +252,7 @@ fn lineage(out: &mut dyn Write, entry: &LineageAnswer) -> std::io::Result<()> {
     if entry.reason == LineageAnswer::REJECTED {
         return writeln!(out, "Rejected in a review");
     }
-    let said = match entry.relation.as_ref() {
+    let relation = match entry.relation.as_ref() {
         "superseded_by" => "Superseded by",
         "supersedes" => "Supersedes",
         _ => "Resolved",
@@ -263,13 +263,13 @@ fn lineage(out: &mut dyn Write, entry: &LineageAnswer) -> std::io::Result<()> {
         .map(|id| (terminal::session(id), entry.prompt_number.unwrap_or_default()))
         .map(|(session, prompt)| format!(" (session {session}, prompt {prompt})"));
     let title = entry.title.clone().filter(|title| !title.is_empty());
-    let told: Vec<String> = entry.id.map(|id| format!("#{id}")).into_iter().chain(title).collect();
-    let why = match (told.is_empty(), entry.reason.as_ref()) {
+    let reference: Vec<String> = entry.id.map(|id| format!("#{id}")).into_iter().chain(title).collect();
+    let why = match (reference.is_empty(), entry.reason.as_ref()) {
         (true, LineageAnswer::MANUALLY) => " by you".to_owned(),
         (true, reason) => format!(": {reason}"),
-        (false, _) => format!(" {}", told.join(" ")),
+        (false, _) => format!(" {}", reference.join(" ")),
     };
-    writeln!(out, "{said}{why}{DIM}{}{DIM:#}", work.unwrap_or_default())
+    writeln!(out, "{relation}{why}{DIM}{}{DIM:#}", work.unwrap_or_default())
 }
 
 fn summary(out: &mut dyn Write, item: &SummaryAnswer) -> std::io::Result<()> {

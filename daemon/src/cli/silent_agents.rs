@@ -51,7 +51,7 @@ pub(crate) enum Silence {
     /// A setting in this file turns all hooks off.
     Off(&'static str, PathBuf),
     /// It wrote a record then, and reported nothing.
-    Unheard(Moment),
+    Unreported(Moment),
 }
 
 impl fmt::Display for SilentAgent {
@@ -66,7 +66,7 @@ impl fmt::Display for SilentAgent {
                     file.display()
                 )
             }
-            Silence::Unheard(at) => {
+            Silence::Unreported(at) => {
                 write!(f, "{title} recorded a session {}, but its hooks last reported {last}", ago(*at))
             }
         }
@@ -84,7 +84,7 @@ impl SilentAgent {
             Silence::Off(setting, _) => {
                 format!("Remove {setting}, or run `recall uninstall --agent {name}` if you set it on purpose.")
             }
-            Silence::Unheard(_) => {
+            Silence::Unreported(_) => {
                 "Start a new session of it. If `recall events` then shows nothing, a policy, an untrusted folder or an option keeps its hooks from running."
                     .to_owned()
             }
@@ -97,7 +97,7 @@ impl SilentAgent {
         match self.why {
             Silence::Gone => format!("no hooks in {title}, see recall doctor"),
             Silence::Off(..) => format!("hooks of {title} are off, see recall doctor"),
-            Silence::Unheard(_) => format!("{title} is silent, see recall doctor"),
+            Silence::Unreported(_) => format!("{title} is silent, see recall doctor"),
         }
     }
 }
@@ -128,7 +128,7 @@ pub(crate) fn silent(agents: Agents, glance: &GlanceAnswer) -> Vec<SilentAgent> 
             Some(NoHooks::Off(setting)) => {
                 Some(Silence::Off(setting, user_hooks_file(spec).unwrap_or_default()))
             }
-            None => unheard(spec, one.at, glance, until).map(Silence::Unheard),
+            None => unreported_record(spec, one.at, glance, until).map(Silence::Unreported),
         };
         found.extend(why.map(|why| SilentAgent { spec, last: one.at, why }));
     }
@@ -137,7 +137,12 @@ pub(crate) fn silent(agents: Agents, glance: &GlanceAnswer) -> Vec<SilentAgent> 
 
 /// Returns when the agent wrote a record without reporting anything. Only a record from a time in which recall stored
 /// all reports shows that.
-fn unheard(spec: &'static AgentSpec, last: Moment, glance: &GlanceAnswer, until: Instant) -> Option<Moment> {
+fn unreported_record(
+    spec: &'static AgentSpec,
+    last: Moment,
+    glance: &GlanceAnswer,
+    until: Instant,
+) -> Option<Moment> {
     let since = glance.stored_since?;
     let now = clock::now().0;
     let after = last.0.0.max(since.0.0).saturating_add(LATER_BY_MS).max(now.saturating_sub(LATELY_MS));

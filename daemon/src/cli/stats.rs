@@ -8,8 +8,8 @@ use recall_protocol::query::Stats;
 use super::client::{Client, Start};
 use super::filter::whole;
 use super::terminal::{ACCENT, DIM, counted, table};
+use recall_app::answers::injection_uses::InjectionTotal;
 use recall_app::answers::status::{SpendingTotal, StatsAnswer};
-use recall_app::answers::told::ToldTotal;
 
 #[derive(Debug, Args)]
 pub struct StatsArgs {
@@ -30,14 +30,14 @@ pub fn run(args: &StatsArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
     }
-    Ok(tell(out, &answer.read()?, args.days)?)
+    Ok(print(out, &answer.read()?, args.days)?)
 }
 
-fn tell(out: &mut dyn Write, stats: &StatsAnswer, days: u32) -> std::io::Result<()> {
+fn print(out: &mut dyn Write, stats: &StatsAnswer, days: u32) -> std::io::Result<()> {
     let lines = &stats.spending;
     if lines.is_empty() {
         writeln!(out, "No model calls in the last {days} days.")?;
-        return tell_told(out, &stats.told, days);
+        return print_injected(out, &stats.told, days);
     }
     let most = lines.iter().map(|line| tokens(&line.total)).max().unwrap_or(0);
     let rows: Vec<Vec<String>> = lines
@@ -64,25 +64,25 @@ fn tell(out: &mut dyn Write, stats: &StatsAnswer, days: u32) -> std::io::Result<
             total.assumed_tokens
         )?;
     }
-    tell_told(out, &stats.told, days)
+    print_injected(out, &stats.told, days)
 }
 
 /// Prints what was injected into sessions, and its known uses.
-fn tell_told(out: &mut dyn Write, told: &ToldTotal, days: u32) -> std::io::Result<()> {
-    if told.told == 0 {
+fn print_injected(out: &mut dyn Write, injected: &InjectionTotal, days: u32) -> std::io::Result<()> {
+    if injected.told == 0 {
         return Ok(());
     }
     let uses = [
-        (told.opened, "opened"),
-        (told.followed, "followed"),
-        (told.repeated, "done anyway"),
-        (told.contradicted, "contradicted"),
-        (told.wrong, "marked as wrong there"),
+        (injected.opened, "opened"),
+        (injected.followed, "followed"),
+        (injected.repeated, "done anyway"),
+        (injected.contradicted, "contradicted"),
+        (injected.wrong, "marked as wrong there"),
     ];
     let seen: Vec<String> =
         uses.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
     let seen = if seen.is_empty() { "no use seen".to_owned() } else { seen.join(", ") };
-    writeln!(out, "Injected {} in the last {days} days: {seen}.", counted(told.told, "item", "items"))
+    writeln!(out, "Injected {} in the last {days} days: {seen}.", counted(injected.told, "item", "items"))
 }
 
 fn tokens(total: &SpendingTotal) -> u64 {
@@ -123,10 +123,10 @@ mod tests {
                 line("2031-05-20", 12_000, 1.25),
             ],
             total: SpendingTotal { assumed_calls: 1, assumed_tokens: 4_812, ..total(6, 15_001, 1.2515) },
-            told: ToldTotal::default(),
+            told: InjectionTotal::default(),
         };
         let mut out = Vec::new();
-        tell(&mut out, &stats, 14).unwrap();
+        print(&mut out, &stats, 14).unwrap();
         let plain = anstream::adapter::strip_str(std::str::from_utf8(&out).unwrap()).to_string();
         insta::assert_snapshot!(plain);
     }

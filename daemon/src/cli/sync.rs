@@ -45,7 +45,7 @@ pub fn run(args: &SyncArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         for notice in &answer.notices {
             writeln!(out, "{WARNING}{notice}{WARNING:#}")?;
         }
-        answer.shares.iter().try_for_each(|share| tell(share, out))?;
+        answer.shares.iter().try_for_each(|share| print(share, out))?;
     }
     let failed = answer.shares.iter().filter(|share| share.error.is_some()).count();
     if args.now && failed > 0 {
@@ -58,7 +58,7 @@ pub fn run(args: &SyncArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 }
 
 /// One project with one remote.
-pub(super) fn tell(share: &ShareAnswer, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(super) fn print(share: &ShareAnswer, out: &mut dyn Write) -> anyhow::Result<()> {
     let ShareAnswer { project, remote, logged, sent, received, .. } = share;
     let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
     let open = if share.encrypted { "" } else { ", not encrypted" };
@@ -82,9 +82,9 @@ pub(super) fn tell(share: &ShareAnswer, out: &mut dyn Write) -> anyhow::Result<(
         writeln!(out, "  {GOOD}in sync{GOOD:#} {}{last}", terminal::ago(at))?;
     }
     for device in &share.devices {
-        tell_device(device, out)?;
+        print_device(device, out)?;
     }
-    tell_forgotten(share, out)?;
+    print_forgotten(share, out)?;
     for note in &share.held {
         let (id, title) = (
             note.id.map(|id| format!("{} ", terminal::id(id))).unwrap_or_default(),
@@ -107,7 +107,7 @@ pub(super) fn tell(share: &ShareAnswer, out: &mut dyn Write) -> anyhow::Result<(
 }
 
 /// Prints how far deletions have reached other machines.
-fn tell_forgotten(share: &ShareAnswer, out: &mut dyn Write) -> std::io::Result<()> {
+fn print_forgotten(share: &ShareAnswer, out: &mut dyn Write) -> std::io::Result<()> {
     let ForgottenAnswer { total, machines, waiting, .. } = &share.forgotten;
     if *total == 0 {
         return Ok(());
@@ -128,7 +128,7 @@ fn tell_forgotten(share: &ShareAnswer, out: &mut dyn Write) -> std::io::Result<(
     }
 }
 
-fn tell_device(device: &DeviceAnswer, out: &mut dyn Write) -> anyhow::Result<()> {
+fn print_device(device: &DeviceAnswer, out: &mut dyn Write) -> anyhow::Result<()> {
     let name = device.title();
     let state = match device.to_come() {
         0 => String::new(),

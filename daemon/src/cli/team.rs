@@ -9,7 +9,7 @@ use serde_json::json;
 use super::consent::{Confirmation, Consent};
 use super::failure::Failure;
 use super::restricted;
-use super::team_place::{Place, not_owner, refused, tell_words};
+use super::team_place::{Place, not_owner, print_words, refused};
 use super::terminal::{BOLD, DIM, GOOD, WARNING};
 use recall_app::sharing::names::names;
 use recall_domain::sync::DeviceId;
@@ -117,7 +117,7 @@ fn init(args: &RemoteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         "{GOOD}Created{GOOD:#} the team of {}. Everything shared through it is encrypted before it leaves this machine.",
         place.name
     )?;
-    tell_words(&words, out)?;
+    print_words(&words, out)?;
     Ok(writeln!(out, "Admit another machine with `recall team invite {}`.", place.name)?)
 }
 
@@ -135,7 +135,7 @@ fn invite(args: &InviteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     writeln!(out, "On that machine, run `recall team join {}`.", place.name)?;
     out.flush()?;
     let asking = place.wait_for(|statements| {
-        statements.iter().find_map(|said| said.asks_with(&code).map(|who| (who, said.clone())))
+        statements.iter().find_map(|statement| statement.asks_with(&code).map(|who| (who, statement.clone())))
     })?;
     let ((author, name), asking) = asking;
     writeln!(
@@ -231,13 +231,17 @@ fn members(args: &RemoteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     }
     for Member { device, author, name, standing: is, role } in &members {
         let this = if *device == place.device.id { ", this machine" } else { "" };
-        let told = match is {
+        let standing_text = match is {
             MemberState::Member => "",
             MemberState::Behind => ", has not fetched the newest key yet",
             MemberState::Removed => ", removed",
         };
         let owns = if *role == TeamRole::Owner { ", owner" } else { "" };
-        writeln!(out, "{BOLD}{author}{BOLD:#}, {name} {DIM}({}){DIM:#}{owns}{told}{this}", device.short())?;
+        writeln!(
+            out,
+            "{BOLD}{author}{BOLD:#}, {name} {DIM}({}){DIM:#}{owns}{standing_text}{this}",
+            device.short()
+        )?;
     }
     let owning = |member: &&Member| member.role == TeamRole::Owner && member.standing != MemberState::Removed;
     if members.len() > 1 && members.iter().filter(owning).count() < 2 {
@@ -248,7 +252,7 @@ fn members(args: &RemoteArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         )?;
     }
     for project in restricted::of_team(&place)? {
-        writeln!(out, "{BOLD}{}{BOLD:#}: {}", project.title(), project.told())?;
+        writeln!(out, "{BOLD}{}{BOLD:#}: {}", project.title(), project.describe())?;
     }
     Ok(())
 }
@@ -311,7 +315,7 @@ fn remove(args: &RemoveArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     team.remove(&place.device, &statements, &device, upto).map_err(|error| refused(&error))?;
     place.keep(&team)?;
     writeln!(out, "{GOOD}Removed{GOOD:#} {author}, {name}.")?;
-    Ok(tell_words(&team.words()?, out)?)
+    Ok(print_words(&team.words()?, out)?)
 }
 
 /// Returns how far a machine's logs are in the projects that are shared here.

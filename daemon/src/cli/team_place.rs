@@ -16,7 +16,7 @@ use recall_app::sharing::names::names;
 use recall_config::sharing::Sharing;
 use recall_domain::sync::DeviceId;
 use recall_sync::device::Device;
-use recall_sync::remote::{Heard, Remote, RemoteError};
+use recall_sync::remote::{Remote, RemoteError, StatementCache};
 use recall_sync::team::readers::{Readers, readers_space};
 use recall_sync::team::{Team, TeamError, TeamStatement};
 
@@ -62,7 +62,7 @@ impl Place {
 
     pub(super) fn statements(&self) -> Result<Vec<TeamStatement>, Failure> {
         self.runtime
-            .block_on(self.remote.statements(&self.id, &mut Heard::default()))
+            .block_on(self.remote.statements(&self.id, &mut StatementCache::default()))
             .map_err(|error| unreachable(&error))
     }
 
@@ -77,24 +77,24 @@ impl Place {
     pub(super) fn keep(&self, team: &Team) -> Result<(), Failure> {
         team.save(&self.data).map_err(|error| refused(&error))?;
         let (author, name) = names(&self.sharing);
-        let said = team.statement(&self.device, &author, &name).map_err(|error| refused(&error))?;
-        self.state(&said)
+        let statement = team.statement(&self.device, &author, &name).map_err(|error| refused(&error))?;
+        self.state(&statement)
     }
 
     /// Loads all machines' statements about the readers of a restricted project.
-    pub(super) fn said_of_readers(&self, space: &str, id: &str) -> Result<Vec<TeamStatement>, Failure> {
-        let mut heard = Heard::default();
-        let said = self.remote.statements_in(readers_space(space), id, &mut heard);
-        self.runtime.block_on(said).map_err(|error| unreachable(&error))
+    pub(super) fn reader_statements(&self, space: &str, id: &str) -> Result<Vec<TeamStatement>, Failure> {
+        let mut received = StatementCache::default();
+        let statements = self.remote.statements_in(readers_space(space), id, &mut received);
+        self.runtime.block_on(statements).map_err(|error| unreachable(&error))
     }
 
     /// Saves the file of a project's readers, and informs them.
     pub(super) fn keep_readers(&self, readers: &Readers, space: &str) -> Result<(), Failure> {
         readers.save(&self.data).map_err(|error| refused(&error))?;
         let (author, name) = names(&self.sharing);
-        let said = readers.statement(&self.device, &author, &name).map_err(|error| refused(&error))?;
+        let statement = readers.statement(&self.device, &author, &name).map_err(|error| refused(&error))?;
         let space = readers_space(space);
-        let stated = self.remote.state_in(&space, &said, &self.device);
+        let stated = self.remote.state_in(&space, &statement, &self.device);
         self.runtime.block_on(stated).map_err(|error| unreachable(&error))
     }
 
@@ -105,8 +105,8 @@ impl Place {
         Ok(logs.into_iter().map(|log| (log.device.clone(), log.last)).collect())
     }
 
-    pub(super) fn state(&self, said: &TeamStatement) -> Result<(), Failure> {
-        self.runtime.block_on(self.remote.state(said, &self.device)).map_err(|error| unreachable(&error))
+    pub(super) fn state(&self, statement: &TeamStatement) -> Result<(), Failure> {
+        self.runtime.block_on(self.remote.state(statement, &self.device)).map_err(|error| unreachable(&error))
     }
 
     /// Polls the remote until `found` returns a value.
@@ -123,7 +123,7 @@ impl Place {
     }
 }
 
-pub(super) fn tell_words(words: &str, out: &mut dyn Write) -> std::io::Result<()> {
+pub(super) fn print_words(words: &str, out: &mut dyn Write) -> std::io::Result<()> {
     writeln!(
         out,
         "These words are its key; any machine can join with them. They are not shown again, so write them down:"

@@ -31,14 +31,14 @@ pub fn counted(count: impl TryInto<i64>, one: &str, several: &str) -> String {
 /// "1,290".
 pub fn thousands(count: usize) -> String {
     let digits = count.to_string();
-    let mut told = String::new();
+    let mut grouped = String::new();
     for (place, digit) in digits.chars().enumerate() {
         if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            told.push(',');
+            grouped.push(',');
         }
-        told.push(digit);
+        grouped.push(digit);
     }
-    told
+    grouped
 }
 
 /// An id as users write it.

@@ -127,14 +127,14 @@ impl Uninstallation<'_> {
         if consent.obtain(question, out)? == Confirmation::Leave {
             return Ok(());
         }
-        let mut told = "";
+        let mut reported = "";
         for edit in edits {
             let title = edit.spec.title;
             edit.apply()?;
-            if title != told {
+            if title != reported {
                 writeln!(out, "Removed the hooks of {title}.")?;
             }
-            told = title;
+            reported = title;
         }
         self.forget_connected();
         if let Some(paths) = &memory {
@@ -286,8 +286,8 @@ mod tests {
     #[test]
     fn a_dry_run_or_answering_no_changes_nothing() {
         let home = home(ALREADY);
-        let said = home.run(Daemon::Keep, Consent::ShowOnly).unwrap();
-        assert!(said.contains("-            \"command\": \"/opt/recall-0.0.1/recall-shim"), "{said}");
+        let output = home.run(Daemon::Keep, Consent::ShowOnly).unwrap();
+        assert!(output.contains("-            \"command\": \"/opt/recall-0.0.1/recall-shim"), "{output}");
         home.run(Daemon::Keep, Consent::Ask(&mut "no\n".as_bytes())).unwrap();
         assert_eq!(fs::read_to_string(&home.settings).unwrap(), ALREADY);
     }

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
-use recall_protocol::query::{Told, Wrong};
+use recall_protocol::query::{InjectionVerdict, Wrong};
 
 use super::candidates;
 use super::client::{Client, Start};
@@ -28,8 +28,8 @@ pub struct WrongArgs {
 /// # Errors
 /// Fails when the item does not exist, or was never injected.
 pub fn run(args: &WrongArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let told = if args.undo { Told::Rightly } else { Told::Wrongly };
-    let request = Wrong { ids: args.id.clone(), session: args.session.clone(), told };
+    let verdict = if args.undo { InjectionVerdict::Rightly } else { InjectionVerdict::Wrongly };
+    let request = Wrong { ids: args.id.clone(), session: args.session.clone(), told: verdict };
     let answer = Client::connect(Start::IfNeeded)?.ask(request)?;
     if args.json {
         out.write_all(&answer.bytes)?;
@@ -38,12 +38,12 @@ pub fn run(args: &WrongArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     for item in answer.read()?.items {
         let (id, title) = (terminal::id(item.id), terminal::whole_words(&item.title));
         match item.told {
-            Some(told) => {
-                let (session, when) = (terminal::session(&told.session_id), terminal::ago(told.at));
-                let told = format!("injected into session {session} at {}, {when}", told.moment);
+            Some(injection) => {
+                let (session, when) = (terminal::session(&injection.session_id), terminal::ago(injection.at));
+                let occasion = format!("injected into session {session} at {}, {when}", injection.moment);
                 writeln!(
                     out,
-                    "{ACCENT}{id}{ACCENT:#} will not be injected like that again: {title} {DIM}({told}){DIM:#}"
+                    "{ACCENT}{id}{ACCENT:#} will not be injected like that again: {title} {DIM}({occasion}){DIM:#}"
                 )?;
             }
             None => writeln!(out, "{ACCENT}{id}{ACCENT:#} may be injected again: {title}")?,

@@ -31,11 +31,11 @@ pub fn start(paths: &Paths) {
         builder.with_writer(LogFile::new(paths)).with_ansi(false).try_init()
     };
     drop(started);
-    tell_panics();
+    log_panics();
 }
 
 /// Logs only the location of a panic, because its message may quote the text that caused it.
-fn tell_panics() {
+fn log_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         tracing::error!(place, "panicked: this is a bug in recall");
@@ -135,11 +135,11 @@ mod tests {
         let name = "server::log::tests::a_panic_is_logged_with_its_place_but_without_its_message";
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", name, "--nocapture"]).env(HOME, home.path()).env_remove("JOURNAL_STREAM");
-        let said = command.output().unwrap();
-        assert!(said.status.success(), "{said:?}");
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
         let log = std::fs::read_to_string(paths(home.path()).log_file()).unwrap();
         assert!(log.contains("panicked") && log.contains("log.rs"), "{log}");
-        let stderr = String::from_utf8_lossy(&said.stderr);
+        let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(!log.contains("quokka") && !stderr.contains("quokka"), "{log}\n{stderr}");
     }
 

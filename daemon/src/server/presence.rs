@@ -48,7 +48,7 @@ impl Presence {
             Ok(Ok(Some(DoorState::Gone))) => self.reopen(),
             Ok(Ok(Some(DoorState::Taken))) => {
                 let path = self.door.path.display();
-                self.say(format!("another process is listening on {path}, so that socket is left alone"));
+                self.report(format!("another process is listening on {path}, so that socket is left alone"));
             }
             Ok(Ok(None) | Err(_)) | Err(_) => {}
         }
@@ -69,11 +69,11 @@ impl Presence {
                 self.door = door;
                 self.trouble = None;
             }
-            Err(error) => self.say(format!("the socket is gone: {error}")),
+            Err(error) => self.report(format!("the socket is gone: {error}")),
         }
     }
 
-    fn say(&mut self, trouble: String) {
+    fn report(&mut self, trouble: String) {
         if self.trouble.as_ref() != Some(&trouble) {
             tracing::error!("{trouble}");
             self.trouble = Some(trouble);

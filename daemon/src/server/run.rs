@@ -162,8 +162,8 @@ pub async fn run_with(
     let (tree, mut tree_ended) = Actor::spawn(None, Root, (setup, services.clone()))
         .await
         .map_err(|error| RunError::Start(error.to_string()))?;
-    for said in interrupted {
-        services.bus.publish(BusEvent::LifecycleEvent(Arc::new(said)));
+    for event in interrupted {
+        services.bus.publish(BusEvent::LifecycleEvent(Arc::new(event)));
     }
     let (stop, mut stop_asked) = mpsc::channel(1);
     let connection = ConnectionContext::new(services.clone(), Arc::new(paths), stop);
@@ -180,7 +180,7 @@ pub async fn run_with(
     let gate = Gate::open(opened.listener, connection);
     let last_stop = instance.last_stop();
     let mut presence = Presence::new(holding.clone(), instance, opened.door, gate);
-    tell_service_manager(&[sd_notify::NotifyState::Ready]);
+    notify_service_manager(&[sd_notify::NotifyState::Ready]);
     let watchdog = tokio::spawn(feed_watchdog(services.clone()));
     tracing::info!(pid = std::process::id(), version = env!("CARGO_PKG_VERSION"), "ready");
     if last_stop == LastStop::Sudden {
@@ -206,7 +206,7 @@ pub async fn run_with(
     };
     let Presence { mut instance, door, gate, .. } = presence;
 
-    tell_service_manager(&[sd_notify::NotifyState::Stopping]);
+    notify_service_manager(&[sd_notify::NotifyState::Stopping]);
     watchdog.abort();
     measuring.abort();
     following.abort();
@@ -341,7 +341,7 @@ fn open_first(
         tracing::info!(sessions, "suspended the sessions that the last stop interrupted");
     }
     match connection.execute(ReleaseLeases, &mut changes) {
-        Ok(released) => released.tell(),
+        Ok(released) => released.log(),
         Err(error) => tracing::warn!(%error, "cannot release the last run's leases; they will expire"),
     }
     Ok((connection, changes.events))
@@ -359,7 +359,7 @@ fn look_for_damage(readers: &Readers) {
     }
 }
 
-fn tell_service_manager(state: &[sd_notify::NotifyState<'_>]) {
+fn notify_service_manager(state: &[sd_notify::NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(state) {
         tracing::warn!(%error, "cannot notify the service manager");
     }
@@ -373,7 +373,7 @@ async fn feed_watchdog(services: Services) {
     loop {
         rounds.tick().await;
         if services.ports.writer.write(ExpireLeases { now: clock::now() }).await.is_ok() {
-            tell_service_manager(&[sd_notify::NotifyState::Watchdog]);
+            notify_service_manager(&[sd_notify::NotifyState::Watchdog]);
         }
     }
 }

@@ -71,8 +71,8 @@ fn run_within(deadline: Duration, program: &OsStr, args: &[&str]) -> Result<Stri
     if output.status.success() {
         return Ok(text(&output.stdout));
     }
-    let said = [text(&output.stderr), text(&output.stdout), output.status.to_string()];
-    let output = said.into_iter().find(|text| !text.is_empty()).unwrap_or_default();
+    let messages = [text(&output.stderr), text(&output.stdout), output.status.to_string()];
+    let output = messages.into_iter().find(|text| !text.is_empty()).unwrap_or_default();
     Err(CommandError::Failed { line, output })
 }
 

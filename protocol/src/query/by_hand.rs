@@ -10,11 +10,11 @@ pub struct Wrong {
     pub ids: Vec<String>,
     /// The agent's session id or an unambiguous prefix of it; absent: wherever each document was last injected.
     pub session: Option<String>,
-    pub told: Told,
+    pub told: InjectionVerdict,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Told {
+pub enum InjectionVerdict {
     Wrongly,
     /// Withdraws an earlier objection.
     Rightly,

@@ -71,7 +71,7 @@ pub(crate) fn spool_decode(bytes: &[u8]) {
             let frame = frame::encode_frame(&Request::Deliver(deliver)).expect("it came in a frame");
             assert_eq!(frame, content, "written otherwise");
         }
-        Err(SpoolReadError::UnknownVersion { version: said }) => assert!(!understood && said == version),
+        Err(SpoolReadError::UnknownVersion { version: stored }) => assert!(!understood && stored == version),
         Err(SpoolReadError::Bad { .. }) => assert!(understood),
         Err(other) => panic!("the disk has no part in this: {other:?}"),
     }

@@ -302,12 +302,12 @@ fn without_a_daemon(home: &Home, arguments: &[&str]) -> Command {
 }
 
 /// A named pipe through which a script reports to the test.
-struct Told {
+struct ReportPipe {
     path: PathBuf,
     pipe: fs::File,
 }
 
-impl Told {
+impl ReportPipe {
     fn new(home: &Home) -> Self {
         let path = home.dir.path().join("told");
         assert!(Command::new("mkfifo").arg(&path).status().expect("mkfifo").success());
@@ -321,17 +321,17 @@ impl Told {
         let waited = frame::wait(&self.pipe, PollFlags::IN, Duration::from_secs(120)).expect("waits");
         assert_eq!(waited, Waited::Ready, "the script has not been started");
         rustix::io::ioctl_fionbio(&self.pipe, false).expect("blocking from here on");
-        let mut told = String::new();
-        self.pipe.read_to_string(&mut told).expect("reads");
-        told
+        let mut text = String::new();
+        self.pipe.read_to_string(&mut text).expect("reads");
+        text
     }
 }
 
 #[test]
 fn a_daemon_is_started_detached_and_with_a_scrubbed_environment() {
     let home = Home::new();
-    let told = Told::new(&home);
-    let path = told.path.display();
+    let pipe = ReportPipe::new(&home);
+    let path = pipe.path.display();
     let script = format!(
         "#!/bin/sh\nread -r pid comm state parent group rest < /proc/$$/stat\n\
          fds=$(readlink /proc/$$/fd/0 /proc/$$/fd/1 /proc/$$/fd/2)\n\
@@ -345,15 +345,15 @@ fn a_daemon_is_started_detached_and_with_a_scrubbed_environment() {
         .env("ANTHROPIC_API_KEY", "secret")
         .env("CLAUDE_CODE_MESSAGING_TOKEN", "secret");
     finish(feed(command.spawn().expect("starts"), STOP));
-    let told = told.read();
-    let mut lines = told.lines();
+    let report = pipe.read();
+    let mut lines = report.lines();
     let first: Vec<_> = lines.next().expect("a line").split(' ').collect();
     assert_eq!(first[..2], ["daemon", "/"]);
     assert_eq!(first[2], first[3], "the leader of its own group");
     assert_eq!(lines.by_ref().take(3).collect::<Vec<_>>(), ["/dev/null"; 3]);
     let environment: Vec<_> = lines.collect();
     assert!(environment.iter().any(|line| line.starts_with("RECALL_HOME=")));
-    assert!(!told.contains("secret"), "{told}");
+    assert!(!report.contains("secret"), "{report}");
     assert_eq!(home.only_spooled().payload, STOP);
 }
 
@@ -380,11 +380,11 @@ fn a_session_start_waits_for_the_daemon_it_starts() {
     let home = Home::new();
     home.paths.create_folders().expect("folders");
     // This test's own daemon starts to listen when the script starts.
-    let told = Told::new(&home);
-    let shim = beside_a_daemon(&home, &format!("#!/bin/sh\necho started > {}\n", told.path.display()));
+    let pipe = ReportPipe::new(&home);
+    let shim = beside_a_daemon(&home, &format!("#!/bin/sh\necho started > {}\n", pipe.path.display()));
     let socket = home.paths.socket().expect("short").to_path_buf();
     let daemon = thread::spawn(move || {
-        assert_eq!(told.read(), "started\n");
+        assert_eq!(pipe.read(), "started\n");
         let listener = UnixListener::bind(&socket).expect("binds");
         let mut client = accept(&listener);
         let event = read_deliver(&mut client);
@@ -410,9 +410,9 @@ fn an_event_is_spooled_if_the_daemons_binary_is_missing() {
 #[test]
 fn a_daemon_starts_with_a_safe_path_and_without_core_dumps() {
     let home = Home::new();
-    let told = Told::new(&home);
+    let pipe = ReportPipe::new(&home);
     let script =
-        format!("#!/bin/sh\n{{ echo \"$PATH\"; ulimit -Sc; ulimit -Hc; }} > {}\n", told.path.display());
+        format!("#!/bin/sh\n{{ echo \"$PATH\"; ulimit -Sc; ulimit -Hc; }} > {}\n", pipe.path.display());
     let shim = beside_a_daemon(&home, &script);
     let folder = |name: &str, mode: u32| {
         let folder = home.dir.path().join(name);
@@ -434,14 +434,14 @@ fn a_daemon_starts_with_a_safe_path_and_without_core_dumps() {
         .env("CLAUDE_PROJECT_DIR", project)
         .current_dir(cwd);
     finish(feed(command.spawn().expect("starts"), STOP));
-    assert_eq!(told.read(), format!("{}:{}\n0\n0\n", good.display(), usr.display()));
+    assert_eq!(pipe.read(), format!("{}:{}\n0\n0\n", good.display(), usr.display()));
 }
 
 // A person at a terminal.
 
 #[test]
 fn help_and_version_are_printed_and_nothing_is_started() {
-    for (arguments, said) in [
+    for (arguments, expected) in [
         (&["--help"][..], "Usage: recall-shim AGENT [EVENT]"),
         (&["-h"], "Usage: recall-shim AGENT [EVENT]"),
         (&["claude-code", "--help"], "Usage: recall-shim AGENT [EVENT]"),
@@ -453,7 +453,7 @@ fn help_and_version_are_printed_and_nothing_is_started() {
         // A person's terminal stays open and sends nothing.
         let stdin = child.stdin.take();
         let run = finish(child);
-        assert!(run.stdout.contains(said), "{arguments:?}: {}", run.stdout);
+        assert!(run.stdout.contains(expected), "{arguments:?}: {}", run.stdout);
         drop(stdin);
         assert!(!home.dir.path().join("home").exists(), "{arguments:?}");
     }
@@ -467,8 +467,8 @@ fn an_unknown_option_alone_is_reported_on_stderr_only() {
     let output = child.wait_with_output().expect("ends");
     drop(stdin);
     assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("unknown option: \"--foo\""), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("unknown option: \"--foo\""), "{stderr}");
     assert!(!home.dir.path().join("home").exists());
 }
 

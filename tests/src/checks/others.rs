@@ -63,16 +63,16 @@ pub fn another_user_gets_no_answer_from_the_daemon(stage: Stage, test: &str) {
             std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o666)).unwrap();
         }
     };
-    let heard = |uid| {
+    let output_as = |uid| {
         let asked = (0..20).map(|_| {
             let_in();
             let output = intruder::command(&stage, test, "ask", uid).output().unwrap();
             String::from_utf8_lossy(&output.stdout).into_owned()
         });
-        asked.into_iter().find(|said| said.contains("answered ")).unwrap_or_default()
+        asked.into_iter().find(|stdout| stdout.contains("answered ")).unwrap_or_default()
     };
-    assert!(heard(UID).contains("answered 0 bytes"), "{}", heard(UID));
-    let ours = heard(rustix::process::geteuid().as_raw());
+    assert!(output_as(UID).contains("answered 0 bytes"), "{}", output_as(UID));
+    let ours = output_as(rustix::process::geteuid().as_raw());
     assert!(ours.contains("answered ") && !ours.contains("answered 0 bytes"), "{ours}");
     assert!(stage.log().contains("refused a connection from another user"), "{}", stage.log());
 
@@ -92,7 +92,7 @@ pub fn a_false_daemon_of_another_user_gets_no_payload(stage: Stage, test: &str) 
         let listener = UnixListener::bind(intruder::socket()).unwrap();
         std::fs::set_permissions(intruder::socket(), std::fs::Permissions::from_mode(0o666)).unwrap();
         println!("listening");
-        let (mut heard, mut visitors) = (0, 0);
+        let (mut received, mut visitors) = (0, 0);
         loop {
             let mut bytes = Vec::new();
             let mut visitor = listener.accept().unwrap().0;
@@ -103,9 +103,9 @@ pub fn a_false_daemon_of_another_user_gets_no_payload(stage: Stage, test: &str) 
                 break;
             }
             visitors += 1;
-            heard += bytes.len();
+            received += bytes.len();
         }
-        println!("heard {heard} bytes from {visitors} visitors");
+        println!("heard {received} bytes from {visitors} visitors");
         return;
     }
     if !can_change_user() {
@@ -117,17 +117,17 @@ pub fn a_false_daemon_of_another_user_gets_no_payload(stage: Stage, test: &str) 
         open_to_all(&folder);
     }
     let mut daemon = intruder::command(&stage, test, "serve", UID).spawn().unwrap();
-    let mut said = BufReader::new(daemon.stdout.take().unwrap());
+    let mut stdout = BufReader::new(daemon.stdout.take().unwrap());
     let mut line = String::new();
     while !line.contains("listening") {
         line.clear();
-        assert_ne!(said.read_line(&mut line).unwrap(), 0, "the false daemon does not listen");
+        assert_ne!(stdout.read_line(&mut line).unwrap(), 0, "the false daemon does not listen");
     }
     let hook = stage.hook(&prompt(&stage, "Between the two of us", "p1"));
     let status = stage.recall(["ctl", "status"]);
     UnixStream::connect(stage.socket()).unwrap().write_all(OVER).unwrap();
     let mut rest = String::new();
-    said.read_to_string(&mut rest).unwrap();
+    stdout.read_to_string(&mut rest).unwrap();
     daemon.wait().unwrap();
     assert!(rest.contains("heard 0 bytes from 2 visitors"), "{rest}");
     assert_eq!((hook.stdout.as_str(), stage.spooled().len()), ("", 1));

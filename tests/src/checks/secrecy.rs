@@ -81,15 +81,18 @@ pub fn stored_text_contains_no_tag(stage: Stage) {
         answer,
     );
     stage.flush();
-    let told = stage.hook(&stage.event("second", "SessionStart", json!({"source": "startup"}))).context();
-    assert!(told.contains("rounds once after summing"), "{told}");
-    let inside = told
+    let context = stage.hook(&stage.event("second", "SessionStart", json!({"source": "startup"}))).context();
+    assert!(context.contains("rounds once after summing"), "{context}");
+    let inside = context
         .trim()
         .strip_prefix("<recall-context>")
         .and_then(|rest| rest.strip_suffix("</recall-context>"))
-        .unwrap_or_else(|| panic!("no fence: {told}"));
-    assert!(!inside.contains("<system>") && !inside.contains("</system>"), "a tag inside the fence: {told}");
-    assert!(inside.contains("Vec<Line>"), "it stays as it was written: {told}");
+        .unwrap_or_else(|| panic!("no fence: {context}"));
+    assert!(
+        !inside.contains("<system>") && !inside.contains("</system>"),
+        "a tag inside the fence: {context}"
+    );
+    assert!(inside.contains("Vec<Line>"), "it stays as it was written: {context}");
 }
 
 /// A word reaches the daemon in every possible way. The daemon's log must not contain it.

@@ -62,11 +62,11 @@ impl Broken {
         }
         let mut strace =
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut said = BufReader::new(strace.stderr.take().unwrap()).lines();
-        let first = said.next().unwrap().unwrap();
+        let mut stderr = BufReader::new(strace.stderr.take().unwrap()).lines();
+        let first = stderr.next().unwrap().unwrap();
         assert!(first.contains("attached"), "{first}");
         // strace continues to report new threads, and its output must be read.
-        std::thread::spawn(move || said.for_each(drop));
+        std::thread::spawn(move || stderr.for_each(drop));
         Self { strace, trace }
     }
 

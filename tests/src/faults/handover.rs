@@ -82,9 +82,9 @@ impl<'a> Handover<'a> {
     /// # Errors
     /// When it does not end as an agent expects.
     pub fn run_shim(&self, event: &Value) -> Result<AcceptedBy, String> {
-        let said = self.stage.hook_bytes(&["claude-code"], event.to_string().as_bytes());
-        if said.code() != 0 || !said.stderr.is_empty() {
-            return Err(format!("{said:?}"));
+        let output = self.stage.hook_bytes(&["claude-code"], event.to_string().as_bytes());
+        if output.code() != 0 || !output.stderr.is_empty() {
+            return Err(format!("{output:?}"));
         }
         Ok(AcceptedBy::Shim)
     }

@@ -238,7 +238,7 @@ fn work(stage: &Stage, tally: &Tally, over: &AtomicBool, person: usize) {
             return;
         }
         let decoy = format!("{DECOY}-{person}-{}", nth / 6);
-        let said = match nth % 6 {
+        let output = match nth % 6 {
             0 => {
                 record(stage, &decoy);
                 stage.recall(["import", "claude-code"])
@@ -249,7 +249,7 @@ fn work(stage: &Stage, tally: &Tally, over: &AtomicBool, person: usize) {
             4 => stage.recall(["ctl", "reindex"]),
             _ => stage.recall(["forget", "--yes", "--query", &decoy]),
         };
-        tally.commands.fetch_add(usize::from(said.code() == 0), Ordering::Relaxed);
+        tally.commands.fetch_add(usize::from(output.code() == 0), Ordering::Relaxed);
     }
 }
 

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
-use crate::{Said, Stage, run};
+use crate::{CommandOutput, Stage, run};
 
 /// What happens at a system call.
 #[derive(Clone, Copy, Debug)]
@@ -32,8 +32,8 @@ pub fn strace_attaches() -> bool {
 /// that name.
 pub fn calls_of_shim(stage: &Stage, stdin: &[u8]) -> Vec<(String, usize)> {
     let trace = stage.user_home().join("trace");
-    let said = run_traced(stage, &["-o", &trace.to_string_lossy()], stdin);
-    assert!(said.status.success(), "{said:?}");
+    let output = run_traced(stage, &["-o", &trace.to_string_lossy()], stdin);
+    assert!(output.status.success(), "{output:?}");
     let text = std::fs::read_to_string(&trace).unwrap();
     let mut times = BTreeMap::<String, usize>::new();
     let names = text.lines().filter_map(|line| line.split_once('(')).map(|(name, _)| name.to_owned());
@@ -47,7 +47,7 @@ pub fn calls_of_shim(stage: &Stage, stdin: &[u8]) -> Vec<(String, usize)> {
 }
 
 /// Runs the shim of Claude Code with the fault.
-pub fn shim_with(stage: &Stage, fault: Fault<'_>, stdin: &[u8]) -> Said {
+pub fn shim_with(stage: &Stage, fault: Fault<'_>, stdin: &[u8]) -> CommandOutput {
     let expression = match fault {
         Fault::Kill { call, at } => format!("inject={call}:signal=KILL:when={at}"),
         Fault::Refuse { call, error, at } => format!("inject={call}:error={error}:when={at}"),
@@ -55,7 +55,7 @@ pub fn shim_with(stage: &Stage, fault: Fault<'_>, stdin: &[u8]) -> Said {
     run_traced(stage, &["-o", "/dev/null", "-e", &expression], stdin)
 }
 
-fn run_traced(stage: &Stage, options: &[&str], stdin: &[u8]) -> Said {
+fn run_traced(stage: &Stage, options: &[&str], stdin: &[u8]) -> CommandOutput {
     let shim = stage.command("recall-shim");
     let mut command = Command::new("strace");
     command.arg("-qq").args(options).arg(shim.get_program()).arg("claude-code").env_clear();
@@ -67,6 +67,6 @@ fn run_traced(stage: &Stage, options: &[&str], stdin: &[u8]) -> Said {
 }
 
 /// Returns whether the program died of SIGKILL. strace dies of the same signal as its child.
-pub fn was_killed(said: &Said) -> bool {
-    said.status.signal() == Some(Signal::KILL.as_raw())
+pub fn was_killed(output: &CommandOutput) -> bool {
+    output.status.signal() == Some(Signal::KILL.as_raw())
 }

@@ -136,21 +136,21 @@ fn a_model_call_is_accounted_for_wherever_the_daemon_dies() {
         assert_eq!(observations(&stage, "s1").len(), 1, "{point:?}");
         let now = account(&stage);
         assert!(now.tokens >= provider.charged(), "{point:?}: {now:?}, {} charged", provider.charged());
-        let told = stage.recall(["stats"]).stdout;
+        let output = stage.recall(["stats"]).stdout;
         if point == Point::Booked {
             let (calls, charged) = (calls as u64, provider.charged());
             assert_eq!(now, Account { calls, tokens: charged, assumed_calls: 0, assumed_tokens: 0 });
-            assert!(!told.contains("at the most"), "{told}");
+            assert!(!output.contains("at the most"), "{output}");
         } else {
             // The cost is unknown, so the account keeps the reservation, and `stats` says so.
             assert_eq!((now.calls, now.assumed_calls), (2, 1), "{point:?}: {now:?}");
             assert_eq!(now.tokens, now.assumed_tokens + CHARGED, "{point:?}: {now:?}");
             assert!(now.assumed_tokens > 4_096, "{point:?}: {now:?}, less than an answer may have");
-            let said = format!(
+            let text = format!(
                 "1 of them without a reported cost, counted at their maximum ({} tokens)",
                 now.assumed_tokens
             );
-            assert!(told.contains(&said), "{told}");
+            assert!(output.contains(&text), "{output}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use recall_tests::provider::{Asked, Behaviour, NOTES, Provider, TOKENS_IN, TOKENS_OUT, is_notes, well};
-use recall_tests::{Said, Stage};
+use recall_tests::{CommandOutput, Stage};
 use serde_json::{Value, json};
 
 use super::turns::{observations, origins, turn};
@@ -31,7 +31,7 @@ fn configure(stage: &Stage, provider: &Provider, more: &str) {
     stage.flush();
 }
 
-fn improve(stage: &Stage, arguments: &[&str]) -> Said {
+fn improve(stage: &Stage, arguments: &[&str]) -> CommandOutput {
     stage.recall(["improve"].iter().chain(arguments).copied())
 }
 
@@ -78,17 +78,20 @@ fn improve_rewrites_the_notes_of_each_session_once_and_the_newest_first() {
     assert!(refused.code() == 2 && refused.stderr.contains("--yes"), "{refused:?}");
     assert_eq!(provider.asked().len(), 0);
 
-    let said = improve(&stage, &["--yes", "--limit", "2"]);
-    assert!(said.code() == 0 && said.stdout.contains("The notes of 2 sessions were rewritten."), "{said:?}");
+    let output = improve(&stage, &["--yes", "--limit", "2"]);
+    assert!(
+        output.code() == 0 && output.stdout.contains("The notes of 2 sessions were rewritten."),
+        "{output:?}"
+    );
     assert_eq!(asked_about(&provider), ["s3", "s2"]);
     assert!(is_noted(&stage, "s2") && is_noted(&stage, "s3") && !is_noted(&stage, "s1"));
     let next_steps = stage.json(["ctl", "session", "s3"])["summary"]["next_steps"].clone();
     assert_eq!(next_steps, "Ask a real one.");
 
-    let said = improve(&stage, &["--yes"]);
-    assert!(said.stdout.contains("The notes of 1 session were rewritten."), "{said:?}");
-    let said = improve(&stage, &["--yes"]);
-    assert!(said.code() == 0 && said.stdout.contains("there is nothing to improve"), "{said:?}");
+    let output = improve(&stage, &["--yes"]);
+    assert!(output.stdout.contains("The notes of 1 session were rewritten."), "{output:?}");
+    let output = improve(&stage, &["--yes"]);
+    assert!(output.code() == 0 && output.stdout.contains("there is nothing to improve"), "{output:?}");
     assert_eq!(asked_about(&provider), ["s3", "s2", "s1"]);
 }
 
@@ -97,16 +100,16 @@ fn own_notes(asked: &Asked, _: u64) -> Behaviour {
     let text = asked.text();
     let session = ["s1", "s2", "s3", "s4"].into_iter().find(|id| text.contains(&format!("({id})")));
     let title = format!("The mock provider was asked about {}", session.unwrap_or("a session"));
-    Behaviour::Says(NOTES.replace("The mock provider was asked about a session", &title))
+    Behaviour::Answers(NOTES.replace("The mock provider was asked about a session", &title))
 }
 
 #[test]
 fn improve_without_a_model_names_the_missing_setting() {
     let stage = Stage::new().daemon();
-    let said = improve(&stage, &["--yes"]);
-    assert_eq!(said.code(), 2, "{said:?}");
-    assert!(said.stderr.contains("No model is configured"), "{said:?}");
-    assert!(said.stderr.contains("recall config set compression.backend"), "{said:?}");
+    let output = improve(&stage, &["--yes"]);
+    assert_eq!(output.code(), 2, "{output:?}");
+    assert!(output.stderr.contains("No model is configured"), "{output:?}");
+    assert!(output.stderr.contains("recall config set compression.backend"), "{output:?}");
 }
 
 #[test]
@@ -141,18 +144,18 @@ fn notes_edited_pinned_or_resolved_by_a_person_are_kept() {
         stage.recall(["edit", &id(&edited), "--title", "Totals are rounded by Priya", "--text", "By hand."]);
     assert_eq!(by_hand.code(), 0, "{by_hand:?}");
     for arguments in [["pin", &id(&pinned)], ["resolve", &id(&resolved)]] {
-        let said = stage.recall(arguments);
-        assert_eq!(said.code(), 0, "{said:?}");
+        let output = stage.recall(arguments);
+        assert_eq!(output.code(), 0, "{output:?}");
     }
     // The model gives its note the title of the pinned one, with another text.
     let title = pinned["title"].as_str().unwrap().to_owned();
-    let said = json!({"observations": [{"turn": 1, "type": pinned["type"], "title": title,
+    let model_answer = json!({"observations": [{"turn": 1, "type": pinned["type"], "title": title,
         "narrative": "The model's own words.", "importance": 6}],
         "summary": {"title": "T", "request": "R", "learned": "", "completed": "", "next_steps": ""}});
-    provider.change(move |_, _| Behaviour::Says(said.to_string()));
+    provider.change(move |_, _| Behaviour::Answers(model_answer.to_string()));
     configure(&stage, &provider, "");
-    let said = improve(&stage, &["--yes"]);
-    assert!(said.stdout.contains("The notes of 3 sessions were rewritten."), "{said:?}");
+    let output = improve(&stage, &["--yes"]);
+    assert!(output.stdout.contains("The notes of 3 sessions were rewritten."), "{output:?}");
 
     let now = |of: &Value| stage.json(["show", &id(of)])["items"][0].clone();
     let [edited, now_pinned, now_resolved] = [now(&edited), now(&pinned), now(&resolved)];
@@ -171,13 +174,13 @@ fn sessions_beyond_the_cap_wait_and_are_queued_only_once() {
     // A call reserves about 7,000 tokens and costs 350.
     const CAP: u64 = 7_800;
     let stage = played(&["s1", "s2", "s3", "s4"], &provider, &format!("tokens_per_day = {CAP}"));
-    let said = improve(&stage, &["--yes"]);
-    assert_eq!(said.code(), 0, "{said:?}");
-    assert!(said.stdout.contains("7,800 of 7,800 tokens a day are left today."), "{said:?}");
+    let output = improve(&stage, &["--yes"]);
+    assert_eq!(output.code(), 0, "{output:?}");
+    assert!(output.stdout.contains("7,800 of 7,800 tokens a day are left today."), "{output:?}");
     let done = provider.asked().len();
-    assert!(done > 0 && done < 4, "{said:?}");
+    assert!(done > 0 && done < 4, "{output:?}");
     let waits = format!("{} session", 4 - done);
-    assert!(said.stdout.contains(&waits) && said.stdout.contains("tokens_per_day"), "{said:?}");
+    assert!(output.stdout.contains(&waits) && output.stdout.contains("tokens_per_day"), "{output:?}");
     let spent = stage.json(["ctl", "status"])["compression"]["tokens_today"].as_u64().unwrap();
     assert!(spent <= CAP && spent == done as u64 * (TOKENS_IN + TOKENS_OUT), "{spent}");
 
@@ -214,8 +217,8 @@ fn after_a_kill_improve_repeats_only_the_call_under_way() {
     provider.change(own_notes);
     provider.let_go();
     stage.start_daemon();
-    let said = improve(&stage, &["--yes"]);
-    assert_eq!(said.code(), 0, "{said:?}");
+    let output = improve(&stage, &["--yes"]);
+    assert_eq!(output.code(), 0, "{output:?}");
     let deadline = Instant::now() + Duration::from_secs(60);
     while !["s1", "s2", "s3"].iter().all(|session| is_noted(&stage, session)) {
         assert!(Instant::now() < deadline, "{}", stage.log());
@@ -246,16 +249,16 @@ fn a_model_error_leaves_the_notes_unchanged_and_is_reported() {
     let provider = Provider::start(|_, _| Behaviour::Status(401));
     let stage = played(&["s1"], &provider, "");
     let before = observations(&stage, "s1");
-    let said = improve(&stage, &["--yes"]);
-    assert_eq!(said.code(), 1, "{said:?}");
+    let output = improve(&stage, &["--yes"]);
+    assert_eq!(output.code(), 1, "{output:?}");
     assert!(
-        said.stderr.contains("The model returned no notes for 1 session") && said.stderr.contains("401"),
-        "{said:?}"
+        output.stderr.contains("The model returned no notes for 1 session") && output.stderr.contains("401"),
+        "{output:?}"
     );
     assert_eq!(observations(&stage, "s1"), before);
     provider.change(well);
     assert_eq!(stage.json(["ctl", "retry"])["retried"], 1);
-    let said = improve(&stage, &["--yes"]);
-    assert_eq!(said.code(), 0, "{said:?}");
+    let output = improve(&stage, &["--yes"]);
+    assert_eq!(output.code(), 0, "{output:?}");
     assert!(is_noted(&stage, "s1"));
 }

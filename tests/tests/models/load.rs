@@ -48,7 +48,7 @@ fn a_thousand_turns_make_a_thousand_model_calls_and_all_tokens_are_counted() {
         p99((0..TURNS).flat_map(|number| hand_over(&stage, number)).collect())
     };
     let provider = Provider::start(|asked, number| match well(asked, number) {
-        Behaviour::Says(text) => Behaviour::SaysAfter(LATENCY, text),
+        Behaviour::Answers(text) => Behaviour::AnswersAfter(LATENCY, text),
         other => other,
     });
     let stage = Stage::new().config(&provider.config("openai", &format!("concurrency = {POOL}"))).daemon();

@@ -52,7 +52,7 @@ fn a_model_changes_the_notes_and_nothing_else() {
     let provider = Provider::start(well);
     let extractive = Stage::new().daemon();
     let model = Stage::new().config(&provider.config("openai", "")).daemon();
-    let told = [&extractive, &model].map(|stage| {
+    let sessions = [&extractive, &model].map(|stage| {
         stage.discount_session("s1");
         turn(stage, "s2");
         stage.flush();
@@ -67,7 +67,7 @@ fn a_model_changes_the_notes_and_nothing_else() {
         };
         [session("s1"), session("s2")]
     });
-    assert_eq!(told[0], told[1]);
+    assert_eq!(sessions[0], sessions[1]);
     let jobs = |stage: &Stage| stage.json(["ctl", "status"])["jobs"].clone();
     assert_eq!(jobs(&extractive), jobs(&model));
 }
@@ -77,7 +77,7 @@ fn noted(title: &str, replaces: &str) -> Behaviour {
     let observation = json!({"type": "change", "title": title, "subtitle": "", "narrative": "Large orders need it.",
         "facts": [], "concepts": [], "files_read": [], "files_modified": ["src/cart.rs"], "importance": 6,
         "evidence": [2], "replaces": replaces});
-    Behaviour::Says(json!({"observations": [observation]}).to_string())
+    Behaviour::Answers(json!({"observations": [observation]}).to_string())
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn a_note_with_a_new_value_in_other_words_supersedes_the_old_note() {
 
 #[test]
 fn an_empty_model_answer_is_accepted_and_stores_no_notes() {
-    let provider = Provider::start(|_, _| Behaviour::Says("{\"observations\": []}".to_owned()));
+    let provider = Provider::start(|_, _| Behaviour::Answers("{\"observations\": []}".to_owned()));
     let stage = Stage::new().config(&provider.config("anthropic", "")).daemon();
     turn(&stage, "s1");
     stage.flush();
@@ -121,7 +121,7 @@ fn an_empty_model_answer_is_accepted_and_stores_no_notes() {
 #[test]
 fn a_model_may_correct_an_unusable_answer() {
     let provider = Provider::start(|asked, number| match number {
-        0 => Behaviour::Says("Certainly!".to_owned()),
+        0 => Behaviour::Answers("Certainly!".to_owned()),
         _ => well(asked, number),
     });
     let stage = Stage::new().config(&provider.config("openai", "")).daemon();
@@ -150,40 +150,44 @@ fn a_server_without_schema_support_is_asked_without_a_schema() {
 fn config_test_makes_one_call_and_reports_whether_the_model_answers() {
     let provider = Provider::start(well);
     let stage = Stage::new().config(&provider.config("anthropic", ""));
-    let said = stage.recall(["config", "test"]);
-    assert_eq!(said.code(), 0, "{said:?}");
-    assert!(said.stdout.contains("anthropic:mock answered"), "{said:?}");
+    let output = stage.recall(["config", "test"]);
+    assert_eq!(output.code(), 0, "{output:?}");
+    assert!(output.stdout.contains("anthropic:mock answered"), "{output:?}");
     assert_eq!(provider.asked().len(), 1);
 
     provider.change(|_, _| Behaviour::Status(401));
-    let said = stage.recall(["config", "test"]);
-    assert_eq!(said.code(), 1);
-    assert!(said.stdout.contains("did not respond: the provider rejects the key: 401"), "{said:?}");
-    assert!(said.stderr.contains("built-in compressor"), "{said:?}");
+    let output = stage.recall(["config", "test"]);
+    assert_eq!(output.code(), 1);
+    assert!(output.stdout.contains("did not respond: the provider rejects the key: 401"), "{output:?}");
+    assert!(output.stderr.contains("built-in compressor"), "{output:?}");
 
-    let said = Stage::new().recall(["config", "test"]);
-    assert_eq!((said.code(), said.stdout.contains("No model is configured")), (0, true), "{said:?}");
+    let output = Stage::new().recall(["config", "test"]);
+    assert_eq!((output.code(), output.stdout.contains("No model is configured")), (0, true), "{output:?}");
 }
 
 #[test]
 fn config_test_reports_a_model_that_only_chats_as_unusable() {
-    let provider = Provider::start(|_, _| Behaviour::Says("Sure! I am here and happy to help.".to_owned()));
+    let provider =
+        Provider::start(|_, _| Behaviour::Answers("Sure! I am here and happy to help.".to_owned()));
     let stage = Stage::new().config(&provider.config("openai", ""));
-    let said = stage.recall(["config", "test"]);
-    assert_eq!(said.code(), 1, "{said:?}");
-    let told = &said.stdout;
-    assert!(told.contains("openai:mock answered twice, but recall cannot use the answers"), "{told}");
-    assert!(said.stderr.contains("1 of 1 models cannot be used"), "{said:?}");
+    let output = stage.recall(["config", "test"]);
+    assert_eq!(output.code(), 1, "{output:?}");
+    let stdout = &output.stdout;
+    assert!(stdout.contains("openai:mock answered twice, but recall cannot use the answers"), "{stdout}");
+    assert!(output.stderr.contains("1 of 1 models cannot be used"), "{output:?}");
     assert_eq!(provider.asked().len(), 2, "it may correct itself once");
-    let said = stage.recall(["config", "test", "--json"]);
-    assert_eq!((said.code(), said.json()["models"][0]["works"].clone()), (1, json!(false)), "{said:?}");
+    let output = stage.recall(["config", "test", "--json"]);
+    assert_eq!((output.code(), output.json()["models"][0]["works"].clone()), (1, json!(false)), "{output:?}");
 
     provider.change(well);
-    let said = stage.recall(["config", "test"]);
-    assert!(said.code() == 0 && said.stdout.contains("with 1 observation of a small session"), "{said:?}");
-    let told = stage.json(["config", "test"]);
+    let output = stage.recall(["config", "test"]);
+    assert!(
+        output.code() == 0 && output.stdout.contains("with 1 observation of a small session"),
+        "{output:?}"
+    );
+    let report = stage.json(["config", "test"]);
     assert_eq!(
-        (&told["models"][0]["model"], &told["models"][0]["works"]),
+        (&report["models"][0]["model"], &report["models"][0]["works"]),
         (&json!("openai:mock"), &json!(true))
     );
 }

@@ -80,7 +80,7 @@ fn a_resumed_session_adds_notes_on_new_turns_and_keeps_earlier_notes() {
     let later = r#"{"observations": [{"turn": 2, "type": "gotcha", "title": "Parcels are weighed in kilograms",
         "narrative": "Pounds were misread by the printer.", "importance": 6}],
         "summary": {"title": "Cart and parcels", "request": "Both", "learned": "", "completed": "Both", "next_steps": ""}}"#;
-    provider.change(|_, _| Behaviour::Says(later.to_owned()));
+    provider.change(|_, _| Behaviour::Answers(later.to_owned()));
     stage.hook(&stage.event("s1", "SessionStart", json!({"source": "resume"})));
     talk(
         &stage,
@@ -123,8 +123,8 @@ fn a_pinned_note_stays_beside_the_models_notes() {
     stage.flush();
     let pinned = observations(&stage, "s1")[0].clone();
     let id = pinned["id"].to_string();
-    let said = stage.recall(["pin", &id]);
-    assert!(said.status.success(), "{pinned}: {}", said.stderr);
+    let output = stage.recall(["pin", &id]);
+    assert!(output.status.success(), "{pinned}: {}", output.stderr);
     end(&stage, "s1");
     stage.flush();
     let found = observations(&stage, "s1");
@@ -192,7 +192,7 @@ fn an_unusable_answer_about_a_session_leaves_the_built_in_notes() {
     let stage = stage(&provider, "max_attempts = 1");
     for (number, answer) in answers.into_iter().enumerate() {
         let session = format!("s{number}");
-        provider.change(move |_, _| Behaviour::Says(answer.clone()));
+        provider.change(move |_, _| Behaviour::Answers(answer.clone()));
         turn(&stage, &session);
         end(&stage, &session);
         stage.flush();
@@ -201,7 +201,7 @@ fn an_unusable_answer_about_a_session_leaves_the_built_in_notes() {
         assert!(!text.contains("MARKED") && text.contains("extractive"), "{session}: {text}");
     }
     // A good answer counts even in a code fence with text around it.
-    provider.change(|_, _| Behaviour::Says(format!("Sure!\n```json\n{NOTES}\n```\nAnything else?")));
+    provider.change(|_, _| Behaviour::Answers(format!("Sure!\n```json\n{NOTES}\n```\nAnything else?")));
     turn(&stage, "fenced");
     end(&stage, "fenced");
     stage.flush();

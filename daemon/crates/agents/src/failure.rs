@@ -94,31 +94,32 @@ impl FailureRules {
     }
 
     fn text_of(&self, payload: &JsonFields, response: Option<&str>, result: &Reading) -> String {
-        let mut said: Vec<String> = error(payload).into_iter().collect();
-        if said.is_empty() {
+        let mut texts: Vec<String> = error(payload).into_iter().collect();
+        if texts.is_empty() {
             let code = self.exit_code(payload).or_else(|| self.exit_code_in(result));
-            said.extend(code.map(|code| format!("Exit code {code}")));
-            said.extend(result.texts());
+            texts.extend(code.map(|code| format!("Exit code {code}")));
+            texts.extend(result.texts());
             // A string that contains a result was parsed above.
             let is_read = |response: &&str| response.starts_with('"') && !result.objects.is_empty();
-            said.extend(response.filter(|response| !is_read(response)).and_then(text_of));
+            texts.extend(response.filter(|response| !is_read(response)).and_then(text_of));
         }
-        if said.is_empty() { response.unwrap_or_default().to_owned() } else { said.join("\n") }
+        if texts.is_empty() { response.unwrap_or_default().to_owned() } else { texts.join("\n") }
     }
 
     fn status(&self, object: &JsonFields) -> Option<Status> {
-        let says = |names: &[&str], value: &str| names.iter().any(|name| says(object, name, value));
+        let any_equals =
+            |names: &[&str], value: &str| names.iter().any(|name| flag_equals(object, name, value));
         let status = STATUSES.iter().filter_map(|field| object.word(field));
         let mut status = status.map(|word| word.to_ascii_lowercase());
-        if says(&FAILED, "true")
-            || says(&SUCCEEDED, "false")
+        if any_equals(&FAILED, "true")
+            || any_equals(&SUCCEEDED, "false")
             || error(object).is_some()
             || status.any(|word| FAILURES.contains(&word.as_str()))
         {
             return Some(Status::Failed);
         }
         let noted = || self.exit_code_note.and_then(|note| object.word(note)).is_some();
-        let succeeded = says(&FAILED, "false") || says(&SUCCEEDED, "true") || noted();
+        let succeeded = any_equals(&FAILED, "false") || any_equals(&SUCCEEDED, "true") || noted();
         succeeded.then_some(Status::Succeeded)
     }
 
@@ -205,11 +206,11 @@ impl Reading {
 }
 
 fn is_flagged(object: &JsonFields) -> bool {
-    FAILED.iter().any(|flag| says(object, flag, "true"))
+    FAILED.iter().any(|flag| flag_equals(object, flag, "true"))
 }
 
 /// Whether a flag has this value. Some hosts put the value in quotes.
-fn says(object: &JsonFields, flag: &str, value: &str) -> bool {
+fn flag_equals(object: &JsonFields, flag: &str, value: &str) -> bool {
     object.raw(flag).is_some_and(|raw| unquoted(raw).eq_ignore_ascii_case(value))
 }
 

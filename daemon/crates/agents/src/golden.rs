@@ -43,7 +43,7 @@ fn short(text: &str) -> String {
 #[test]
 fn recorded_payloads_have_the_expected_events_and_answers() {
     for spec in AGENTS.iter().filter(|spec| spec.name != "claude-code") {
-        let mut told = String::new();
+        let mut snapshot = String::new();
         for path in payloads(spec.name) {
             let name = path.file_stem().unwrap().to_string_lossy().into_owned();
             let delivery = delivery(spec.name, &path);
@@ -52,29 +52,29 @@ fn recorded_payloads_have_the_expected_events_and_answers() {
             let whose =
                 if event.subagent.is_some() { format!(" {:?}", event.subagent) } else { String::new() };
             let _ = writeln!(
-                told,
+                snapshot,
                 "# {name}\n{} turn {:?} in {:?}{whose}",
                 event.session.as_str(),
                 event.prompt.as_ref().map(|prompt| prompt.as_str()),
                 event.cwd
             );
-            let _ = writeln!(told, "{}", short(&format!("{:?}", event.what)));
+            let _ = writeln!(snapshot, "{}", short(&format!("{:?}", event.what)));
             if let recall_domain::event::HookEventKind::Tool(call) = &event.what {
                 let response = match &call.result {
                     recall_domain::event::ToolResult::Done(response) => Some(response.as_str()),
                     recall_domain::event::ToolResult::Failed(_) => None,
                 };
                 let action = spec.action(&call.name, &call.input, response);
-                let _ = writeln!(told, "-> {}", short(&format!("{action:?}")));
+                let _ = writeln!(snapshot, "-> {}", short(&format!("{action:?}")));
             }
             let output = HookOutput { event: event.what.name(), context: Some("TEXT".into()), notice: None };
             let stdout = spec.answer(output);
             if !stdout.is_empty() {
-                let _ = writeln!(told, "= {}", String::from_utf8(stdout).unwrap().trim_end());
+                let _ = writeln!(snapshot, "= {}", String::from_utf8(stdout).unwrap().trim_end());
             }
-            told.push('\n');
+            snapshot.push('\n');
         }
-        insta::assert_snapshot!(format!("{}", spec.name), told);
+        insta::assert_snapshot!(format!("{}", spec.name), snapshot);
     }
 }
 

@@ -115,7 +115,7 @@ pub struct RecordedEvent {
     /// Milliseconds since 1970.
     pub at_ms: i64,
     /// The actual time. A prompt may wait in a queue, while events keep the order of their records.
-    pub said_ms: i64,
+    pub occurred_ms: i64,
     /// The record's own id, unique for this agent.
     pub id: String,
     /// The payload that the agent's hook would have sent.
@@ -175,7 +175,7 @@ impl RecordedSession {
             last.payload = Payload::Left;
         }
         // A time before 1970 means that the clock was not set.
-        let said_ms = at_ms;
+        let occurred_ms = at_ms;
         let at_ms = self.events.last().map_or(at_ms.max(0), |last| last.at_ms.max(at_ms));
         let mut payload = Map::new();
         let session = if self.id.is_empty() { NAMELESS } else { &self.id };
@@ -189,7 +189,7 @@ impl RecordedSession {
         let what = if is_of_call { Reported::Call } else { Reported::Other };
         let cleaned = clean(Value::Object(payload).to_string().as_bytes());
         let (payload, flags) = (Payload::of(cleaned.payload), cleaned.flags);
-        self.events.push(RecordedEvent { at_ms, said_ms, id: id.into(), payload, flags, what });
+        self.events.push(RecordedEvent { at_ms, occurred_ms, id: id.into(), payload, flags, what });
     }
 
     /// Passes on all events except the last, which may still change.

@@ -224,7 +224,7 @@ mod tests {
             assert_eq!(event.session.as_str(), session, "{payload}");
             assert_eq!(event.origin.as_deref(), Some(&origin(key, sent_at)), "{payload}");
             assert!(
-                matches!(&event.what, HookEventKind::MessageReceived { content: Some(said), .. } if said == "hi")
+                matches!(&event.what, HookEventKind::MessageReceived { content: Some(text), .. } if text == "hi")
             );
         }
         let prompt = json!({"session_id": "s", "prompt": "go", "sender_id": "4711", "channel": "telegram"});

@@ -352,7 +352,7 @@ impl AgentSpec {
     /// See [`Self::read`].
     pub fn event(&self, delivery: &Deliver) -> Result<HookEvent, Unreadable> {
         let mut event = self.read_leniently(delivery)?;
-        placeholder::told_apart(&mut event, delivery);
+        placeholder::replace_placeholder(&mut event, delivery);
         if let HookEventKind::Prompt { text: PromptText::Text(text), source, .. } = &mut event.what
             && !source.is_made_by_machine()
             && let Some(machine) = self.machine_source(text)
@@ -550,7 +550,7 @@ impl Agents {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejected {
     /// The user's reason, if any.
-    pub said: Option<String>,
+    pub reason: Option<String>,
 }
 
 /// The answer to look up, and where to look.

@@ -179,8 +179,8 @@ impl Parts {
             named.is_some_and(|named| is_in(named) || named.split(" and ").any(is_in))
         };
         parts.into_iter().filter(move |(_, lines)| is_meant(lines)).map(move |(title, lines)| {
-            let is_said = |line: &&&str| !line.starts_with(self.folders) && !line.starts_with(self.about);
-            let lines: Vec<&str> = lines.iter().filter(is_said).copied().collect();
+            let is_content = |line: &&&str| !line.starts_with(self.folders) && !line.starts_with(self.about);
+            let lines: Vec<&str> = lines.iter().filter(is_content).copied().collect();
             (title, lines.join("\n"), self.left_out)
         })
     }

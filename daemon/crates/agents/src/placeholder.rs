@@ -40,8 +40,8 @@ fn is_placeholder(id: &str) -> bool {
 }
 
 /// Gives a session without an id one that is derived from its folder.
-pub(super) fn told_apart(event: &mut HookEvent, delivery: &Deliver) {
-    if !event.session.is_told() || !is_placeholder(event.session.as_str()) {
+pub(super) fn replace_placeholder(event: &mut HookEvent, delivery: &Deliver) {
+    if !event.session.is_known() || !is_placeholder(event.session.as_str()) {
         return;
     }
     let context = &delivery.context;

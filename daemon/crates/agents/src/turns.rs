@@ -35,7 +35,7 @@ pub struct RecordedTurn {
     pub id: Option<String>,
     pub at_ms: i64,
     /// The time at which it was typed.
-    pub said_ms: i64,
+    pub occurred_ms: i64,
     /// `None` if it is private.
     pub prompt: Option<String>,
     pub answer: Option<RecordedReply>,
@@ -73,14 +73,14 @@ impl RecordedSession {
                     turns.push(RecordedTurn {
                         id,
                         at_ms: event.at_ms,
-                        said_ms: event.said_ms,
+                        occurred_ms: event.occurred_ms,
                         prompt,
                         answer: None,
                         places: (place, None),
                     });
                 }
                 HookEventKind::Stop { message: Some(message) } if !message.trim().is_empty() => {
-                    let reply = RecordedReply { text: message, at_ms: Some(event.said_ms) };
+                    let reply = RecordedReply { text: message, at_ms: Some(event.occurred_ms) };
                     let is_own = |turn: &RecordedTurn| id.is_some() && turn.id == id;
                     let first =
                         turns.iter().rposition(|turn| is_own(turn) || turn.id.is_none() || id.is_none());
@@ -151,11 +151,11 @@ fn in_own_folder(spec: &AgentSpec, request: &ReplyRequest, named: &Path) -> Opti
 
 /// Whether a prompt with these words is stored at about this time, in any turn and order.
 pub fn is_stored_elsewhere(stored: &[StoredTurn], recorded: &RecordedTurn) -> bool {
-    let told = recorded.prompt.as_deref().map(|text| words(&strip_text(text).text));
+    let recorded_words = recorded.prompt.as_deref().map(|text| words(&strip_text(text).text));
     stored.iter().any(|known| {
         let kept = known.prompt.as_deref().map(words);
         let apart = recorded.at_ms.saturating_sub(known.at_ms).saturating_abs();
-        apart < APART_MS && have_same_words(kept.as_deref(), told.as_deref())
+        apart < APART_MS && have_same_words(kept.as_deref(), recorded_words.as_deref())
     })
 }
 
@@ -176,10 +176,14 @@ pub fn matches(stored: &[StoredTurn], recorded: &[RecordedTurn]) -> Vec<Option<u
     // The best result from each position on: how many matches, and their total distance in time.
     let mut best = vec![vec![(0_u32, 0_i64); columns + 1]; rows + 1];
     let apart = |row: usize, column: usize| {
-        let (kept, told) = (stored.get(skipped.0 + row)?, recorded.get(skipped.1 + column)?);
-        let same =
-            is_same(kept, stored_words.get(row)?.as_deref(), told, recorded_words.get(column)?.as_deref());
-        same.then(|| told.at_ms.saturating_sub(kept.at_ms).saturating_abs())
+        let (kept, recorded_turn) = (stored.get(skipped.0 + row)?, recorded.get(skipped.1 + column)?);
+        let same = is_same(
+            kept,
+            stored_words.get(row)?.as_deref(),
+            recorded_turn,
+            recorded_words.get(column)?.as_deref(),
+        );
+        same.then(|| recorded_turn.at_ms.saturating_sub(kept.at_ms).saturating_abs())
     };
     let at = |best: &[Vec<(u32, i64)>], row: usize, column: usize| {
         best.get(row).and_then(|row| row.get(column)).copied().unwrap_or_default()
@@ -222,30 +226,38 @@ pub fn matches(stored: &[StoredTurn], recorded: &[RecordedTurn]) -> Vec<Option<u
     found
 }
 
-fn is_same(stored: &StoredTurn, kept: Option<&str>, recorded: &RecordedTurn, told: Option<&str>) -> bool {
+fn is_same(
+    stored: &StoredTurn,
+    kept: Option<&str>,
+    recorded: &RecordedTurn,
+    recorded_words: Option<&str>,
+) -> bool {
     let apart = recorded.at_ms.saturating_sub(stored.at_ms).saturating_abs();
     let ids = (stored.id.as_deref(), recorded.id.as_deref());
     if let (Some(id), Some(other)) = ids {
         // Prompts that were typed while the agent worked share the turn's id.
         return id == other
-            && (kept.is_none() || told.is_none() || have_same_words(kept, told) || apart < CLOSE_MS);
+            && (kept.is_none()
+                || recorded_words.is_none()
+                || have_same_words(kept, recorded_words)
+                || apart < CLOSE_MS);
     }
-    match (kept, told) {
-        (Some(_), Some(_)) => have_same_words(kept, told) && apart < APART_MS,
+    match (kept, recorded_words) {
+        (Some(_), Some(_)) => have_same_words(kept, recorded_words) && apart < APART_MS,
         _ => apart < CLOSE_MS,
     }
 }
 
 /// Whether two prompts have the same words. `kept` has no secrets and no private text.
-fn have_same_words(kept: Option<&str>, told: Option<&str>) -> bool {
-    let (Some(kept), Some(told)) = (kept, told) else { return false };
-    if kept == told {
+fn have_same_words(kept: Option<&str>, recorded: Option<&str>) -> bool {
+    let (Some(kept), Some(recorded)) = (kept, recorded) else { return false };
+    if kept == recorded {
         return true;
     }
     if let Some((before, _)) = kept.split_once(MARK) {
-        return told.starts_with(before);
+        return recorded.starts_with(before);
     }
-    let (short, long) = if kept.len() < told.len() { (kept, told) } else { (told, kept) };
+    let (short, long) = if kept.len() < recorded.len() { (kept, recorded) } else { (recorded, kept) };
     short.len() >= TELLING && long.contains(short)
 }
 
@@ -265,7 +277,7 @@ mod tests {
 
     fn recorded(id: Option<&str>, at_ms: i64, prompt: &str) -> RecordedTurn {
         let StoredTurn { id, at_ms, prompt } = stored(id, at_ms, prompt);
-        RecordedTurn { id, at_ms, said_ms: at_ms, prompt, ..RecordedTurn::default() }
+        RecordedTurn { id, at_ms, occurred_ms: at_ms, prompt, ..RecordedTurn::default() }
     }
 
     #[test]

@@ -391,9 +391,9 @@ impl Effort {
 
 /// Whether a folder is in the work tree with this top, without another project or project file in between.
 fn is_plainly_in(folder: &Path, top: &Path) -> bool {
-    let says_nothing =
+    let has_no_project =
         |folder: &Path| [".git", NAME].iter().all(|name| folder.join(name).symlink_metadata().is_err());
-    folder.starts_with(top) && folder.ancestors().take_while(|parent| *parent != top).all(says_nothing)
+    folder.starts_with(top) && folder.ancestors().take_while(|parent| *parent != top).all(has_no_project)
 }
 
 /// Makes a path that an event names absolute. A relative path is relative to `folder`. A path with a drive letter

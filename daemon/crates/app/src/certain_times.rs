@@ -223,7 +223,7 @@ mod tests {
         AGENTS.spec("claude-code").event(&deliver(&payload)).unwrap()
     }
 
-    fn told(event: &HookEvent, at: Order, rules: u64) -> NotedHook<'_> {
+    fn noted_hook(event: &HookEvent, at: Order, rules: u64) -> NotedHook<'_> {
         NotedHook { event, prompts: PromptSource::Hooks, at, rules }
     }
 
@@ -246,7 +246,7 @@ mod tests {
         for (name, ms) in events {
             match *name {
                 "let go" => times.break_off(&key()),
-                name => times.note(&key(), &told(&event(name), at(*ms), 0), &ShimContext::default()),
+                name => times.note(&key(), &noted_hook(&event(name), at(*ms), 0), &ShimContext::default()),
             }
         }
         times
@@ -287,7 +287,7 @@ mod tests {
         let times = played(&events);
         assert_eq!(spans(&times, SpanExtent::All), (vec![], vec![(10, 30), (30, 40), (40, 70)]));
         assert_eq!(spans(&times, SpanExtent::Turns), (vec![], vec![]));
-        times.note(&key(), &told(&event("UserPromptSubmit"), at(80), 0), &ShimContext::default());
+        times.note(&key(), &noted_hook(&event("UserPromptSubmit"), at(80), 0), &ShimContext::default());
         assert_eq!(spans(&times, SpanExtent::All), (vec![], vec![]));
     }
 
@@ -313,7 +313,7 @@ mod tests {
             (Order { wall: Timestamp(-90_000), ..at(20) }, 0),
         ] {
             let times = played(&[("UserPromptSubmit", 10)]);
-            times.note(&key(), &told(&event("Stop"), next, rules), &context);
+            times.note(&key(), &noted_hook(&event("Stop"), next, rules), &context);
             assert_eq!(spans(&times, SpanExtent::All), (vec![], vec![]), "{next:?}");
         }
     }
@@ -326,7 +326,7 @@ mod tests {
         assert!(times.silent(Timestamp(50), 10).is_empty());
         for number in 0..2_000 {
             let key = SessionKey { id: SessionId(number.to_string()), ..key() };
-            times.note(&key, &told(&event("Stop"), at(100 + number), 0), &ShimContext::default());
+            times.note(&key, &noted_hook(&event("Stop"), at(100 + number), 0), &ShimContext::default());
         }
         assert_eq!(times.0.lock().unwrap().len(), MOST_SESSIONS);
     }

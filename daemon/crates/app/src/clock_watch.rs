@@ -51,7 +51,7 @@ impl ClockWatch {
         *state = Some(State { record, looked: now, written: written.unwrap_or(now) });
         drop(state);
         if is_news {
-            say(trust);
+            log_jump(trust);
         }
         if written.is_none() {
             self.write(&record);
@@ -79,7 +79,7 @@ impl ClockWatch {
     }
 }
 
-fn say(trust: Trust) {
+fn log_jump(trust: Trust) {
     if let Trust::NotYet(Some(Jump { from, to })) = trust {
         tracing::warn!(
             from = from.0,

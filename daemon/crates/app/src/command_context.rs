@@ -7,7 +7,7 @@
 use super::clock;
 use super::context_lookup::{ContextLookup, ContextReply, note};
 use super::documents;
-use super::told_by_hand::touch;
+use super::notes_by_hand::touch;
 use recall_agents::{AgentSpec, Cap};
 use recall_domain::command_form::CommandForm;
 use recall_domain::context::{BlockLimits, InjectionMoment, Material, Note, assemble};
@@ -19,7 +19,7 @@ use recall_domain::known_error;
 use recall_domain::material::Action;
 use recall_domain::observation::{Maker, ObservationType};
 use recall_domain::passage::PassageMatches;
-use recall_domain::review::Tellable;
+use recall_domain::review::Injectable;
 use recall_domain::session::ContextAsk;
 use recall_domain::used::{Disfavour, Occasion};
 use recall_repository::refs::WorkLocation;
@@ -188,7 +188,7 @@ impl ContextLookup {
         let material = self.readers.read(|db| {
             let disfavour = db.disfavour()?;
             let by_hand = self.hand_made(db, &context_request, &disfavour)?;
-            let may_tell = self.settings.context().tellable == Tellable::Everything;
+            let may_tell = self.settings.context().injectable == Injectable::Everything;
             let made = match by_hand.is_empty() && may_tell {
                 true => self.made(db, &context_request, injected, &disfavour)?,
                 false => Vec::new(),
@@ -220,7 +220,7 @@ impl ContextLookup {
         disfavour: &Disfavour,
     ) -> Result<Vec<ObservationRow>, StoreError> {
         let CommandContextRequest { subject, project, .. } = context_request;
-        let mut rows = db.kept_by_hand(project.row, BY_HAND, self.settings.context().tellable)?;
+        let mut rows = db.kept_by_hand(project.row, BY_HAND, self.settings.context().injectable)?;
         rows.retain(|row| disfavour.worth(row.id.into(), Occasion::Command, row.importance).is_some());
         let index = self.index.index().filter(|_| !rows.is_empty());
         let words = match (&index, subject) {
@@ -230,7 +230,7 @@ impl ContextLookup {
             }
             _ => Vec::new(),
         };
-        let mut told: Vec<(f32, ObservationRow)> = Vec::new();
+        let mut by_closeness: Vec<(f32, ObservationRow)> = Vec::new();
         for row in rows {
             let closeness = if subject.is_named_in(&text_of(&row)) {
                 Some(f32::MAX)
@@ -240,11 +240,11 @@ impl ContextLookup {
                     passages.iter().map(|passage| touch(&words, &self.subjects.subjects(&passage.whole())));
                 touches.filter(Touch::is_about).map(|touch| touch.closeness()).reduce(f32::max)
             };
-            told.extend(closeness.map(|closeness| (closeness, row)));
+            by_closeness.extend(closeness.map(|closeness| (closeness, row)));
         }
-        told.sort_by(|(a, a_row), (b, b_row)| b.total_cmp(a).then_with(|| b_row.id.cmp(&a_row.id)));
-        told.truncate(MOST_BY_HAND);
-        Ok(told.into_iter().map(|(_, row)| row).collect())
+        by_closeness.sort_by(|(a, a_row), (b, b_row)| b.total_cmp(a).then_with(|| b_row.id.cmp(&a_row.id)));
+        by_closeness.truncate(MOST_BY_HAND);
+        Ok(by_closeness.into_iter().map(|(_, row)| row).collect())
     }
 
     /// Returns the most important machine-made note that names the command or the error.
@@ -279,11 +279,11 @@ impl ContextLookup {
             let Some(row) = db.observation(id)? else { continue };
             let candidate =
                 FileNote { id, session: row.session.as_ref(), at: row.created_at, rewritten: None };
-            let is_told = row.maker() == Maker::Machine
+            let is_injectable = row.maker() == Maker::Machine
                 && row.status == Status::Active
                 && candidate.is_new_to(session, injected)
                 && subject.is_of(&row);
-            if is_told && best.as_ref().is_none_or(|best| row.importance > best.importance) {
+            if is_injectable && best.as_ref().is_none_or(|best| row.importance > best.importance) {
                 best = Some(row);
             }
         }

@@ -12,7 +12,7 @@ use super::continuity::continuity;
 use super::freshness::Freshness;
 use super::index_handle::IndexHandle;
 use super::outlines::Outlines;
-use super::said_again::without_repeats;
+use super::repeated_notes::without_repeats;
 use super::settings::Settings;
 use super::subject_cache::SubjectCache;
 use super::welcome::Welcome;
@@ -28,7 +28,7 @@ use recall_domain::file_memory::InjectedSet;
 use recall_domain::ids::{AgentName, SessionId, Timestamp};
 use recall_domain::injection::prompt::Author;
 use recall_domain::injection::{PromptDecision, asked};
-use recall_domain::review::Tellable;
+use recall_domain::review::Injectable;
 use recall_domain::session::ContextAsk;
 use recall_domain::tokens::Measure;
 use recall_domain::used::Occasion;
@@ -181,9 +181,9 @@ impl ContextLookup {
         let answer = match prompt {
             None => ContextReply::default(),
             Some(prompt) => {
-                let told = start.items.iter().filter_map(|item| Some((item.document()?, item.extent)));
+                let items = start.items.iter().filter_map(|item| Some((item.document()?, item.extent)));
                 let mut injected = context_request.injected.clone();
-                injected.add(InjectedSet::of_items(told, None));
+                injected.add(InjectedSet::of_items(items, None));
                 let taken = Measure::of(&start.text).and(Measure::of(BLANK)).utf16_units();
                 let cap = Cap { utf16_units: whole.saturating_sub(taken) };
                 let request = ContextRequest { cap, injected, ..context_request.clone() };
@@ -283,13 +283,13 @@ impl ContextLookup {
             Depth::Whole => self.branch_context(&context_request.place),
             Depth::Titles => self.ancestry.branch_context(&context_request.place, Duration::ZERO),
         };
-        let tellable = self.settings.context().tellable;
+        let injectable = self.settings.context().injectable;
         let mut state = self.project_state(db, moment, depth, context_request, &branch_context)?;
         // Both are machine-made, and nobody reviews them.
-        if tellable == Tellable::Reviewed || handed.items.iter().any(|item| state.is_of(item.id)) {
+        if injectable == Injectable::Reviewed || handed.items.iter().any(|item| state.is_of(item.id)) {
             (state.summary, state.continuity) = (None, None);
         }
-        if tellable == Tellable::Reviewed {
+        if injectable == Injectable::Reviewed {
             state.others = None;
         }
         if depth == Depth::Whole {
@@ -307,11 +307,11 @@ impl ContextLookup {
         context_request: &ContextRequest,
         branch_context: &BranchContext,
     ) -> Result<Material, StoreError> {
-        let (project, tellable) = (context_request.project.row, self.settings.context().tellable);
-        let mut rows = db.candidates(project, CANDIDATES, tellable)?;
+        let (project, injectable) = (context_request.project.row, self.settings.context().injectable);
+        let mut rows = db.candidates(project, CANDIDATES, injectable)?;
         let warnings = match (moment, depth) {
             (InjectionMoment::Start, Depth::Whole) => {
-                warnings_of_branch(db, project, tellable, &rows, branch_context)?
+                warnings_of_branch(db, project, injectable, &rows, branch_context)?
             }
             _ => BTreeMap::new(),
         };
@@ -392,17 +392,17 @@ impl ContextLookup {
             (ContextAsk::Task(_), _) => (Author::Agent, Turns::default()),
             _ => (Author::Person, Turns::default()),
         };
-        let (mut material, decision) = match self.settings.context().tellable {
-            Tellable::Everything => {
+        let (mut material, decision) = match self.settings.context().injectable {
+            Injectable::Everything => {
                 let (material, decision) = self.answers(db, text, author, &turns, context_request)?;
                 (material, Some(decision))
             }
-            Tellable::Reviewed => Default::default(),
+            Injectable::Reviewed => Default::default(),
         };
-        material.by_hand = self.told_by_hand(db, text, context_request)?;
-        let is_told = |row| material.by_hand.iter().any(|note| note.id.0 == row);
+        material.by_hand = self.notes_by_hand(db, text, context_request)?;
+        let is_by_hand = |row| material.by_hand.iter().any(|note| note.id.0 == row);
         material.statements.retain(|one| {
-            one.key.document.kind != DocumentKind::Observation || !is_told(one.key.document.row)
+            one.key.document.kind != DocumentKind::Observation || !is_by_hand(one.key.document.row)
         });
         material.places = self.code(db, text, context_request);
         Ok((material, decision))
@@ -461,7 +461,7 @@ impl ContextLookup {
                 }
                 None => return String::new(),
             },
-            (ContextAsk::Start(..), _) if self.settings.context().ambient == Ambient::Told => {
+            (ContextAsk::Start(..), _) if self.settings.context().ambient == Ambient::On => {
                 ambient_line(depth, context_request, now)
             }
             _ => return String::new(),

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use recall_agents::Agents;
-use recall_compression::salience::sources::said_by;
+use recall_compression::salience::sources::texts_for_people;
 use recall_domain::digest::{Digest, digest, is_found_by_meaning};
 use recall_domain::document::{Document, DocumentKey, DocumentKind, Status};
 use recall_domain::ids::{AgentName, EventId, SessionId, Timestamp};
@@ -46,7 +46,7 @@ fn without_passages(key: DocumentKey, row: &DocumentRow, agents: Agents) -> Docu
         DocumentRow::Prompt { text, .. } | DocumentRow::Response { text, .. } => {
             Document { body: text.clone(), ..bare }
         }
-        DocumentRow::Said { row, .. } => Document { body: row.text.clone(), ..bare },
+        DocumentRow::ReceivedText { row, .. } => Document { body: row.text.clone(), ..bare },
         // Nobody searches for queries to the memory itself.
         DocumentRow::Activity { row, .. }
             if own_calls::is_own(&row.tool_name, row.input.as_deref().unwrap_or_default()) =>
@@ -76,7 +76,7 @@ fn without_text(key: DocumentKey, row: &DocumentRow) -> Document {
             of_project(key, project, session.as_deref(), row.updated_at)
         }
         DocumentRow::Compaction { row, session } => of_session(key, session, row.at),
-        DocumentRow::Said { row, project } => of_project(key, project, None, row.created_at),
+        DocumentRow::ReceivedText { row, project } => of_project(key, project, None, row.created_at),
         DocumentRow::Activity { row, session } => of_session(key, session, row.at),
         DocumentRow::Prompt { at, session, .. } | DocumentRow::Response { at, session, .. } => {
             of_session(key, session, *at)
@@ -96,7 +96,7 @@ pub fn passages(row: &DocumentRow, agents: Agents) -> Vec<Passage> {
         // Its parts are already stored as the session's own rows.
         DocumentRow::Compaction { .. } => Vec::new(),
         // No session is told unasked what others have asked, and what they were answered.
-        DocumentRow::Said { .. } => Vec::new(),
+        DocumentRow::ReceivedText { .. } => Vec::new(),
         DocumentRow::Activity { row, session } => {
             if row.failed {
                 Vec::new()
@@ -112,7 +112,7 @@ pub fn embedded(row: &DocumentRow, agents: Agents) -> Vec<String> {
     let passages = match row {
         // Searchable but not injectable, because its parts are the session's own rows.
         DocumentRow::Compaction { row, .. } => passage::cut(&row.summary),
-        DocumentRow::Said { row, .. } => passage::cut(&row.text),
+        DocumentRow::ReceivedText { row, .. } => passage::cut(&row.text),
         DocumentRow::Summary { row, .. } => {
             let mut passages = of_summary(&row.title, fields_of(row));
             passages.extend(rest_of_summary(&row.title, fields_of(row)));
@@ -196,7 +196,7 @@ pub fn of_prompt(text: &str) -> Vec<Passage> {
 
 /// Returns the passages of an action's text for other people: a commit, a pull request, a plan, a subagent's report.
 pub fn of_action(action: &Action, event: EventId) -> Vec<Passage> {
-    said_by(action, event).iter().flat_map(|said| passage::cut(&said.text)).collect()
+    texts_for_people(action, event).iter().flat_map(|sourced| passage::cut(&sourced.text)).collect()
 }
 
 /// Returns the title and the whole text of a row for display.
@@ -205,17 +205,17 @@ pub(crate) fn title_and_text(row: &DocumentRow, agents: Agents) -> (String, Stri
         DocumentRow::Observation { row, .. } => (row.title.clone(), observation_body(row)),
         DocumentRow::Summary { row, .. } => {
             let text = summary_body(row);
-            let title = if row.title.is_empty() { telling_line(&text) } else { row.title.clone() };
+            let title = if row.title.is_empty() { first_line(&text) } else { row.title.clone() };
             (title, text)
         }
         DocumentRow::Plan { row, .. } => (row.title.clone(), row.text.clone()),
-        DocumentRow::Compaction { row, .. } => (telling_line(&row.summary), row.summary.clone()),
-        DocumentRow::Said { row, .. } => {
+        DocumentRow::Compaction { row, .. } => (first_line(&row.summary), row.summary.clone()),
+        DocumentRow::ReceivedText { row, .. } => {
             let what = if row.kind == DocumentKind::Prompt { "asked" } else { "answered" };
-            (format!("{what}: {}", telling_line(&row.text)), row.text.clone())
+            (format!("{what}: {}", first_line(&row.text)), row.text.clone())
         }
         DocumentRow::Prompt { text, .. } | DocumentRow::Response { text, .. } => {
-            (telling_line(text), text.clone())
+            (first_line(text), text.clone())
         }
         DocumentRow::Activity { row, session } => {
             let digest = activity_digest(row, session, agents);
@@ -285,7 +285,7 @@ fn summary_body(row: &SummaryRow) -> String {
 }
 
 /// Returns the first line that contains a word, without heading, list or emphasis marks.
-fn telling_line(text: &str) -> String {
+fn first_line(text: &str) -> String {
     let has_word = |line: &&str| line.contains(char::is_alphanumeric);
     let line = text.lines().map(str::trim).find(has_word).unwrap_or_default();
     let line = line.trim_start_matches(['#', '>', ' ']);
@@ -331,12 +331,12 @@ mod tests {
         let project =
             ProjectInfo { row: ProjectRow(1), key: ProjectKey::from("git:x"), name: "x".to_owned() };
         let row = DocumentRow::Summary { row: Box::new(row), session: None, project };
-        let (told, found) = (passages(&row, AGENTS), embedded(&row, AGENTS));
-        let headings: Vec<&str> = told.iter().map(|passage| passage.heading.as_str()).collect();
+        let (row_passages, found) = (passages(&row, AGENTS), embedded(&row, AGENTS));
+        let headings: Vec<&str> = row_passages.iter().map(|passage| passage.heading.as_str()).collect();
         assert_eq!(headings, ["Carts (learned)", "Carts (done)"]);
-        assert!(told[0].text.starts_with("Lesson 1 "));
+        assert!(row_passages[0].text.starts_with("Lesson 1 "));
         // Numbers of passages name the same ones.
-        assert_eq!(found[..2], told.iter().map(Passage::whole).collect::<Vec<_>>());
+        assert_eq!(found[..2], row_passages.iter().map(Passage::whole).collect::<Vec<_>>());
         assert!(found.len() > 2 && found.last().unwrap().contains("Lesson 40 "), "{found:?}");
     }
 }

@@ -53,7 +53,7 @@ impl ContextLookup {
                 kinds: &INJECTED_FOR_FILE,
                 least_importance: LEAST_IMPORTANCE,
                 most: CONSIDERED,
-                tellable: self.settings.context().tellable,
+                injectable: self.settings.context().injectable,
             };
             for row in db.notes_about(context_request.project, &context_request.file, wanted)? {
                 let candidate = FileNote {

@@ -134,9 +134,9 @@ impl IndexHandle {
         project: &ProjectKey,
         except: Option<&SessionId>,
     ) -> Option<PassageMatches> {
-        let may_be_told =
+        let is_candidate =
             |document: &FreshDocument| document.project == *project && Some(&document.session) != except;
-        let fresh = self.fresh_passages(index, |_| true, may_be_told);
+        let fresh = self.fresh_passages(index, |_| true, is_candidate);
         let sources = self.sources(index, prompt, &Scope::Project(project.clone()), Patience::Hook);
         let request = PassageRequest { prompt, project, except, limit: MOST_PASSAGES, near: &[] };
         self.found(recall_search::search_passages(index, &fresh, &sources, &request))
@@ -151,10 +151,10 @@ impl IndexHandle {
         except: &SessionId,
         limit: usize,
     ) -> Option<PassageMatches> {
-        let may_be_told =
+        let is_candidate =
             |document: &FreshDocument| document.project == *project && document.session != *except;
         let is_wanted = |key: DocumentKey| key.kind == DocumentKind::Observation;
-        let fresh = self.fresh_passages(index, is_wanted, may_be_told);
+        let fresh = self.fresh_passages(index, is_wanted, is_candidate);
         let request = PassageRequest { prompt: words, project, except: Some(except), limit, near: &[] };
         self.found(index.passages(&request, &fresh))
     }
@@ -181,10 +181,10 @@ impl IndexHandle {
         &self,
         index: &Index,
         is_wanted: impl Fn(DocumentKey) -> bool,
-        may_be_told: impl Fn(&FreshDocument) -> bool,
+        is_candidate: impl Fn(&FreshDocument) -> bool,
     ) -> FreshPassages {
         let cache = &self.passage_cache;
-        known(self.store.passages_after(index.high_water(), cache, is_wanted, may_be_told))
+        known(self.store.passages_after(index.high_water(), cache, is_wanted, is_candidate))
     }
 
     /// Returns the index, complete or not.
@@ -248,7 +248,7 @@ impl StoredDocuments {
         seq: LogSeq,
         cache: &PassageCache,
         is_wanted: impl Fn(DocumentKey) -> bool,
-        may_be_told: impl Fn(&FreshDocument) -> bool,
+        is_candidate: impl Fn(&FreshDocument) -> bool,
     ) -> Result<FreshPassages, FreshError> {
         let mut newest = Newest::default();
         let mut documents = Vec::new();
@@ -263,7 +263,7 @@ impl StoredDocuments {
                     let document = row.and_then(|row| passages_alone(entry.key, &row, self.agents));
                     Ok(document.map(|document| FreshDocument::of(&document)))
                 })?;
-                if let Some(document) = document.filter(|document| may_be_told(document)) {
+                if let Some(document) = document.filter(|document| is_candidate(document)) {
                     newest.add(document.bytes);
                     documents.push(document);
                 }

@@ -234,18 +234,18 @@ impl<P: Ports> Ingest<P> {
     fn let_go(&self, deliver: &Deliver) -> Reply {
         self.counters.left_out(&self.counters.excluded);
         let report = self.settings.report();
-        let says = report.nothing_is_captured.then(|| report.notice()).flatten();
-        Reply::Ack { stdout: says.map_or_else(Vec::new, |notice| self.said_at_start(deliver, notice)) }
+        let notice = report.nothing_is_captured.then(|| report.notice()).flatten();
+        Reply::Ack { stdout: notice.map_or_else(Vec::new, |notice| self.notice_at_start(deliver, notice)) }
     }
 
     /// Returns an empty reply, with a line for the user at a session's start.
     fn paused_answer(&self, deliver: &Deliver) -> Vec<u8> {
         let Some(pause) = self.pauses.current(&clock::moment()) else { return Vec::new() };
-        self.said_at_start(deliver, format!("recall: {}", pause.in_words()))
+        self.notice_at_start(deliver, format!("recall: {}", pause.in_words()))
     }
 
     /// Renders a line for the user, only at a session's start.
-    fn said_at_start(&self, deliver: &Deliver, notice: String) -> Vec<u8> {
+    fn notice_at_start(&self, deliver: &Deliver, notice: String) -> Vec<u8> {
         let spec = self.agents.spec(&deliver.agent);
         match spec.event(deliver).map(|event| event.what) {
             Ok(what @ HookEventKind::SessionStart { audience: Audience::Person, .. }) => {
@@ -314,9 +314,9 @@ impl<P: Ports> Ingest<P> {
             }
             _ => {}
         }
-        if !event.session.is_told() {
+        if !event.session.is_known() {
             let Some(session) = self.session_in_place(&event, &deliver).await else {
-                return self.tell_apart(event, deliver).await;
+                return self.publish_alone(event, deliver).await;
             };
             event.session = session;
         }
@@ -401,7 +401,7 @@ impl<P: Ports> Ingest<P> {
     }
 
     /// Publishes a message that belongs to no session.
-    async fn tell_apart(&self, event: HookEvent, deliver: Deliver) -> Reply {
+    async fn publish_alone(&self, event: HookEvent, deliver: Deliver) -> Reply {
         let (HookEventKind::MessageReceived { content, .. }, Some(origin)) = (event.what, event.origin)
         else {
             return Reply::Busy;

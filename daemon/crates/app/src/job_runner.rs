@@ -4,8 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::clock;
+use super::injection_uses::uses_of;
 use super::material::{batch_material, notes_material, session_material, source_tokens};
-use super::told_uses::uses_of;
 use recall_agents::Agents;
 use recall_compression::extractive::{Announced, Extractive, SessionDraft};
 use recall_compression::notes::{NotesMaterial, SessionNotes};
@@ -17,8 +17,8 @@ use recall_domain::material::{BatchMaterial, SessionExtent, SessionMaterial};
 use recall_domain::observation::{NoteOrigin, ObservationDraft, SummaryDraft};
 use recall_providers::ledger::Ledger;
 use recall_store::{
-    BatchResult, Capture, ChosenBatch, DueBatch, DueChoice, FirstResult, JobKind, JobResult, LeasedJob,
-    Lives, Next, Reader, Readers, SessionChoice, SessionResult, StoreError, ToldUse,
+    BatchResult, Capture, ChosenBatch, DueBatch, DueChoice, FirstResult, InjectionUse, JobKind, JobResult,
+    LeasedJob, Lives, Next, Reader, Readers, SessionChoice, SessionResult, StoreError,
 };
 
 /// Everything that a job needs.
@@ -63,7 +63,7 @@ enum Material {
         /// Present if the observations of its batches are to be selected again.
         due: Option<DueChoice>,
         /// How the session used the injected items.
-        uses: Vec<ToldUse>,
+        uses: Vec<InjectionUse>,
         standing: Standing,
     },
     Notes {

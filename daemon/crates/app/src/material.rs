@@ -22,8 +22,8 @@ pub(crate) fn batch_material(
 ) -> Result<BatchMaterial, StoreError> {
     let stored = db.batch_row(batch)?;
     let mut material = read_batch(db, agents, stored.batch, &stored.session)?;
-    let says_nothing = |answer: &String| material.conventions.is_empty_answer(answer.trim());
-    material.previous_response = stored.previous_response.filter(|answer| !says_nothing(answer));
+    let is_empty = |answer: &String| material.conventions.is_empty_answer(answer.trim());
+    material.previous_response = stored.previous_response.filter(|answer| !is_empty(answer));
     let touched = files_touched(&material);
     if !touched.is_empty() {
         material.earlier = db.earlier_statements(batch, &touched)?;
@@ -107,7 +107,7 @@ fn read_batch(
         }
         steps.sort_by_key(|step| step.at);
     }
-    let said = |event: Option<_>, text: Option<_>| Some(SourcedText { event: event?, text: text? });
+    let sourced = |event: Option<_>, text: Option<_>| Some(SourcedText { event: event?, text: text? });
     // The prompt got an empty answer.
     let response = batch.response.map(|answer| match spec.conventions.is_empty_answer(answer.trim()) {
         true => String::new(),
@@ -116,9 +116,9 @@ fn read_batch(
     Ok(BatchMaterial {
         prompt_number: batch.prompt_number,
         source: batch.source,
-        prompt: said(batch.prompt_event, batch.prompt),
+        prompt: sourced(batch.prompt_event, batch.prompt),
         // An answer from the transcript has no event of its own.
-        response: said(batch.response_event.or(batch.prompt_event), response),
+        response: sourced(batch.response_event.or(batch.prompt_event), response),
         previous_response: None,
         earlier: Vec::new(),
         steps,
@@ -142,13 +142,13 @@ fn files_touched(batch: &BatchMaterial) -> Vec<String> {
 /// Returns a subagent's last message, unless the call that started it contains it.
 fn last_words(subagent: SubagentRow, steps: &[Step]) -> Option<Step> {
     let (text, event) = (subagent.message?, subagent.message_event?);
-    let is_told = steps.iter().any(|step| match &step.action {
+    let is_in_steps = steps.iter().any(|step| match &step.action {
         Action::Delegate { answer, .. } => {
             answer.as_deref().is_some_and(|answer| answer.trim() == text.trim())
         }
         _ => false,
     });
-    (!is_told).then(|| Step {
+    (!is_in_steps).then(|| Step {
         event,
         at: subagent.ended_at.unwrap_or_default(),
         tool: "SubagentStop".to_owned(),
@@ -175,7 +175,7 @@ fn step(row: ActivityRow, spec: &AgentSpec) -> Step {
         outcome: match row.failed.then(|| (spec.rejected)(&response)) {
             None => CallOutcome::Done,
             Some(None) => CallOutcome::Failed { error: refused.unwrap_or(response) },
-            Some(Some(rejected)) => CallOutcome::Rejected { said: rejected.said },
+            Some(Some(rejected)) => CallOutcome::Rejected { reason: rejected.reason },
         },
         subagent: row.subagent,
         action,
@@ -184,11 +184,11 @@ fn step(row: ActivityRow, spec: &AgentSpec) -> Step {
 
 /// The batch's own tokens, at four characters each.
 pub fn source_tokens(batch: &BatchMaterial) -> i64 {
-    let said = [&batch.prompt, &batch.response]
+    let text_bytes = [&batch.prompt, &batch.response]
         .into_iter()
         .flatten()
         .map(|response| response.text.len())
         .sum::<usize>();
     let done: usize = batch.steps.iter().map(|step| recall_domain::material::size(&step.action)).sum();
-    i64::try_from((said + done) / 4).unwrap_or(i64::MAX)
+    i64::try_from((text_bytes + done) / 4).unwrap_or(i64::MAX)
 }

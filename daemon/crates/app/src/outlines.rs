@@ -19,7 +19,7 @@ const FRESH: Duration = Duration::from_secs(30);
 /// Reading takes at most one in this many parts of the time.
 const PAUSE: u32 = 20;
 /// The maximum number of places injected at a prompt.
-const MOST_TOLD: usize = 3;
+const MOST_PLACES: usize = 3;
 /// The number of places considered for those. Places that the session already received are skipped.
 const CONSIDERED: usize = 8;
 /// The maximum number of sessions whose injected places are remembered.
@@ -35,7 +35,7 @@ struct Known {
     outlines: Vec<Read>,
     /// The folder that is being read. Only one is read at a time.
     reading: Option<PathBuf>,
-    told: HashMap<SessionId, HashSet<(String, String)>>,
+    injected: HashMap<SessionId, HashSet<(String, String)>>,
     /// The sessions, in the order of their first injection.
     sessions: VecDeque<SessionId>,
 }
@@ -71,7 +71,7 @@ impl Outlines {
     /// Drops everything, because the user turned the feature off.
     pub fn clear(&self) {
         let mut known = self.known();
-        (known.outlines, known.told, known.sessions) = Default::default();
+        (known.outlines, known.injected, known.sessions) = Default::default();
     }
 
     fn read(&self, folder: PathBuf, before: Arc<Outline>) {
@@ -114,17 +114,17 @@ impl Outlines {
         let Some(outline) = self.of(folder) else { return Vec::new() };
         let mut places = outline.related(prompt, Asked::Unasked, CONSIDERED);
         let key = |place: &Declaration| (place.file.clone(), place.symbol());
-        if let Some(told) = session.and_then(|session| self.known().told.get(session).cloned()) {
-            places.retain(|place| !told.contains(&key(place)));
+        if let Some(injected) = session.and_then(|session| self.known().injected.get(session).cloned()) {
+            places.retain(|place| !injected.contains(&key(place)));
         }
         if !places.is_empty() {
             let seen: HashSet<String> = seen().iter().map(|path| within(folder, path)).collect();
             places.retain(|place| !seen.contains(&place.file));
         }
-        places.truncate(MOST_TOLD);
+        places.truncate(MOST_PLACES);
         let places = outline.as_now(folder, places);
         if let Some(session) = session.filter(|_| !places.is_empty()) {
-            self.known().tell(session, places.iter().map(key));
+            self.known().remember(session, places.iter().map(key));
         }
         places
     }
@@ -135,14 +135,14 @@ impl Outlines {
 }
 
 impl Known {
-    fn tell(&mut self, session: &SessionId, places: impl Iterator<Item = (String, String)>) {
-        if !self.told.contains_key(session) {
+    fn remember(&mut self, session: &SessionId, places: impl Iterator<Item = (String, String)>) {
+        if !self.injected.contains_key(session) {
             self.sessions.push_back(session.clone());
         }
-        self.told.entry(session.clone()).or_default().extend(places);
+        self.injected.entry(session.clone()).or_default().extend(places);
         while self.sessions.len() > MOST_SESSIONS {
             if let Some(oldest) = self.sessions.pop_front() {
-                self.told.remove(&oldest);
+                self.injected.remove(&oldest);
             }
         }
     }

@@ -32,7 +32,7 @@ impl ContextLookup {
         context_request: &ContextRequest,
     ) -> Result<(Material, PromptDecision), StoreError> {
         let Some(index) = self.index.index() else { return Ok(Default::default()) };
-        let spoken = Spoken::of(turns.said.iter().map(String::as_str));
+        let spoken = Spoken::of(turns.texts.iter().map(String::as_str));
         let situation = Situation {
             prompt,
             author,
@@ -41,7 +41,7 @@ impl ContextLookup {
             answer_before: turns.answer.as_deref().unwrap_or_default(),
         };
         let weights = injection::built_in();
-        if !injection::may_speak(&situation, weights, FLOORS) {
+        if !injection::may_inject(&situation, weights, FLOORS) {
             return Ok((
                 Material::default(),
                 injection::decide(&situation, &PassageMatches::default(), weights, FLOORS),
@@ -72,23 +72,23 @@ impl ContextLookup {
         (decision, found): (&PromptDecision, &PassageMatches),
         context_request: &ContextRequest,
     ) -> Result<Vec<PassageNote>, StoreError> {
-        if decision.told.is_empty() {
+        if decision.chosen.is_empty() {
             return Ok(Vec::new());
         }
         let found_rows = self.found_rows(db, decision)?;
         let Read { known, given: mut newer } = self.read_already(db, situation, turns, context_request)?;
         newer.extend(
-            found_rows.iter().map(|(_, row, passage)| (said_at(row), Statements::of(&passage.whole()))),
+            found_rows.iter().map(|(_, row, passage)| (made_at(row), Statements::of(&passage.whole()))),
         );
-        let is_changed = |at: Timestamp, told: &Passage| {
-            let told = Statements::of(&told.whole());
-            newer.iter().any(|(then, later)| *then > at && told.are_changed_by(later))
+        let is_changed = |at: Timestamp, passage: &Passage| {
+            let statements = Statements::of(&passage.whole());
+            newer.iter().any(|(then, later)| *then > at && statements.are_changed_by(later))
         };
         let mut chosen = StatementChoice::beside(known, choice::most(situation));
         let branch_context = self.branch_context(&context_request.place);
         let mut freshness = WorkTree::of(&context_request.place)
             .map(|tree| Freshness::new(db, self.agents, tree, self.answer_within));
-        let mut told_of = Vec::new();
+        let mut considered_texts = Vec::new();
         for (judged, row, passage) in found_rows {
             if chosen.is_full() {
                 break;
@@ -102,10 +102,12 @@ impl ContextLookup {
                 continue;
             }
             let (kind, most) = (judged.key.document.kind, choice::tokens_of_each(situation));
-            let Some(told) = recall_compression::told(&passage, kind, &found.terms, most) else { continue };
+            let Some(excerpt) = recall_compression::injected_line(&passage, kind, &found.terms, most) else {
+                continue;
+            };
             let words = words(&passage);
-            told_of.push(passage.whole());
-            if is_changed(said_at(&row), &told) {
+            considered_texts.push(passage.whole());
+            if is_changed(made_at(&row), &excerpt) {
                 continue;
             }
             // An outdated observation must not return through the text from which it was made.
@@ -113,7 +115,7 @@ impl ContextLookup {
                 continue;
             }
             let why = reason::of(situation, found, judged.key);
-            let mut statement = statement(judged, told, &row, decision, &why);
+            let mut statement = statement(judged, excerpt, &row, decision, &why);
             statement.elsewhere = branch_context.mark(&db.made_where(judged.key.document)?);
             // Work on another branch is about other versions of the files.
             if let Some(freshness) = freshness.as_mut().filter(|_| statement.elsewhere.is_none()) {
@@ -125,7 +127,7 @@ impl ContextLookup {
             }
             chosen.add(words, statement.at, statement);
         }
-        if asked::names_what_is_unknown(situation.prompt, told_of.iter().map(String::as_str)) {
+        if asked::names_what_is_unknown(situation.prompt, considered_texts.iter().map(String::as_str)) {
             return Ok(Vec::new());
         }
         Ok(chosen.into_best())
@@ -138,7 +140,7 @@ impl ContextLookup {
         decision: &PromptDecision,
     ) -> Result<Vec<(JudgedPassage, DocumentRow, Passage)>, StoreError> {
         let mut rows = Vec::new();
-        for judged in decision.told.iter().take(READ) {
+        for judged in decision.chosen.iter().take(READ) {
             let Some(row) = db.load_document(judged.key.document)? else { continue };
             let Some(passage) = self.passage(judged.key, &row) else { continue };
             rows.push((*judged, row, passage));
@@ -155,13 +157,13 @@ impl ContextLookup {
         context_request: &ContextRequest,
     ) -> Result<Read, StoreError> {
         let mut known = vec![Words::of(situation.prompt)];
-        known.extend(turns.said.iter().map(|text| Words::of(text)));
+        known.extend(turns.texts.iter().map(|text| Words::of(text)));
         let mut given = Vec::new();
         for (document, extent) in context_request.injected.texts().into_iter().rev().take(KNOWN) {
             if let Some(row) = db.load_document(document)? {
                 known.extend(self.given(document, &row, extent));
                 let passages = passages(&row, self.agents);
-                given.extend(passages.iter().map(|one| (said_at(&row), Statements::of(&one.whole()))));
+                given.extend(passages.iter().map(|one| (made_at(&row), Statements::of(&one.whole()))));
             }
         }
         Ok(Read { known, given })
@@ -207,7 +209,7 @@ fn statement(
         label: label(row),
         heading: passage.heading,
         text: passage.text,
-        at: said_at(row),
+        at: made_at(row),
         probability: judged.probability,
         reason: format!(
             "shown: {why} ({:.0} % an answer, {})",
@@ -259,8 +261,8 @@ fn words(passage: &Passage) -> Words {
 /// Returns the superseded or resolved statements of observations from the row's session.
 fn outdated(db: Reader<'_>, row: &DocumentRow) -> Result<Vec<Words>, StoreError> {
     let Some(session) = row.session_row() else { return Ok(Vec::new()) };
-    let told = db.outdated_observations(session)?;
-    Ok(told.iter().map(|(title, narrative)| Words::of(&format!("{title} {narrative}"))).collect())
+    let observations = db.outdated_observations(session)?;
+    Ok(observations.iter().map(|(title, narrative)| Words::of(&format!("{title} {narrative}"))).collect())
 }
 
 /// Returns the label of the source for the reader.
@@ -273,11 +275,11 @@ fn label(row: &DocumentRow) -> &'static str {
         DocumentRow::Response { .. } => "answer",
         DocumentRow::Prompt { .. } => "the user said",
         DocumentRow::Activity { .. } => "written by the agent",
-        DocumentRow::Said { .. } => "said elsewhere",
+        DocumentRow::ReceivedText { .. } => "said elsewhere",
     }
 }
 
-fn said_at(row: &DocumentRow) -> Timestamp {
+fn made_at(row: &DocumentRow) -> Timestamp {
     match row {
         DocumentRow::Observation { row, .. } => row.created_at,
         DocumentRow::Summary { row, .. } => row.created_at,
@@ -285,6 +287,6 @@ fn said_at(row: &DocumentRow) -> Timestamp {
         DocumentRow::Compaction { row, .. } => row.at,
         DocumentRow::Response { at, .. } | DocumentRow::Prompt { at, .. } => *at,
         DocumentRow::Activity { row, .. } => row.at,
-        DocumentRow::Said { row, .. } => row.created_at,
+        DocumentRow::ReceivedText { row, .. } => row.created_at,
     }
 }

@@ -35,7 +35,7 @@ use super::answers::status::{
     StatsAnswer, StatusAnswer, StopAnswer,
 };
 
-use super::answers::told::WrongAnswer;
+use super::answers::injection_uses::WrongAnswer;
 use super::answers::upkeep::{BackupAnswer, CheckAnswer, ReindexAnswer, RestoreBackupAnswer, SqlAnswer};
 
 /// A request, with the type of its answer.

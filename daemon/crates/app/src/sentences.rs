@@ -175,7 +175,7 @@ impl Sentences {
         text: &str,
         scope: &Scope,
     ) -> Result<Option<(Compared, Vectors)>, String> {
-        let said = |error: StoreError| error.to_string();
+        let message = |error: StoreError| error.to_string();
         let model = embedder.model();
         let projects = match scope {
             Scope::Everything => self.readers.read(|db| db.projects_with_vectors(&model.0)),
@@ -185,8 +185,8 @@ impl Sentences {
             }
         };
         let mut vectors = Vec::new();
-        for project in projects.map_err(said)? {
-            vectors.extend(self.of_project(model, project).map_err(said)?);
+        for project in projects.map_err(message)? {
+            vectors.extend(self.of_project(model, project).map_err(message)?);
         }
         if vectors.is_empty() {
             return Ok(None);

@@ -15,7 +15,7 @@ use recall_domain::context::Budgets;
 use recall_domain::guard::Guards;
 use recall_domain::hint::Hints;
 use recall_domain::redaction::{RedactionMode, RedactionPolicy, Redactor};
-use recall_domain::review::Tellable;
+use recall_domain::review::Injectable;
 use recall_system::faults::{Fault, planted};
 
 /// The current redactor. Cheap to clone.
@@ -86,7 +86,7 @@ pub struct ContextSettings {
     pub ambient: Ambient,
     pub code: Code,
     /// Which notes may be injected unasked.
-    pub tellable: Tellable,
+    pub injectable: Injectable,
 }
 
 impl ContextSettings {
@@ -96,7 +96,7 @@ impl ContextSettings {
             notice: config.notice,
             ambient: config.ambient,
             code: config.code,
-            tellable: config.tellable,
+            injectable: config.injectable,
         }
     }
 }

@@ -58,8 +58,8 @@ impl TranscriptReplies {
                 found = recorded_answers(spec, &request, &turns, &readers, &session)?;
             } else {
                 for (seq, prompt) in turns {
-                    let said = (spec.reply)(&ReplyRequest { prompt, ..request.clone() })?;
-                    found.extend(said.map(|said| (seq, said)));
+                    let reply = (spec.reply)(&ReplyRequest { prompt, ..request.clone() })?;
+                    found.extend(reply.map(|reply| (seq, reply)));
                 }
             }
             let is_meant = |reply: &RecordedReply| {

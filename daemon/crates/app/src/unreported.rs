@@ -40,7 +40,8 @@ pub(super) fn unreported(
     let stored: Vec<StoredTurn> = stored.into_iter().map(|prompt| prompt.turn).collect();
     let mut found = missing(&stored, &recorded, &in_turns, &between);
     found.retain(|turn| {
-        let times = [turn.at_ms, turn.said_ms].map(|at| Order { wall: Timestamp(at), ..Order::default() });
+        let times =
+            [turn.at_ms, turn.occurred_ms].map(|at| Order { wall: Timestamp(at), ..Order::default() });
         !times.iter().any(|at| pauses.covers(at))
     });
     let has_own = spec.history.is_some_and(|history| history.prompts.is_some());
@@ -74,9 +75,10 @@ fn missing<'a>(
         .zip(known)
         .filter(|(turn, known)| !known && turn.prompt.is_some() && !turns::is_stored_elsewhere(stored, turn));
     let unknown: Vec<&RecordedTurn> = unknown.map(|(turn, _)| turn).collect();
-    let holds = |spans: &[Span], turn: &RecordedTurn| spans.iter().position(|span| span.holds(turn.said_ms));
+    let holds =
+        |spans: &[Span], turn: &RecordedTurn| spans.iter().position(|span| span.holds(turn.occurred_ms));
     let last_of = |span: usize| {
-        unknown.iter().rposition(|turn| between.get(span).is_some_and(|span| span.holds(turn.said_ms)))
+        unknown.iter().rposition(|turn| between.get(span).is_some_and(|span| span.holds(turn.occurred_ms)))
     };
     let is_certain = |number: usize, turn: &RecordedTurn| {
         holds(in_turns, turn).is_some()
@@ -95,7 +97,7 @@ mod tests {
     use super::*;
 
     fn turn(at_ms: i64, prompt: &str) -> RecordedTurn {
-        RecordedTurn { at_ms, said_ms: at_ms, prompt: Some(prompt.to_owned()), ..RecordedTurn::default() }
+        RecordedTurn { at_ms, occurred_ms: at_ms, prompt: Some(prompt.to_owned()), ..RecordedTurn::default() }
     }
 
     fn found<'a>(stored: &[StoredTurn], recorded: &'a [RecordedTurn], spans: [&[Span]; 2]) -> Vec<&'a str> {

@@ -21,7 +21,7 @@ pub mod probe;
 pub mod model;
 pub mod chain;
 
-pub use wording::{alone, told};
+pub use wording::{alone, injected_line};
 
 use std::sync::Arc;
 

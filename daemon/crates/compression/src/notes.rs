@@ -1,6 +1,6 @@
 //! A session as the material of one call: the turns to note, the earlier notes, and the result.
 
-use super::salience::sources::said_by;
+use super::salience::sources::texts_for_people;
 use recall_domain::earlier::Earlier;
 use recall_domain::material::{Action, BatchMaterial, SessionMaterial, Step};
 use recall_domain::observation::{ObservationDraft, SummaryDraft};
@@ -46,7 +46,7 @@ impl NotesMaterial {
         let mut bytes = 0;
         let mut fitting = 0;
         for turn in self.due.iter().take(MOST_TURNS) {
-            bytes += self.session.batches.get(*turn).map_or(0, said_bytes);
+            bytes += self.session.batches.get(*turn).map_or(0, text_bytes);
             if fitting > 0 && bytes > MOST_BYTES {
                 break;
             }
@@ -74,12 +74,15 @@ impl NotesMaterial {
 }
 
 /// The size of a turn's texts in bytes. Of its actions only texts for people count.
-fn said_bytes(batch: &BatchMaterial) -> usize {
-    let said =
-        [&batch.prompt, &batch.response].into_iter().flatten().map(|said| said.text.len()).sum::<usize>();
+fn text_bytes(batch: &BatchMaterial) -> usize {
+    let message_bytes = [&batch.prompt, &batch.response]
+        .into_iter()
+        .flatten()
+        .map(|message| message.text.len())
+        .sum::<usize>();
     let of_step = |step: &Step| match &step.action {
         Action::Delegate { .. } => 0,
-        action => said_by(action, step.event).iter().map(|text| text.text.len()).sum(),
+        action => texts_for_people(action, step.event).iter().map(|text| text.text.len()).sum(),
     };
-    said + batch.steps.iter().map(of_step).sum::<usize>()
+    message_bytes + batch.steps.iter().map(of_step).sum::<usize>()
 }

@@ -15,7 +15,7 @@ const MOST_TOKENS: u32 = 1_000;
 
 fn session() -> BatchMaterial {
     let event = |number| EventId([number; 16]);
-    let said = |number, text: &str| Some(SourcedText { event: event(number), text: text.to_owned() });
+    let sourced_text = |number, text: &str| Some(SourcedText { event: event(number), text: text.to_owned() });
     let edit = Action::Edit {
         path: "/shop/src/cart.rs".to_owned(),
         changes: vec![EditHunk {
@@ -25,8 +25,8 @@ fn session() -> BatchMaterial {
     };
     BatchMaterial {
         prompt_number: 1,
-        prompt: said(1, "Why is the cart's total a cent too high?"),
-        response: said(
+        prompt: sourced_text(1, "Why is the cart's total a cent too high?"),
+        response: sourced_text(
             3,
             "Each line was rounded before summing, which cost up to a cent per line. `total()` in src/cart.rs now rounds \
              once, after summing.",

@@ -67,7 +67,9 @@ fn settings_of(text: &str) -> Vec<Setting> {
             let origin = match lines.get(&key.name) {
                 None => Origin::Default,
                 // If one element of a list is invalid, the others still apply.
-                Some((line, said)) if *said == value || value.is_array() && value != key.default_value() => {
+                Some((line, file_value))
+                    if *file_value == value || value.is_array() && value != key.default_value() =>
+                {
                     Origin::File(*line)
                 }
                 Some((line, _)) => Origin::Ignored(*line),
@@ -86,8 +88,8 @@ pub fn set(text: &str, key: &Key, values: &[String]) -> Result<String, ChangeErr
     for name in tables.split('.') {
         let is_new = !here.contains_key(name);
         let next = here.entry(name).or_insert_with(|| Item::Table(Table::new()));
-        let told = format!("{name} is not a table");
-        here = next.as_table_mut().ok_or(ChangeError::NotToml { what: told })?;
+        let message = format!("{name} is not a table");
+        here = next.as_table_mut().ok_or(ChangeError::NotToml { what: message })?;
         here.set_implicit(is_new && name != tables.rsplit('.').next().unwrap_or_default());
     }
     match here.get_mut(own).and_then(Item::as_value_mut) {

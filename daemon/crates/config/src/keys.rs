@@ -256,9 +256,14 @@ mod tests {
                 Value::Null => "none".to_owned(),
                 value => format!("`{}`", as_toml(&value)),
             };
-            let told = format!("{}. {}", key.meaning, key.details);
-            let _ =
-                writeln!(table, "| `{}` | {default} | {} | {} |", key.name, key.allowed(), told.trim_end());
+            let description = format!("{}. {}", key.meaning, key.details);
+            let _ = writeln!(
+                table,
+                "| `{}` | {default} | {} | {} |",
+                key.name,
+                key.allowed(),
+                description.trim_end()
+            );
         }
         table
     }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{Config, Excluded, Understood};
 use recall_domain::guard::GuardPolicy;
 use recall_domain::redaction::RedactionMode;
-use recall_domain::review::Tellable;
+use recall_domain::review::Injectable;
 
 /// The size limit of the record. It exceeds any list of patterns.
 const MOST_BYTES: u64 = 1 << 20;
@@ -44,7 +44,7 @@ impl LastGood {
             redact_extra: config.redaction.extra.clone(),
             redact_allow: config.redaction.allow.clone(),
             guards: config.guards.clone(),
-            reviewed_only: config.tellable == Tellable::Reviewed,
+            reviewed_only: config.injectable == Injectable::Reviewed,
         }
     }
 
@@ -92,7 +92,7 @@ pub(super) fn keep_restrictions(config: &mut Config, exclusions: Understood, las
     add(&mut guards.unset_env, last.guards.unset_env);
     guards.allow.retain(|pattern| last.guards.allow.contains(pattern));
     if last.reviewed_only {
-        config.tellable = Tellable::Reviewed;
+        config.injectable = Injectable::Reviewed;
     }
     if last.redact {
         config.redaction.mode = RedactionMode::On;

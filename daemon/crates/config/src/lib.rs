@@ -30,7 +30,7 @@ use recall_domain::guard::{GuardPolicy, Guards};
 use recall_domain::hint::{Hint, Hints};
 use recall_domain::lifecycle::LifecycleKind;
 use recall_domain::redaction::{RedactionMode, RedactionPolicy, Redactor};
-use recall_domain::review::Tellable;
+use recall_domain::review::Injectable;
 use recall_domain::session::{CapturePolicy, IdlePolicy, Load};
 use recall_repository::project_file::ExcludedNames;
 use recall_store::Durability;
@@ -64,7 +64,7 @@ pub struct Config {
     pub ambient: Ambient,
     pub code: Code,
     /// Which notes are injected unasked.
-    pub tellable: Tellable,
+    pub injectable: Injectable,
     pub hints: Vec<Hint>,
     pub compression: CompressionPolicy,
     pub embedding: EmbeddingPolicy,
@@ -166,14 +166,14 @@ pub enum Notice {
 /// Whether the context at a session's start includes the date, the project and its branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ambient {
-    Told,
+    On,
     Off,
 }
 
 /// Whether the places of the code named in a prompt are injected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Code {
-    Told,
+    On,
     #[default]
     Off,
 }
@@ -469,9 +469,13 @@ impl Written {
                 subagent: self.context.subagent_tokens,
             },
             notice: if self.context.notice { Notice::Shown } else { Notice::Off },
-            ambient: if self.context.ambient { Ambient::Told } else { Ambient::Off },
-            code: if self.context.code { Code::Told } else { Code::Off },
-            tellable: if self.context.reviewed_only { Tellable::Reviewed } else { Tellable::Everything },
+            ambient: if self.context.ambient { Ambient::On } else { Ambient::Off },
+            code: if self.context.code { Code::On } else { Code::Off },
+            injectable: if self.context.reviewed_only {
+                Injectable::Reviewed
+            } else {
+                Injectable::Everything
+            },
             hints: self.hint,
             compression: self.compression.policy(),
             embedding: self.embedding.policy(),

@@ -408,16 +408,16 @@ fn value_in(message: &str) -> Option<String> {
     if let Some(variant) = message.strip_prefix("unknown variant ") {
         return variant.split('`').nth(1).map(|name| format!("\"{name}\""));
     }
-    let told = message.strip_prefix("invalid ")?.split_once(": ")?.1;
-    let told = told.split(", expected").next().unwrap_or(told);
-    if let Some(text) = told.strip_prefix("string ") {
+    let unexpected = message.strip_prefix("invalid ")?.split_once(": ")?.1;
+    let unexpected = unexpected.split(", expected").next().unwrap_or(unexpected);
+    if let Some(text) = unexpected.strip_prefix("string ") {
         return Some(text.to_owned());
     }
-    Some(match (told.split('`').nth(1), told) {
+    Some(match (unexpected.split('`').nth(1), unexpected) {
         (Some(value), _) => value.to_owned(),
         (None, "sequence") => "a list".to_owned(),
         (None, "map") => "a table".to_owned(),
-        (None, told) => told.to_owned(),
+        (None, unexpected) => unexpected.to_owned(),
     })
 }
 

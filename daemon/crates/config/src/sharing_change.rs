@@ -68,8 +68,8 @@ fn text_of<'a>(table: &'a Table, key: &str) -> &'a str {
 fn changed(text: &str, name: &str, change: impl FnOnce(&mut ArrayOfTables)) -> Result<String, ChangeError> {
     let mut document: DocumentMut = document(text)?;
     let list = document.entry(name).or_insert_with(|| Item::ArrayOfTables(ArrayOfTables::new()));
-    let told = format!("{name} is not a list: [[{name}]]");
-    let list = list.as_array_of_tables_mut().ok_or(ChangeError::NotToml { what: told })?;
+    let message = format!("{name} is not a list: [[{name}]]");
+    let list = list.as_array_of_tables_mut().ok_or(ChangeError::NotToml { what: message })?;
     change(list);
     if list.is_empty() {
         document.remove(name);
@@ -102,8 +102,8 @@ mod tests {
         let with_remote = add_remote(text, &remote("team", "file:///media/team")).unwrap();
         let with_share = add_share(&with_remote, &share("git:host/a/b", "team")).unwrap();
         assert!(with_share.starts_with(text) && with_share.contains("[[share]]"), "{with_share}");
-        let told = SharedProject { inject: true, ..share("git:host/a/b", "team") };
-        let again = add_share(&with_share, &told).unwrap();
+        let share_to_inject = SharedProject { inject: true, ..share("git:host/a/b", "team") };
+        let again = add_share(&with_share, &share_to_inject).unwrap();
         assert_eq!((again.matches("[[share]]").count(), again.matches("inject = true").count()), (1, 1));
         let without = remove_remote(&remove_share(&again, "git:host/a/b", "team").unwrap(), "team").unwrap();
         assert_eq!(without.trim_end(), text.trim_end());

@@ -46,14 +46,14 @@ pub struct Statement {
 impl Statement {
     /// Parses a statement. `None` if it has too few words.
     pub fn of(text: &str) -> Option<Self> {
-        let mut said = text.trim();
+        let mut statement = text.trim();
         // `Fixed: the pool drains`, `Finding 2: the pool hangs`, `Done. The pool drains`
         for mark in [": ", ". "] {
-            let label = said.split_once(mark).filter(|(label, _)| label.chars().count() <= LABEL);
-            said = label.map_or(said, |(_, rest)| rest);
+            let label = statement.split_once(mark).filter(|(label, _)| label.chars().count() <= LABEL);
+            statement = label.map_or(statement, |(_, rest)| rest);
         }
-        let end = ENDS.iter().filter_map(|end| said.find(end)).min().unwrap_or(said.len());
-        let words = words_of(said.get(..end).unwrap_or(said));
+        let end = ENDS.iter().filter_map(|end| statement.find(end)).min().unwrap_or(statement.len());
+        let words = words_of(statement.get(..end).unwrap_or(statement));
         let subject = words.first()?.clone();
         let number = words.get(1).filter(|word| word.chars().all(|c| c.is_ascii_digit())).cloned();
         Some(Self { words: words.into_iter().collect(), subject, number })
@@ -85,22 +85,22 @@ pub fn words_of(text: &str) -> Vec<String> {
 }
 
 /// Whether a sentence says that something changed. A sentence that only introduces something new does not.
-pub fn says_a_change(text: &str) -> bool {
+pub fn announces_change(text: &str) -> bool {
     // Keyed by first word.
-    static SAID: LazyLock<HashMap<&str, Vec<Vec<&str>>>> = LazyLock::new(|| {
-        let mut said: HashMap<&str, Vec<Vec<&str>>> = HashMap::new();
+    static PHRASES: LazyLock<HashMap<&str, Vec<Vec<&str>>>> = LazyLock::new(|| {
+        let mut by_first_word: HashMap<&str, Vec<Vec<&str>>> = HashMap::new();
         for phrase in CHANGES.split(", ") {
             let mut words = phrase.split(' ');
-            said.entry(words.next().unwrap_or_default()).or_default().push(words.collect());
+            by_first_word.entry(words.next().unwrap_or_default()).or_default().push(words.collect());
         }
-        said
+        by_first_word
     });
     let lower = text.to_lowercase();
     let words: Vec<&str> =
         lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
     let begins = |(at, word): (usize, &&str)| {
         let rest = words.get(at + 1..).unwrap_or_default();
-        SAID.get(word).is_some_and(|phrases| phrases.iter().any(|more| rest.starts_with(more)))
+        PHRASES.get(word).is_some_and(|phrases| phrases.iter().any(|more| rest.starts_with(more)))
     };
     !text.ends_with(':') && words.iter().enumerate().any(begins)
 }
@@ -116,7 +116,7 @@ pub struct Statements {
 impl Statements {
     pub fn of(text: &str) -> Self {
         let sentences = sentences(text);
-        let changed = sentences.iter().filter(|sentence| says_a_change(sentence));
+        let changed = sentences.iter().filter(|sentence| announces_change(sentence));
         Self {
             changes: changed.filter_map(|sentence| Statement::of(sentence)).collect(),
             all: sentences.iter().filter_map(|sentence| Statement::of(sentence)).collect(),

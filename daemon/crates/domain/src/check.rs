@@ -333,7 +333,7 @@ mod tests {
     #[track_caller]
     fn check_statuses(steps: Vec<Step>, expected: &[&str]) {
         let batch = BatchMaterial { steps, root: Some("/shop".to_owned()), ..BatchMaterial::default() };
-        let told: Vec<String> = checked(&batch)
+        let statuses: Vec<String> = checked(&batch)
             .iter()
             .map(|checked| {
                 let status = match checked.status {
@@ -346,7 +346,7 @@ mod tests {
                 format!("{}:{status}:{}", checked.name, changed.join(","))
             })
             .collect();
-        assert_eq!(told, expected);
+        assert_eq!(statuses, expected);
     }
 
     #[test]

@@ -323,7 +323,7 @@ const OTHERS_SHARE: f64 = 0.15;
 /// The maximum number of known lines at a start: later ones are rarely useful. Measured in `docs/retrieval.md`.
 const MOST_AT_START: usize = 5;
 /// Bonus points at a start for what the user said, if its title is understandable on its own.
-const SAID_BY_USER: f64 = 3.0;
+const FROM_USER: f64 = 3.0;
 /// Bonus points for a note that warns about a file which the branch changes.
 const ABOUT_BRANCH: f64 = 2.0;
 /// The amount of weight that is worth one point of understandability.
@@ -407,7 +407,7 @@ fn answer(asked: &str, material: &Material, limits: BlockLimits, now: Timestamp)
     }
     // Leaves out the least probable statements if not all fit.
     let mut trial = page.measure;
-    let mut told: Vec<(&PassageNote, String)> = Vec::new();
+    let mut chosen: Vec<(&PassageNote, String)> = Vec::new();
     for statement in &material.statements {
         if trial.spent() >= page.measure.spent() + ENOUGH_TOKENS {
             break;
@@ -416,11 +416,11 @@ fn answer(asked: &str, material: &Material, limits: BlockLimits, now: Timestamp)
         let longer = trial.and(Measure::of(&line));
         if page.allows(longer, page.budget) {
             trial = longer;
-            told.push((statement, line));
+            chosen.push((statement, line));
         }
     }
-    told.sort_by(|(a, _), (b, _)| b.at.cmp(&a.at).then_with(|| b.key.cmp(&a.key)));
-    for (statement, line) in told {
+    chosen.sort_by(|(a, _), (b, _)| b.at.cmp(&a.at).then_with(|| b.key.cmp(&a.key)));
+    for (statement, line) in chosen {
         if page.add(&line) == Added::Yes {
             page.items.push(statement.item());
         }
@@ -462,17 +462,17 @@ fn about_command(
 /// Returns the notes in their order, with other persons' surplus notes moved to the end. A flood of theirs displaces
 /// no own note, and a newcomer still sees what there is.
 fn mixed(notes: Vec<&Note>) -> Vec<&Note> {
-    let (mut told, mut waiting, mut of_others) = (Vec::new(), Vec::new(), 0);
+    let (mut ordered, mut waiting, mut of_others) = (Vec::new(), Vec::new(), 0);
     for note in notes {
-        if note.is_of_others && of_others >= OF_OTHERS * (told.len() / LINES + 1) {
+        if note.is_of_others && of_others >= OF_OTHERS * (ordered.len() / LINES + 1) {
             waiting.push(note);
         } else {
             of_others += usize::from(note.is_of_others);
-            told.push(note);
+            ordered.push(note);
         }
     }
-    told.append(&mut waiting);
-    told
+    ordered.append(&mut waiting);
+    ordered
 }
 
 fn by_weight(notes: &[Note], now: Timestamp) -> Vec<&Note> {
@@ -491,16 +491,16 @@ fn by_weight(notes: &[Note], now: Timestamp) -> Vec<&Note> {
 /// Returns the notes without those that hold an old value or that a newer note changes; of two conflicting choices the
 /// newer comes first. Only a person changes what a person wrote or pinned.
 fn that_hold(notes: Vec<&Note>) -> Vec<&Note> {
-    let said = notes.into_iter().map(|note| (Words::of(&note.title), Statements::of(&note.title), note));
-    let said: Vec<(Words, Statements, &Note)> = said.collect();
+    let parsed = notes.into_iter().map(|note| (Words::of(&note.title), Statements::of(&note.title), note));
+    let parsed: Vec<(Words, Statements, &Note)> = parsed.collect();
     let is_over = |(words, statements, note): &(Words, Statements, &Note)| {
         let may_change = |newer: &Note| newer.maker == Maker::Person || note.maker == Maker::Machine;
-        said.iter().filter(|(.., newer)| newer.at > note.at).any(|(other, later, newer)| {
+        parsed.iter().filter(|(.., newer)| newer.at > note.at).any(|(other, later, newer)| {
             other.differs_in_a_value(words)
                 || may_change(newer) && !note.is_pinned && statements.are_changed_by(later)
         })
     };
-    let mut held: Vec<&(Words, Statements, &Note)> = said.iter().filter(|one| !is_over(one)).collect();
+    let mut held: Vec<&(Words, Statements, &Note)> = parsed.iter().filter(|one| !is_over(one)).collect();
     newer_first(&mut held, |(first, _, older), (second, _, newer)| {
         newer.at > older.at && second.differs_in_a_word(first)
     });
@@ -511,9 +511,9 @@ fn that_hold(notes: Vec<&Note>) -> Vec<&Note> {
 /// session that begins sees only the title, and importance alone does not tell which titles are understandable.
 fn points(note: &Note, now: Timestamp) -> f64 {
     let stands_alone = note.alone > 0;
-    let said = if stands_alone && note.voice == Some(Voice::User) { SAID_BY_USER } else { 0.0 };
+    let of_user = if stands_alone && note.voice == Some(Voice::User) { FROM_USER } else { 0.0 };
     let of_branch = if note.warns_of.is_some() { ABOUT_BRANCH } else { 0.0 };
-    f64::from(note.alone) + said + of_branch + weight(note, now) / OF_WEIGHT
+    f64::from(note.alone) + of_user + of_branch + weight(note, now) / OF_WEIGHT
 }
 
 /// A note's weight, mainly its importance. It decays with age, but never to zero; open ends decay faster, while
@@ -641,15 +641,19 @@ mod tests {
         let own = ["Cents are integers", "Rounding happens once", "Discounts are percentages"];
         let others = || others.iter().zip(1..).map(|(title, id)| of_mia(id, title));
         let own = || own.iter().zip(11..).map(|(title, id)| note(id, 5, 0, title));
-        let told = |notes: Vec<Note>| -> Vec<i64> {
+        let injected_ids = |notes: Vec<Note>| -> Vec<i64> {
             let material = Material { summary: None, observations: notes, ..shop() };
             let block = assemble(InjectionMoment::Start, &material, within(900), NOW);
             block.items.iter().map(|item| item.id).collect()
         };
-        let ids = told(others().chain(own()).collect());
+        let ids = injected_ids(others().chain(own()).collect());
         assert_eq!((ids.len(), ids.iter().filter(|id| **id < 10).count()), (5, 2), "{ids:?}");
-        assert_eq!(told(others().chain(own().take(1)).collect()).len(), 5, "nothing else is left to tell");
-        assert_eq!(told(others().collect()).len(), 4, "a newcomer has none of their own");
+        assert_eq!(
+            injected_ids(others().chain(own().take(1)).collect()).len(),
+            5,
+            "nothing else is left to tell"
+        );
+        assert_eq!(injected_ids(others().collect()).len(), 4, "a newcomer has none of their own");
     }
 
     #[test]
@@ -664,15 +668,15 @@ mod tests {
             ..SummaryNote::default()
         };
         let material = Material { others: Some(others), ..shop() };
-        let told = assemble(InjectionMoment::Start, &material, within(600), NOW).text;
-        let own = told.find("## Last session (s3)").unwrap();
-        let others = told
+        let text = assemble(InjectionMoment::Start, &material, within(600), NOW).text;
+        let own = text.find("## Last session (s3)").unwrap();
+        let others = text
             .find("## Last session of mia (s9), 1 d ago: Invoices in two currencies\nDone: Exchange rates");
-        assert!(others.is_some_and(|others| others > own), "{told}");
+        assert!(others.is_some_and(|others| others > own), "{text}");
         assert!(!assemble(InjectionMoment::Compact, &material, within(600), NOW).text.contains("mia"));
         // It takes little of a small budget, and nothing from the own session.
-        let told = assemble(InjectionMoment::Start, &material, within(150), NOW).text;
-        assert!(told.contains("Open: Show the discount") && !told.contains("holiday"), "{told}");
+        let text = assemble(InjectionMoment::Start, &material, within(150), NOW).text;
+        assert!(text.contains("Open: Show the discount") && !text.contains("holiday"), "{text}");
     }
 
     #[test]
@@ -797,9 +801,9 @@ mod tests {
             assemble(InjectionMoment::Start, &material, within(2000), NOW).items.remove(0)
         };
         assert_eq!(first(vec![old.clone(), newer.clone()]).id, 2);
-        let told = first(vec![Note { warns_of: Some("src/parser.rs".to_owned()), ..old }, newer]);
-        assert_eq!(told.id, 1);
-        assert!(told.reason.ends_with("about src/parser.rs, which this branch changes"), "{}", told.reason);
+        let item = first(vec![Note { warns_of: Some("src/parser.rs".to_owned()), ..old }, newer]);
+        assert_eq!(item.id, 1);
+        assert!(item.reason.ends_with("about src/parser.rs, which this branch changes"), "{}", item.reason);
     }
 
     #[test]

@@ -29,10 +29,11 @@ impl Conventions {
         if let Some((_, source)) = self.machine_prompts.iter().find(begins) {
             return Some(*source);
         }
-        let says =
+        let is_foreign =
             |line: &str| self.foreign_lines.iter().any(|opening| line.trim_start().starts_with(opening));
         // Checked first, because most agents have no such lines.
-        (!self.foreign_lines.is_empty() && prompt.lines().any(says)).then_some(BatchSource::AgentMessage)
+        (!self.foreign_lines.is_empty() && prompt.lines().any(is_foreign))
+            .then_some(BatchSource::AgentMessage)
     }
 
     /// Whether this answer is a placeholder.

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::ids::{
-    ActivityId, AgentName, BatchId, CompactionId, ObservationId, PlanId, ProjectKey, SaidId, SessionId,
-    SummaryId, Timestamp,
+    ActivityId, AgentName, BatchId, CompactionId, ObservationId, PlanId, ProjectKey, ReceivedTextId,
+    SessionId, SummaryId, Timestamp,
 };
 use super::names::named;
 use super::observation::{Importance, Maker, ObservationType};
@@ -29,7 +29,8 @@ pub enum DocumentKind {
     /// The agent's own summary of a conversation that it compacted.
     Compaction,
     /// A prompt or an answer of another machine. It is never injected unasked.
-    Said,
+    #[serde(rename = "said")]
+    ReceivedText,
 }
 
 impl DocumentKind {
@@ -41,7 +42,7 @@ impl DocumentKind {
         (Self::Plan, "plan", 'l'),
         (Self::Activity, "activity", 'a'),
         (Self::Compaction, "compaction", 'c'),
-        (Self::Said, "said", 't'),
+        (Self::ReceivedText, "said", 't'),
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -135,7 +136,7 @@ keys! {
     PlanId: Plan,
     ActivityId: Activity,
     CompactionId: Compaction,
-    SaidId: Said,
+    ReceivedTextId: ReceivedText,
 }
 
 impl fmt::Display for DocumentKey {

@@ -43,7 +43,8 @@ impl Earlier {
     /// names the value.
     pub fn inherited_by(&self, draft: &ObservationDraft) -> Option<SubjectKey> {
         let title = subject::words(&draft.title);
-        let names_it = self.subject.named_value()?.all(|word| title.iter().any(|said| said == word));
+        let names_it =
+            self.subject.named_value()?.all(|word| title.iter().any(|title_word| title_word == word));
         let mut files = draft.files_read.iter().chain(&draft.files_modified);
         let is_seen = files.any(|file| self.files.contains(file));
         (names_it && is_seen).then(|| self.subject.clone())

@@ -92,8 +92,8 @@ impl InjectedSet {
     /// Documents whose text the reader knows, and how much of it, in order.
     pub fn texts(&self) -> Vec<(DocumentKey, InjectedExtent)> {
         let observation = |id: &ObservationId| DocumentKey { kind: DocumentKind::Observation, row: id.0 };
-        let told = self.observations.iter().filter(|id| !self.titles.contains(id));
-        let whole = told.map(|id| (observation(id), InjectedExtent::Whole));
+        let known = self.observations.iter().filter(|id| !self.titles.contains(id));
+        let whole = known.map(|id| (observation(id), InjectedExtent::Whole));
         let others = self.documents.iter().filter(|(_, extent)| *extent != InjectedExtent::Title).copied();
         let mut texts: Vec<_> = whole.chain(others).collect();
         texts.sort_unstable();

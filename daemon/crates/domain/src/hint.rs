@@ -122,8 +122,8 @@ mod tests {
         ] {
             assert_eq!(given(prompt), expected, "{prompt}");
         }
-        let told = hints.for_prompt("tdd", 500).unwrap();
-        assert_eq!(told.text, "The user's hint for `tdd`: Test first.\n");
+        let injected = hints.for_prompt("tdd", 500).unwrap();
+        assert_eq!(injected.text, "The user's hint for `tdd`: Test first.\n");
     }
 
     #[test]

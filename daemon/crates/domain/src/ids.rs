@@ -37,7 +37,7 @@ row_id! {
     /// A subagent of a session.
     SubagentId,
     /// A prompt or an answer of another machine.
-    SaidId,
+    ReceivedTextId,
     /// A plan, or a session's task list.
     PlanId,
     /// A unit of compression work.
@@ -117,10 +117,10 @@ text_id! {
 
 impl SessionId {
     /// Marks an event that does not name its session.
-    pub(crate) const UNTOLD: Self = Self(String::new());
+    pub(crate) const UNKNOWN: Self = Self(String::new());
 
-    pub fn is_told(&self) -> bool {
-        *self != Self::UNTOLD
+    pub fn is_known(&self) -> bool {
+        *self != Self::UNKNOWN
     }
 }
 

@@ -81,8 +81,8 @@ fn cleaned(line: &str) -> String {
 pub fn is_about(text: &str, line: &str) -> bool {
     let (text, line) = (words(text), words(line));
     let in_a_row = line.windows(WORDS_IN_A_ROW).any(|run| {
-        let says_something = run.iter().any(|word| word.len() > 3 && !is_mark(word));
-        says_something && text.windows(WORDS_IN_A_ROW).any(|other| other == run)
+        let has_longer_word = run.iter().any(|word| word.len() > 3 && !is_mark(word));
+        has_longer_word && text.windows(WORDS_IN_A_ROW).any(|other| other == run)
     });
     let codes = line.iter().filter(|word| is_code(word));
     in_a_row || codes.into_iter().any(|code| text.contains(code))

@@ -302,16 +302,16 @@ mod tests {
             LifecycleKind::JobDead { job: JobId(1), attempts: 3, error: String::new() },
             LifecycleKind::Notification(Notification::default()),
         ];
-        assert_eq!(all.map(|said| said.name()), LifecycleKind::NAMES);
+        assert_eq!(all.map(|kind| kind.name()), LifecycleKind::NAMES);
     }
 
     #[test]
     fn a_message_event_names_its_sender_if_known() {
-        let said = |origin| {
+        let detail = |origin| {
             let (source, content) = (Some(BatchSource::User), Some("hello".to_owned()));
             LifecycleKind::MessageReceived { source, prompt_number: None, content, origin }.detail()
         };
-        assert_eq!(said(None), json!({"from": "user", "content": "hello"}));
+        assert_eq!(detail(None), json!({"from": "user", "content": "hello"}));
         let origin = MessageOrigin {
             sender: Some("telegram:4711".to_owned()),
             channel: Some("telegram".to_owned()),
@@ -325,6 +325,6 @@ mod tests {
         };
         let expected = json!({"from": "telegram:4711", "content": "hello", "channel_id": "telegram",
             "conversation_id": "4711", "sender_name": "Ada", "thread_id": "7", "timestamp": 1_795_218_000_000_i64});
-        assert_eq!(said(Some(Box::new(origin))), expected);
+        assert_eq!(detail(Some(Box::new(origin))), expected);
     }
 }

@@ -158,7 +158,7 @@ pub fn link_to_failed_check(batch: &BatchMaterial, drafts: &mut [ObservationDraf
     let fails = |checked: &Checked| matches!(checked.status, CheckStatus::Failed { .. });
     let Some(last) = checked(batch).pop().filter(fails) else { return };
     let key = subject::of_check(&last.name);
-    let says_so = |draft: &ObservationDraft| {
+    let reports_failure = |draft: &ObservationDraft| {
         let title = draft.title.to_lowercase();
         let mut words = title.split(|gap: char| !gap.is_alphanumeric());
         draft.evidence.contains(&last.event) && words.any(|word| FAILS.contains(&word))
@@ -166,7 +166,7 @@ pub fn link_to_failed_check(batch: &BatchMaterial, drafts: &mut [ObservationDraf
     if drafts.iter().any(|draft| draft.subject.as_ref() == Some(&key)) {
         return;
     }
-    let mut found = drafts.iter_mut().filter(|draft| draft.subject.is_none() && says_so(draft));
+    let mut found = drafts.iter_mut().filter(|draft| draft.subject.is_none() && reports_failure(draft));
     if let (Some(only), None) = (found.next(), found.next()) {
         only.subject = Some(key);
     }
@@ -177,12 +177,12 @@ pub fn link_to_failed_check(batch: &BatchMaterial, drafts: &mut [ObservationDraf
 pub fn replacement(title: &str, evidence: &[EventId], drafts: &[ObservationDraft]) -> Option<usize> {
     let names = distinctive_words(title);
     let replaces = |draft: &ObservationDraft| {
-        let said = format!("{} {} {}", draft.title, draft.narrative, draft.facts.join(" "));
+        let text = format!("{} {} {}", draft.title, draft.narrative, draft.facts.join(" "));
         if names.is_empty() {
             return !evidence.is_empty() && evidence.iter().all(|event| draft.evidence.contains(event));
         }
         let shares = evidence.iter().any(|event| draft.evidence.contains(event));
-        shares && names.is_subset(&distinctive_words(&said))
+        shares && names.is_subset(&distinctive_words(&text))
     };
     let mut replacements =
         drafts.iter().enumerate().filter(|(_, draft)| draft.subject.is_none() && replaces(draft));

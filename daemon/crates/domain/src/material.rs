@@ -67,7 +67,7 @@ pub enum CallOutcome {
     /// The user denied permission.
     Rejected {
         /// The user's reason, if any.
-        said: Option<String>,
+        reason: Option<String>,
     },
 }
 

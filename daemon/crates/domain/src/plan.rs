@@ -205,14 +205,14 @@ fn is_approved(clauses: &[Vec<&str>]) -> bool {
     ];
     const GO_AHEAD: [&[&str]; 5] =
         [&["proceed"], &["go", "ahead"], &["implement", "it"], &["execute", "it"], &["start"]];
-    let says = |clause: &Vec<&str>, phrases: &[&[&str]]| {
+    let contains_phrase = |clause: &Vec<&str>, phrases: &[&[&str]]| {
         let found = |at: usize| {
             phrases.iter().any(|phrase| clause.get(at..).is_some_and(|rest| rest.starts_with(phrase)))
         };
         !clause.iter().any(|word| NEGATIONS.contains(word)) && (0..clause.len()).any(found)
     };
-    clauses.iter().any(|clause| says(clause, &APPROVED))
-        && clauses.iter().any(|clause| says(clause, &GO_AHEAD))
+    clauses.iter().any(|clause| contains_phrase(clause, &APPROVED))
+        && clauses.iter().any(|clause| contains_phrase(clause, &GO_AHEAD))
 }
 
 /// Returns the first heading or else the first non-empty line, at most 100 characters.

@@ -267,7 +267,7 @@ fn kind_factor(kind: DocumentKind) -> f32 {
         DocumentKind::Observation => 2.4,
         DocumentKind::Response => 2.2,
         DocumentKind::Summary | DocumentKind::Plan | DocumentKind::Compaction => 1.8,
-        DocumentKind::Prompt | DocumentKind::Said => 1.5,
+        DocumentKind::Prompt | DocumentKind::ReceivedText => 1.5,
         DocumentKind::Activity => 1.0,
     }
 }
@@ -405,12 +405,12 @@ mod tests {
 
     #[test]
     fn rare_words_are_more_informative_than_common_ones() {
-        let tell =
+        let weight =
             |documents, commonness| information(Frequency { documents, population: 1_000 }, commonness);
-        assert!(tell(1, Commonness::Content) > tell(100, Commonness::Content));
-        assert!(tell(100, Commonness::Content) > tell(900, Commonness::Content));
-        assert!(tell(1, Commonness::Content) > tell(1, Commonness::Command));
-        assert!(tell(1, Commonness::Command) > tell(1, Commonness::Function));
+        assert!(weight(1, Commonness::Content) > weight(100, Commonness::Content));
+        assert!(weight(100, Commonness::Content) > weight(900, Commonness::Content));
+        assert!(weight(1, Commonness::Content) > weight(1, Commonness::Command));
+        assert!(weight(1, Commonness::Command) > weight(1, Commonness::Function));
     }
 
     #[test]
@@ -441,7 +441,7 @@ mod tests {
 
     #[test]
     fn relevance_needs_evidence_and_coverage() {
-        for (answered, evidence, told) in [
+        for (answered, evidence, is_relevant) in [
             (1.0, 1.5, true),   // two telling words, both found
             (1.0, 0.75, true),  // one telling word, found
             (0.5, 0.75, false), // one of two
@@ -451,7 +451,7 @@ mod tests {
             (0.0, 0.0, false),
         ] {
             let relevance = relevance(TextMatch { answered, evidence, ..TextMatch::default() });
-            assert_eq!(relevance >= 0.45, told, "{answered} {evidence}: {relevance}");
+            assert_eq!(relevance >= 0.45, is_relevant, "{answered} {evidence}: {relevance}");
         }
     }
 

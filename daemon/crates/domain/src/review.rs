@@ -4,7 +4,7 @@ pub use recall_protocol::query::ReviewVerdict;
 
 /// Which notes may be injected unasked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Tellable {
+pub enum Injectable {
     #[default]
     Everything,
     /// Only what a person wrote, pinned or kept.

@@ -47,7 +47,7 @@ const SAME_COSINE: f32 = 0.85;
 /// Whether two texts say the same in other words, judged by the cosine of their vectors. Texts of which each has a
 /// number that the other lacks speak of different things. So do texts of equal length that differ in one word, a
 /// difference that a model hardly notices.
-pub fn says_the_same(cosine: f32, one: &str, other: &str) -> bool {
+pub fn are_paraphrases(cosine: f32, one: &str, other: &str) -> bool {
     if cosine < SAME_COSINE {
         return false;
     }
@@ -101,11 +101,11 @@ mod tests {
 
     #[test]
     fn texts_with_close_vectors_say_the_same_unless_numbers_or_one_word_differ() {
-        let close = |one, other| says_the_same(0.9, one, other);
+        let close = |one, other| are_paraphrases(0.9, one, other);
         let round = "The cart is rounded once, after the sum";
         let round_again = "Rounding of the cart happens a single time when all is added";
         assert!(close(round, round_again));
-        assert!(!says_the_same(0.84, round, round_again));
+        assert!(!are_paraphrases(0.84, round, round_again));
         assert!(
             close("The limit of 20 MB is gone", "Uploads have no limit any more"),
             "only one has a number"

@@ -40,15 +40,15 @@ pub(super) const UNITS: [&str; 20] = [
 
 /// Returns the subject of a title: a value, or a user's rule.
 pub fn of_title(kind: ObservationType, title: &str) -> Option<SubjectKey> {
-    let said = title.strip_prefix("User: ").unwrap_or(title);
-    let clause = Clause::first(said)?;
+    let statement = title.strip_prefix("User: ").unwrap_or(title);
+    let clause = Clause::first(statement)?;
     let rule = || kind.is_settled_by_user().then(|| clause.rule()).flatten();
     rule().or_else(|| clause.value()).or_else(|| clause.new_value())
 }
 
 /// The words of a sentence in lower case, without punctuation.
-pub(super) fn words(said: &str) -> Vec<String> {
-    said.split_whitespace().map(|word| trim_punctuation(word).to_lowercase()).collect()
+pub(super) fn words(sentence: &str) -> Vec<String> {
+    sentence.split_whitespace().map(|word| trim_punctuation(word).to_lowercase()).collect()
 }
 
 /// Returns the subject of a command that checks the work.
@@ -63,14 +63,14 @@ struct Clause {
 
 impl Clause {
     /// Returns the first clause, or `None` if it is a question.
-    fn first(said: &str) -> Option<Self> {
+    fn first(sentence: &str) -> Option<Self> {
         const ENDS: [&str; 11] =
             [", ", "; ", ": ", " — ", " – ", " (", ". ", " because ", " since ", " so ", " but "];
-        if said.trim_end().ends_with('?') {
+        if sentence.trim_end().ends_with('?') {
             return None;
         }
-        let end = ENDS.iter().filter_map(|end| said.find(end)).min().unwrap_or(said.len());
-        let clause = said.get(..end).unwrap_or(said).trim_end_matches(['.', '!', ',', ';', ':']);
+        let end = ENDS.iter().filter_map(|end| sentence.find(end)).min().unwrap_or(sentence.len());
+        let clause = sentence.get(..end).unwrap_or(sentence).trim_end_matches(['.', '!', ',', ';', ':']);
         Some(Self { words: clause.split_whitespace().map(str::to_owned).collect() })
     }
 
@@ -95,8 +95,9 @@ impl Clause {
                     .windows(2)
                     .position(|pair| pair == ["instead", "of"] || pair == ["rather", "than"])?;
                 let replaced = plain.get(at + 2..)?;
-                let is_told = plain.first() == Some(&"use") && (1..=MOST_WORDS).contains(&replaced.len());
-                return is_told.then(|| SubjectKey::new("instead of", &replaced.join(" ")));
+                let is_replacement =
+                    plain.first() == Some(&"use") && (1..=MOST_WORDS).contains(&replaced.len());
+                return is_replacement.then(|| SubjectKey::new("instead of", &replaced.join(" ")));
             }
         };
         (2..=MOST_WORDS + 2).contains(&ruled.len()).then(|| SubjectKey::new("rule", &ruled.join(" ")))
@@ -255,8 +256,8 @@ fn thing(words: &[String]) -> Option<String> {
         .filter(|word| !word.is_empty() && (word == "default" || !ARTICLES.contains(&word.as_str())))
         .collect();
     let points = words.first().is_none_or(|first| POINTING.contains(&first.as_str()));
-    let is_told = if named { 1 } else { 2 } <= words.len() && words.len() <= MOST_WORDS;
-    (is_told && !points).then(|| words.join(" "))
+    let has_fitting_length = if named { 1 } else { 2 } <= words.len() && words.len() <= MOST_WORDS;
+    (has_fitting_length && !points).then(|| words.join(" "))
 }
 
 fn is_courtesy(word: &str) -> bool {

@@ -45,7 +45,7 @@ impl Use {
 
 /// An item that was injected into a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToldItem {
+pub struct InjectedDocument {
     pub key: DocumentKey,
     /// The item's whole text.
     pub text: String,
@@ -67,7 +67,7 @@ pub enum DeedKind {
     /// A command line that was run.
     Ran(String),
     /// A person's prompt.
-    Said(String),
+    Prompted(String),
 }
 
 /// The kind of moment at which something is injected. Moments of one kind are comparable.
@@ -92,15 +92,15 @@ impl Occasion {
 }
 
 /// Returns the uses of an item, each with the time at which it was first seen.
-pub fn uses(told: &ToldItem, deeds: &[Deed]) -> Vec<(Use, Timestamp)> {
-    let later = || deeds.iter().filter(|deed| deed.at > told.at);
+pub fn uses(injected: &InjectedDocument, deeds: &[Deed]) -> Vec<(Use, Timestamp)> {
+    let later = || deeds.iter().filter(|deed| deed.at > injected.at);
     let mut uses = Vec::new();
     let opened =
-        later().find(|deed| matches!(&deed.what, DeedKind::Opened(keys) if keys.contains(&told.key)));
+        later().find(|deed| matches!(&deed.what, DeedKind::Opened(keys) if keys.contains(&injected.key)));
     uses.extend(opened.map(|deed| (Use::Opened, deed.at)));
-    for (command, use_of_it) in named_commands(&told.text) {
+    for (command, use_of_it) in named_commands(&injected.text) {
         // A command's notes are injected before that command runs, so the first command is skipped.
-        let skipped = usize::from(told.occasion == Occasion::Command);
+        let skipped = usize::from(injected.occasion == Occasion::Command);
         let ran = later()
             .filter(|deed| matches!(&deed.what, DeedKind::Ran(ran) if spaced(ran).contains(&command)))
             .nth(skipped);
@@ -109,12 +109,13 @@ pub fn uses(told: &ToldItem, deeds: &[Deed]) -> Vec<(Use, Timestamp)> {
         }
     }
     // A session's first prompt cannot refer to what was injected before it.
-    if told.occasion != Occasion::Start {
+    if injected.occasion != Occasion::Start {
         let next = later().find_map(|deed| match &deed.what {
-            DeedKind::Said(prompt) => Some((prompt, deed.at)),
+            DeedKind::Prompted(prompt) => Some((prompt, deed.at)),
             _ => None,
         });
-        let against = next.filter(|(prompt, _)| speaks_against(prompt) && shares_subject(prompt, &told.text));
+        let against =
+            next.filter(|(prompt, _)| speaks_against(prompt) && shares_subject(prompt, &injected.text));
         uses.extend(against.map(|(_, at)| (Use::Contradicted, at)));
     }
     uses
@@ -211,7 +212,7 @@ fn speaks_against(prompt: &str) -> bool {
 const BEGINNING: usize = 300;
 
 /// Whether the beginning of a prompt is about the injected text: it shares two longer words, or one name.
-fn shares_subject(prompt: &str, told: &str) -> bool {
+fn shares_subject(prompt: &str, injected: &str) -> bool {
     const SHORTEST: usize = 4;
     const COMMON: [&str; 16] = [
         "that", "this", "with", "from", "have", "then", "there", "what", "when", "which", "would", "should",
@@ -224,9 +225,10 @@ fn shares_subject(prompt: &str, told: &str) -> bool {
             .filter(|word| word.len() >= SHORTEST && !COMMON.contains(&word.as_str()))
             .collect()
     };
-    let told = words(told);
+    let injected = words(injected);
     let beginning: String = prompt.chars().take(BEGINNING).collect();
-    let mut shared: Vec<String> = words(&beginning).into_iter().filter(|word| told.contains(word)).collect();
+    let mut shared: Vec<String> =
+        words(&beginning).into_iter().filter(|word| injected.contains(word)).collect();
     shared.sort();
     shared.dedup();
     let is_name =
@@ -250,7 +252,7 @@ pub struct Disfavour {
 /// Whether an observation from another machine may be injected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FromElsewhere {
-    Told,
+    Injectable,
     /// Only a search finds it.
     OnlyFound,
 }
@@ -278,7 +280,7 @@ impl Disfavour {
         let importance = match self.from_elsewhere.get(&key) {
             None => importance,
             Some(FromElsewhere::OnlyFound) => return None,
-            Some(FromElsewhere::Told) => lowered(importance, LOWERED_FROM_ELSEWHERE),
+            Some(FromElsewhere::Injectable) => lowered(importance, LOWERED_FROM_ELSEWHERE),
         };
         match self.strikes.get(&(key, occasion)).copied().unwrap_or_default() {
             0 => Some(importance),
@@ -295,15 +297,16 @@ mod tests {
 
     const KEY: DocumentKey = DocumentKey { kind: DocumentKind::Observation, row: 12 };
 
-    fn told(text: &str, occasion: Occasion) -> ToldItem {
-        ToldItem { key: KEY, text: text.to_owned(), at: Timestamp(10), occasion }
+    fn injected(text: &str, occasion: Occasion) -> InjectedDocument {
+        InjectedDocument { key: KEY, text: text.to_owned(), at: Timestamp(10), occasion }
     }
 
     #[track_caller]
     fn check(text: &str, occasion: Occasion, deeds: &[(i64, DeedKind)], expected: &[Use]) {
         let deeds: Vec<Deed> =
             deeds.iter().map(|(at, what)| Deed { at: Timestamp(*at), what: what.clone() }).collect();
-        let found: Vec<Use> = uses(&told(text, occasion), &deeds).into_iter().map(|(kind, _)| kind).collect();
+        let found: Vec<Use> =
+            uses(&injected(text, occasion), &deeds).into_iter().map(|(kind, _)| kind).collect();
         assert_eq!(found, expected, "{text}");
     }
 
@@ -311,8 +314,8 @@ mod tests {
         DeedKind::Ran(command.to_owned())
     }
 
-    fn said(prompt: &str) -> DeedKind {
-        DeedKind::Said(prompt.to_owned())
+    fn prompted(prompt: &str) -> DeedKind {
+        DeedKind::Prompted(prompt.to_owned())
     }
 
     #[test]
@@ -344,15 +347,15 @@ mod tests {
     fn the_next_prompt_may_contradict_an_injected_item() {
         let port = "The staging server listens on port 8081";
         let no = "No, staging has another port now, 9090";
-        check(port, Occasion::Prompt, &[(11, said(no))], &[Use::Contradicted]);
-        check(port, Occasion::Start, &[(11, said(no))], &[]);
-        check(port, Occasion::Prompt, &[(11, said("Thanks, now the tests")), (12, said(no))], &[]);
-        check(port, Occasion::Prompt, &[(11, said("No, I meant the other file"))], &[]);
-        check(port, Occasion::Prompt, &[(11, said("No problem: staging listens on that port"))], &[]);
+        check(port, Occasion::Prompt, &[(11, prompted(no))], &[Use::Contradicted]);
+        check(port, Occasion::Start, &[(11, prompted(no))], &[]);
+        check(port, Occasion::Prompt, &[(11, prompted("Thanks, now the tests")), (12, prompted(no))], &[]);
+        check(port, Occasion::Prompt, &[(11, prompted("No, I meant the other file"))], &[]);
+        check(port, Occasion::Prompt, &[(11, prompted("No problem: staging listens on that port"))], &[]);
         check(
             "Totals are rounded in `cart.rs`",
             Occasion::File,
-            &[(11, said("That's outdated, see cart.rs"))],
+            &[(11, prompted("That's outdated, see cart.rs"))],
             &[Use::Contradicted],
         );
     }

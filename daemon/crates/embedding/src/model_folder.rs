@@ -199,9 +199,9 @@ pub(super) fn packed(folder: &Path) -> Result<Vec<u8>, ModelError> {
     }
     let text: String = vocabulary.pieces().iter().flat_map(|piece| [piece.as_str(), "\n"]).collect();
     let prefixes = prefixes(&files)?;
-    let said = files.json("sentence_bert_config.json")?;
-    let said = said.as_ref().and_then(|json| json.get("max_seq_length")?.as_u64());
-    let most = said.and_then(|most| usize::try_from(most).ok()).unwrap_or(MOST_PIECES);
+    let settings = files.json("sentence_bert_config.json")?;
+    let longest = settings.as_ref().and_then(|json| json.get("max_seq_length")?.as_u64());
+    let most = longest.and_then(|most| usize::try_from(most).ok()).unwrap_or(MOST_PIECES);
     let weights = files.needed(WEIGHTS)?;
     if weights.starts_with(LFS_POINTER) {
         let why = "it is a Git LFS pointer; run `git lfs pull` to get the file itself";
@@ -402,8 +402,8 @@ fn word_pieces(files: &Files, json: Option<&Value>) -> Result<Vocabulary, ModelE
         }
     }
     let normalizer = json.and_then(|json| json.get("normalizer")?.get("lowercase")?.as_bool());
-    let told = settings.as_ref().and_then(|json| json.get("do_lower_case")?.as_bool());
-    let case = if normalizer.or(told).unwrap_or(true) { Case::Ignored } else { Case::Kept };
+    let lower_case = settings.as_ref().and_then(|json| json.get("do_lower_case")?.as_bool());
+    let case = if normalizer.or(lower_case).unwrap_or(true) { Case::Ignored } else { Case::Kept };
     Ok(Vocabulary::WordPiece { pieces, case })
 }
 

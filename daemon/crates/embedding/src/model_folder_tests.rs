@@ -136,7 +136,7 @@ fn a_model_adds_the_prefixes_from_its_prompts_file() {
     let folder = with(PROMPTS, "{\"prompts\": {\"query\": \"login \", \"document\": \"theme \"}}");
     let model = Model::open(folder.path()).unwrap();
     assert!(model.model() != plain.model(), "other prefixes make other vectors");
-    let made = |model: &Model, said: &str, purpose| model.embed(&text(said), purpose).unwrap();
+    let made = |model: &Model, words: &str, purpose| model.embed(&text(words), purpose).unwrap();
     let (question, passage) = (crate::Purpose::Question, crate::Purpose::Passages);
     assert_eq!(made(&model, "slow", question), made(&plain, "login slow", question));
     assert_eq!(made(&model, "slow", passage), made(&plain, "theme slow", passage));

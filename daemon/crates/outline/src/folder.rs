@@ -182,22 +182,26 @@ impl Outline {
     pub fn as_now(&self, root: &Path, places: Vec<Declaration>) -> Vec<Declaration> {
         let Ok(top) = Folder::open(root) else { return Vec::new() };
         let mut left = MOST_FRESH;
-        places.into_iter().filter_map(|told| self.place_now(&top, told, &mut left)).collect()
+        places.into_iter().filter_map(|declaration| self.place_now(&top, declaration, &mut left)).collect()
     }
 
-    fn place_now(&self, top: &Folder, told: Declaration, left: &mut u64) -> Option<Declaration> {
-        let before = self.file(&told.file)?;
-        let file = top.file(Path::new(&told.file)).ok()?;
+    fn place_now(&self, top: &Folder, declaration: Declaration, left: &mut u64) -> Option<Declaration> {
+        let before = self.file(&declaration.file)?;
+        let file = top.file(Path::new(&declaration.file)).ok()?;
         let stamp = stamp(&file)?;
         if stamp.written.is_some() && stamp == before.stamp {
-            return Some(told);
+            return Some(declaration);
         }
         *left = left.checked_sub(stamp.bytes)?;
-        let now = outlined(file, &told.file, Language::of(&told.file)?, Some(before))?;
-        let is_it =
-            |declared: &&super::Declared| *declared.name == *told.name && *declared.within == *told.within;
-        let here =
-            now.declared.iter().filter(is_it).min_by_key(|declared| declared.line.abs_diff(told.line))?;
+        let now = outlined(file, &declaration.file, Language::of(&declaration.file)?, Some(before))?;
+        let is_it = |declared: &&super::Declared| {
+            *declared.name == *declaration.name && *declared.within == *declaration.within
+        };
+        let here = now
+            .declared
+            .iter()
+            .filter(is_it)
+            .min_by_key(|declared| declared.line.abs_diff(declaration.line))?;
         Some(place(&now, here))
     }
 }

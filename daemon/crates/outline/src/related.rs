@@ -56,12 +56,12 @@ impl Outline {
         for (spot, score) in self.described(&tokens, asked) {
             scores.entry(spot).or_insert(score);
         }
-        let says_test = tokens.iter().any(|token| token.text.to_lowercase().starts_with("test"));
+        let mentions_test = tokens.iter().any(|token| token.text.to_lowercase().starts_with("test"));
         let mut found: Vec<(f64, Declaration)> = scores
             .into_iter()
             .filter_map(|(spot, score)| {
                 let (file, declared) = self.at(spot)?;
-                let is_test = !says_test && is_of_tests(&file.path, &declared.name);
+                let is_test = !mentions_test && is_of_tests(&file.path, &declared.name);
                 Some((if is_test { score / 2.0 } else { score }, place(file, declared)))
             })
             .collect();
@@ -101,9 +101,9 @@ impl Outline {
                 let alike = self.names.get(&declared.name).map_or(0, Vec::len);
                 let name = words_of_name(&declared.name);
                 let weight: f64 = name.iter().map(|word| self.weight(word)).sum();
-                let is_said = alike <= MOST_ALIKE && weight >= LEAST_WEIGHT && are_near(&text, &name);
+                let is_described = alike <= MOST_ALIKE && weight >= LEAST_WEIGHT && are_near(&text, &name);
                 let is_found = asked == Asked::Searching && name.iter().all(|word| text.contains(word));
-                if is_said || is_found {
+                if is_described || is_found {
                     found.push((*spot, weight / alike.max(1) as f64));
                 }
             }

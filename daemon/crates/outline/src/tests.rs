@@ -3,7 +3,7 @@ use std::path::Path;
 
 use super::*;
 
-fn told(outline: &Outline, text: &str) -> Vec<String> {
+fn related_places(outline: &Outline, text: &str) -> Vec<String> {
     let places = outline.related(text, Asked::Unasked, 3);
     places
         .iter()
@@ -51,14 +51,14 @@ fn a_prompt_matches_symbols_written_as_code_or_in_rare_words() {
     let (a, b) = (&text[..split], format!("{}{rest}", &first[split..]));
     let outline = Outline::of_texts([("src/a.rs", a), ("src/b.rs", b.as_str())].into_iter());
     let cache = "src/a.rs:1 struct PassageCache";
-    assert_eq!(told(&outline, "Why is the passage cache emptied?"), [cache]);
-    assert_eq!(told(&outline, "rename `PassageCache`"), [cache]);
+    assert_eq!(related_places(&outline, "Why is the passage cache emptied?"), [cache]);
+    assert_eq!(related_places(&outline, "rename `PassageCache`"), [cache]);
     assert_eq!(
-        told(&outline, "call get_it first, and total()"),
+        related_places(&outline, "call get_it first, and total()"),
         ["src/a.rs:2 fn get_it", "src/a.rs:3 fn total"]
     );
     for nothing in ["what is the total?", "get the passage, then empty this cache", "do it", ""] {
-        assert!(told(&outline, nothing).is_empty(), "{nothing}");
+        assert!(related_places(&outline, nothing).is_empty(), "{nothing}");
     }
 }
 

@@ -176,15 +176,17 @@ fn judged(answer: HttpAnswer, now: Timestamp) -> Result<Value, HttpError> {
     if (200..300).contains(&status) {
         return match body {
             None => Err(unreadable("the provider's answer is not JSON".to_owned()).into()),
-            Some(body) => match said_error(&body) {
-                Some(said) => Err(unreadable(format!("the provider responded with an error: {said}")).into()),
+            Some(body) => match error_message(&body) {
+                Some(message) => {
+                    Err(unreadable(format!("the provider responded with an error: {message}")).into())
+                }
                 None => Ok(body),
             },
         };
     }
     let code = body.as_ref().map(code).unwrap_or_default();
     let detail = if code.is_empty() { String::new() } else { format!(" ({code})") };
-    let is_out_of_money = OUT_OF_MONEY.iter().any(|known| says(body.as_ref(), known));
+    let is_out_of_money = OUT_OF_MONEY.iter().any(|known| error_contains(body.as_ref(), known));
     let error = match status {
         _ if is_out_of_money => {
             barred(format!("the provider says that the account is empty: {status}{detail}"))
@@ -214,7 +216,7 @@ fn judged(answer: HttpAnswer, now: Timestamp) -> Result<Value, HttpError> {
 const OUT_OF_MONEY: [&str; 4] =
     ["insufficient_quota", "billing_hard_limit", "credit balance is too low", "billing_error"];
 
-fn says(body: Option<&Value>, known: &str) -> bool {
+fn error_contains(body: Option<&Value>, known: &str) -> bool {
     let error = body.and_then(|body| body.get("error"));
     let texts =
         ["code", "type", "message"].map(|key| error.and_then(|error| error.get(key)).and_then(Value::as_str));
@@ -222,7 +224,7 @@ fn says(body: Option<&Value>, known: &str) -> bool {
 }
 
 /// The error message that a provider sent instead of a result, shortened to one line.
-fn said_error(body: &Value) -> Option<String> {
+fn error_message(body: &Value) -> Option<String> {
     const LONGEST: usize = 120;
     let error = body.get("error").filter(|error| !error.is_null())?;
     if ["choices", "content"].iter().any(|answer| body.get(answer).is_some()) {

@@ -116,7 +116,7 @@ impl ProjectRules {
     }
 
     fn complain(&mut self, what: &str) {
-        if !self.complaints.iter().any(|said| said == what) {
+        if !self.complaints.iter().any(|known| known == what) {
             self.complaints.push(what.to_owned());
         }
     }

@@ -54,14 +54,14 @@ fn memory() -> Vec<Document> {
     for (row, days, status) in
         [(30, 60, Status::Superseded), (31, 30, Status::Resolved), (32, 1, Status::Active)]
     {
-        let mut told = observation(row, "Webhook signature check", "The webhook signature is checked.");
-        (told.at, told.status) = (Timestamp(NOW.0 - days * DAY), status);
-        documents.push(told);
+        let mut note = observation(row, "Webhook signature check", "The webhook signature is checked.");
+        (note.at, note.status) = (Timestamp(NOW.0 - days * DAY), status);
+        documents.push(note);
     }
     for (row, days) in [(40, 200), (41, 2)] {
-        let mut told = observation(row, "Invoice numbering", "Invoices are numbered per year.");
-        told.at = Timestamp(NOW.0 - days * DAY);
-        documents.push(told);
+        let mut note = observation(row, "Invoice numbering", "Invoices are numbered per year.");
+        note.at = Timestamp(NOW.0 - days * DAY);
+        documents.push(note);
     }
     let mut file = observation(50, "Rounding of totals", "Totals are rounded half to even.");
     (file.files, file.observation_type) =

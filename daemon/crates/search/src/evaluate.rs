@@ -163,11 +163,11 @@ impl<'a> Terms<'a> {
     fn with_evidence(&self, found: u32, text: TextMatch) -> TextMatch {
         let (mut subject, mut support, mut missed) = (0.0, 0.0, 0.0);
         for (place, weighted) in self.all.iter().enumerate() {
-            let told = weighted.information.min(1.0);
+            let information = weighted.information.min(1.0);
             match (found >> place & 1, weighted.term.commonness) {
-                (1, Commonness::Content) => subject += told,
-                (1, Commonness::Command | Commonness::Function) => support += told,
-                (_, Commonness::Content) => missed += told,
+                (1, Commonness::Content) => subject += information,
+                (1, Commonness::Command | Commonness::Function) => support += information,
+                (_, Commonness::Content) => missed += information,
                 (_, Commonness::Command | Commonness::Function) => {}
             }
         }
@@ -233,7 +233,7 @@ fn best_documents(
     let most = request.limit.clamp(CANDIDATES, SearchRequest::MOST_HITS);
     // A phrase may consist only of function words, which are not looked up. The conditions select its documents.
     let any_text = terms.all.is_empty() || !request.query.phrases.is_empty();
-    let told = if any_text { Passed::All } else { Passed::WithATerm };
+    let passed = if any_text { Passed::All } else { Passed::WithATerm };
     let summands = terms.summands();
     let mut best = Best { most, heap: BinaryHeap::with_capacity(most + 1), floor: None, total: 0 };
     if !terms.all.is_empty() {
@@ -243,7 +243,7 @@ fn best_documents(
     }
     for (place, (segment, text)) in segments.iter().zip(texts).enumerate() {
         let mut ranking = SegmentRanking { best: &mut best, place, segment, terms, now: request.now };
-        text.sum(&summands, 0..text.max_doc(), told, &mut ranking)?;
+        text.sum(&summands, 0..text.max_doc(), passed, &mut ranking)?;
     }
     Ok((best.heap.into_iter().map(|Reverse(ranked)| ranked).collect(), best.total))
 }

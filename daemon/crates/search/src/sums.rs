@@ -179,7 +179,7 @@ impl Texts {
         &self,
         terms: &[Summand<'_>],
         range: Range<DocId>,
-        told: Passed,
+        passed: Passed,
         ranking: &mut impl Ranking,
     ) -> tantivy::Result<()> {
         let end = range.end.min(self.max_doc);
@@ -187,12 +187,12 @@ impl Texts {
         let mut window = Window::new();
         let mut from = range.start;
         loop {
-            let enough = match told {
+            let enough = match passed {
                 Passed::All => lists.len(),
                 Passed::Wanted | Passed::WithATerm => enough(&lists, ranking),
             };
             let (decisive, others) = lists.split_at_mut(enough);
-            match told {
+            match passed {
                 Passed::All => {}
                 Passed::Wanted => from = first(decisive),
                 Passed::WithATerm => from = first(decisive).min(first(others)),
@@ -206,14 +206,14 @@ impl Texts {
                 list.add(self, from..to, &mut window);
             }
             for list in others {
-                match told {
+                match passed {
                     Passed::Wanted => list.add_to_touched(self, from, &mut window),
                     Passed::WithATerm | Passed::All => {
                         list.add_to_touched_and_note(self, from..to, &mut window)
                     }
                 }
             }
-            if told == Passed::All {
+            if passed == Passed::All {
                 (from.max(range.start)..to)
                     .filter(|doc| self.counts(*doc))
                     .for_each(|doc| window.touch(doc - from));

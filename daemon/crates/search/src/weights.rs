@@ -35,7 +35,7 @@ pub(super) fn meaning_factor(kind: DocumentKind) -> f32 {
         | DocumentKind::Summary
         | DocumentKind::Plan
         | DocumentKind::Compaction
-        | DocumentKind::Said => 1.0,
+        | DocumentKind::ReceivedText => 1.0,
     }
 }
 
@@ -73,7 +73,7 @@ pub(super) fn factors(fit: f32, traits: DocumentTraits) -> Factors {
         | DocumentKind::Summary
         | DocumentKind::Plan
         | DocumentKind::Compaction
-        | DocumentKind::Said
+        | DocumentKind::ReceivedText
         | DocumentKind::Activity => factors,
     }
 }

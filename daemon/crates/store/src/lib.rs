@@ -54,10 +54,12 @@ pub use notes::choice::{ChosenBatch, DueBatch, DueChoice, SessionChoice};
 pub use notes::editing::{EditObservation, EditedText, MarkObservations, Pin, PinObservations};
 pub use notes::file_notes::{ChangingCallRow, FileNoteRow, NotesWanted, WorkOf};
 pub use notes::histories::StatementRow;
+pub use notes::injection_uses::{
+    ClearWrong, InjectedItemRow, InjectionPlace, InjectionUse, InjectionUseCounts, MarkWrong,
+};
 pub use notes::kept_memories::{KeepMemories, MemoryChanges, MemoryNote, Write};
 pub use notes::results::BatchResult;
 pub use notes::review::{ReviewObservations, Unreviewed};
-pub use notes::told_uses::{ClearWrong, MarkWrong, ToldCounts, ToldRow, ToldUse, ToldWhere};
 pub use operation::{Changes, Operation};
 pub use portable::{
     DamagedRow, PageStart, Portion, RestoreRows, Restored, RowKind, Trust, name_fields, text_fields,
@@ -96,7 +98,7 @@ pub use sessions::writes::{
 pub use sharing::{
     AcceptMarker, Applied, ApplyParked, ApplyRecords, CloseShare, CompareArrived, EmptiedSent, Held,
     HoldBack, JudgeQuarantined, JudgedQuarantine, KnowProject, Left, LogExisting, Logged, OpenShare, Preview,
-    PreviewText, Quarantined, ReadHead, RenewDevice, SaidRow, Share, ShareTerms,
+    PreviewText, Quarantined, ReadHead, ReceivedTextRow, RenewDevice, Share, ShareTerms,
 };
 pub use writer::StoreWriter;
 

@@ -95,7 +95,7 @@ impl Readers {
 
     /// Replaces the database file. Readers wait meanwhile and then read the new one.
     pub(crate) fn replace<T>(&self, put_in_place: impl FnOnce() -> T) -> T {
-        let _nobody_opens_it = self.pool.replacing.write().unwrap_or_else(PoisonError::into_inner);
+        let _write_lock = self.pool.replacing.write().unwrap_or_else(PoisonError::into_inner);
         let outcome = put_in_place();
         self.renew();
         outcome
@@ -118,7 +118,7 @@ impl Readers {
         }
     }
 
-    pub(crate) fn say_replaced(&self, outcome: Result<Repair, String>) {
+    pub(crate) fn set_replaced(&self, outcome: Result<Repair, String>) {
         *self.pool.replaced.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
     }
 

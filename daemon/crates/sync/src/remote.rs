@@ -198,72 +198,76 @@ impl Remote {
     }
 
     /// Writes how far this machine has read the others.
-    pub async fn say_progress(&self, now: &ReadProgress, device: &Device) -> Result<(), RemoteError> {
+    pub async fn write_progress(&self, now: &ReadProgress, device: &Device) -> Result<(), RemoteError> {
         let text = progress::encode(now, device)?;
-        self.say(&now.header.space, &device.id, text).await
+        self.write_text(&now.header.space, &device.id, text).await
     }
 
-    /// Reads the team statements of all machines. `id` is the remote's own. Unchanged ones come from `heard`.
-    pub async fn statements(&self, id: &str, heard: &mut Heard) -> Result<Vec<TeamStatement>, RemoteError> {
-        self.statements_in(team_space(), id, heard).await
+    /// Reads the team statements of all machines. `id` is the remote's own. Unchanged ones come from `cache`.
+    pub async fn statements(
+        &self,
+        id: &str,
+        cache: &mut StatementCache,
+    ) -> Result<Vec<TeamStatement>, RemoteError> {
+        self.statements_in(team_space(), id, cache).await
     }
 
-    /// What machines say in a space. `id` names what it is about.
+    /// Reads the statements of all machines in a space. `id` names their subject.
     pub async fn statements_in(
         &self,
         space: String,
         id: &str,
-        heard: &mut Heard,
+        cache: &mut StatementCache,
     ) -> Result<Vec<TeamStatement>, RemoteError> {
-        let said: Vec<(DeviceId, String)> = match self {
+        let texts: Vec<(DeviceId, String)> = match self {
             Self::Folder(folder) => {
                 let folder = folder.clone();
                 blocking(move || {
                     let devices = folder.devices(&space)?.into_iter();
-                    let said = devices.map(|device| Ok((folder.progress(&space, &device)?, device)));
-                    let said: Vec<_> = said.collect::<Result<_, RemoteFolderError>>()?;
-                    Ok(said.into_iter().filter_map(|(text, device)| Some((device, text?))).collect())
+                    let texts = devices.map(|device| Ok((folder.progress(&space, &device)?, device)));
+                    let texts: Vec<_> = texts.collect::<Result<_, RemoteFolderError>>()?;
+                    Ok(texts.into_iter().filter_map(|(text, device)| Some((device, text?))).collect())
                 })
                 .await?
             }
-            Self::Postgres(database) => return heard.listen(database, &space, id).await,
+            Self::Postgres(database) => return cache.refresh(database, &space, id).await,
         };
-        Ok(said.iter().filter_map(|(device, text)| TeamStatement::decode(text, id, device)).collect())
+        Ok(texts.iter().filter_map(|(device, text)| TeamStatement::decode(text, id, device)).collect())
     }
 
     /// Writes this machine's team statement.
-    pub async fn state(&self, said: &TeamStatement, device: &Device) -> Result<(), RemoteError> {
-        self.state_in(&team_space(), said, device).await
+    pub async fn state(&self, statement: &TeamStatement, device: &Device) -> Result<(), RemoteError> {
+        self.state_in(&team_space(), statement, device).await
     }
 
-    /// Says it in a space.
+    /// Writes this machine's statement in a space.
     pub async fn state_in(
         &self,
         space: &str,
-        said: &TeamStatement,
+        statement: &TeamStatement,
         device: &Device,
     ) -> Result<(), RemoteError> {
-        self.say(space, &device.id, said.encode(device)?).await
+        self.write_text(space, &device.id, statement.encode(device)?).await
     }
 
     /// Replaces this machine's only text in a space.
-    async fn say(&self, space: &str, device: &DeviceId, text: String) -> Result<(), RemoteError> {
+    async fn write_text(&self, space: &str, device: &DeviceId, text: String) -> Result<(), RemoteError> {
         match self {
             Self::Folder(folder) => {
                 let (folder, space, device) = (folder.clone(), space.to_owned(), device.clone());
                 blocking(move || Ok(folder.keep_progress(&space, &device, &text)?)).await
             }
-            Self::Postgres(database) => Ok(database.say_progress(space, device, &text).await?),
+            Self::Postgres(database) => Ok(database.write_progress(space, device, &text).await?),
         }
     }
 }
 
 /// Team statements of earlier rounds, each with the mark that changes when its text does.
 #[derive(Clone, Debug, Default)]
-pub struct Heard(BTreeMap<DeviceId, (String, Option<TeamStatement>)>);
+pub struct StatementCache(BTreeMap<DeviceId, (String, Option<TeamStatement>)>);
 
-impl Heard {
-    async fn listen(
+impl StatementCache {
+    async fn refresh(
         &mut self,
         database: &Database,
         space: &str,
@@ -280,10 +284,10 @@ impl Heard {
             .collect();
         for (device, text) in database.progress(space, &asked).await? {
             let Some(device) = DeviceId::parse(&device) else { continue };
-            let said = TeamStatement::decode(&text, id, &device);
-            self.0.insert(device, (mark_of(&text), said));
+            let statement = TeamStatement::decode(&text, id, &device);
+            self.0.insert(device, (mark_of(&text), statement));
         }
-        Ok(self.0.values().filter_map(|(_, said)| said.clone()).collect())
+        Ok(self.0.values().filter_map(|(_, statement)| statement.clone()).collect())
     }
 }
 
@@ -333,8 +337,8 @@ fn logs_in(folder: &RemoteFolder, space: &str) -> Result<Vec<RemoteLog>, RemoteE
     let mut logs = Vec::new();
     for device in folder.devices(space)? {
         let parts = folder.parts(space, &device)?;
-        let said = folder.progress(space, &device)?;
-        let progress = said.and_then(|text| progress::decode(&text, space, &device));
+        let text = folder.progress(space, &device)?;
+        let progress = text.and_then(|text| progress::decode(&text, space, &device));
         logs.push(RemoteLog {
             last: parts.iter().map(|part| part.last).max().unwrap_or_default(),
             end: None,
@@ -361,9 +365,9 @@ async fn logs_at(
         .filter(|head| head.progress_mark.is_some() && !is_known(head))
         .map(|head| head.device.0.as_str())
         .collect();
-    let said: BTreeMap<String, String> = database.progress(space, &asked).await?.into_iter().collect();
+    let texts: BTreeMap<String, String> = database.progress(space, &asked).await?.into_iter().collect();
     let log = |head: Head| {
-        let progress = match said.get(&head.device.0) {
+        let progress = match texts.get(&head.device.0) {
             Some(text) => {
                 progress::decode(text, space, &head.device).map_or(ProgressReport::Nothing, |progress| {
                     ProgressReport::Now { progress: Box::new(progress), mark: Some(mark_of(text)) }

@@ -141,7 +141,7 @@ pub enum Reads {
 impl Team {
     /// Creates a team with a new key.
     pub fn begin(remote: &str, device: &DeviceId, statements: &[TeamStatement]) -> Result<Self, TeamError> {
-        if statements.iter().any(|said| !said.proofs.is_empty()) {
+        if statements.iter().any(|statement| !statement.proofs.is_empty()) {
             return Err(TeamError::Exists);
         }
         let owners = BTreeSet::from([device.clone()]);
@@ -157,15 +157,16 @@ impl Team {
         statements: &[TeamStatement],
     ) -> Result<Self, TeamError> {
         let name = key.name();
-        if statements.iter().all(|said| said.proofs.is_empty()) {
+        if statements.iter().all(|statement| statement.proofs.is_empty()) {
             return Err(TeamError::NoTeam);
         }
-        let proven = statements.iter().find_map(|said| {
-            let (number, _) = said.proofs.get(&name)?;
-            said.proves(key, *number).then_some(*number)
+        let proven = statements.iter().find_map(|statement| {
+            let (number, _) = statement.proofs.get(&name)?;
+            statement.proves(key, *number).then_some(*number)
         });
         let number = proven.ok_or(TeamError::OtherWords)?;
-        let having: Vec<&TeamStatement> = statements.iter().filter(|said| said.proves(key, number)).collect();
+        let having: Vec<&TeamStatement> =
+            statements.iter().filter(|statement| statement.proves(key, number)).collect();
         let mut team = Self { remote: remote.to_owned(), owners: owners_of_most(&having), ..Self::default() };
         if team.owners.is_empty() {
             return Err(TeamError::OwnersDiffer);
@@ -183,8 +184,9 @@ impl Team {
         statements: &[TeamStatement],
     ) -> Option<Self> {
         let mut team = Self { remote: remote.to_owned(), ..Self::default() };
-        let gives = |said: &&TeamStatement| {
-            said.owners.contains(&said.device) && team.unwrap_key(said, device, Some(&code.key)).is_some()
+        let gives = |statement: &&TeamStatement| {
+            statement.owners.contains(&statement.device)
+                && team.unwrap_key(statement, device, Some(&code.key)).is_some()
         };
         let owners = statements.iter().find(gives)?.owners.clone();
         Some(Self { owners, ..team })
@@ -226,12 +228,13 @@ impl Team {
             self.take_owners(statements)?;
             self.removed = self.removed_by_owners(device, statements)?;
             let before = self.keys.len();
-            let givers = statements.iter().filter(|said| !self.removed.contains_key(&said.device));
-            let givers: Vec<&TeamStatement> =
-                givers.filter(|said| self.owners.contains(&said.device) && self.has_proof(said)).collect();
-            for said in givers {
-                self.unwrap_key(said, device, None);
-                self.take_older(said);
+            let givers = statements.iter().filter(|statement| !self.removed.contains_key(&statement.device));
+            let givers: Vec<&TeamStatement> = givers
+                .filter(|statement| self.owners.contains(&statement.device) && self.has_proof(statement))
+                .collect();
+            for statement in givers {
+                self.unwrap_key(statement, device, None);
+                self.take_older(statement);
             }
             if self.keys.len() == before {
                 break;
@@ -242,53 +245,59 @@ impl Team {
         }
         self.take_restricted(statements)?;
         let removed = self.removed.clone();
-        let others: Vec<&TeamStatement> = statements.iter().filter(|said| said.device != device.id).collect();
+        let others: Vec<&TeamStatement> =
+            statements.iter().filter(|statement| statement.device != device.id).collect();
         if self.is_outdated(statements) {
             return Err(TeamError::NotGiven);
         }
         let vouched = self.vouched(statements);
         let members: Vec<&TeamStatement> =
-            others.iter().filter(|said| self.counts(said, &vouched)).copied().collect();
+            others.iter().filter(|statement| self.counts(statement, &vouched)).copied().collect();
         // Never write with a wrong key. A machine that has proved its key here is not stopped by others' claims.
-        let is_known = statements.iter().any(|said| said.device == device.id && self.has_proof(said));
+        let is_known =
+            statements.iter().any(|statement| statement.device == device.id && self.has_proof(statement));
         // Whoever has a key names owners. Of the readers of a project those do whose words count.
-        let has_other = |said: &&TeamStatement| !said.proofs.is_empty() && !said.owners.is_empty();
+        let has_other =
+            |statement: &&TeamStatement| !statement.proofs.is_empty() && !statement.owners.is_empty();
         if !is_known && members.is_empty() && others.iter().any(has_other) {
             return Err(TeamError::OtherKey);
         }
         if self.owns(&device.id) {
             self.wrap_for_members(device, &members, &removed)?;
         }
-        let members = members.into_iter().map(|said| said.device.clone()).collect();
+        let members = members.into_iter().map(|statement| statement.device.clone()).collect();
         Ok(Standings { members, removed, before: BTreeMap::new() })
     }
 
     /// Whether a machine proves that it has any key of this team.
-    fn has_proof(&self, said: &TeamStatement) -> bool {
-        self.keys.iter().any(|held| said.proves(&held.key, held.number))
+    fn has_proof(&self, statement: &TeamStatement) -> bool {
+        self.keys.iter().any(|held| statement.proves(&held.key, held.number))
     }
 
     /// Whether an owner has a newer key that this machine has not received.
     fn is_outdated(&self, statements: &[TeamStatement]) -> bool {
         let Ok((current, key)) = self.current() else { return false };
-        let has_newer = |said: &TeamStatement| said.proofs.values().any(|(number, _)| *number > current);
-        let of_owners = statements.iter().filter(|said| self.owns(&said.device));
-        of_owners.filter(|said| said.proves(&key, current)).any(has_newer)
+        let has_newer =
+            |statement: &TeamStatement| statement.proofs.values().any(|(number, _)| *number > current);
+        let of_owners = statements.iter().filter(|statement| self.owns(&statement.device));
+        of_owners.filter(|statement| statement.proves(&key, current)).any(has_newer)
     }
 
     /// The machines to which owners with the current key have given a key.
     fn vouched(&self, statements: &[TeamStatement]) -> BTreeSet<DeviceId> {
         let Ok((number, key)) = self.current() else { return BTreeSet::new() };
-        let owners = statements.iter().filter(|said| self.owns(&said.device) && said.proves(&key, number));
-        let given = owners.flat_map(|said| &said.wrapped).chain(&self.wrapped);
+        let owners = statements
+            .iter()
+            .filter(|statement| self.owns(&statement.device) && statement.proves(&key, number));
+        let given = owners.flat_map(|statement| &statement.wrapped).chain(&self.wrapped);
         given.map(|wrapped| wrapped.to.clone()).collect()
     }
 
     /// Whether a machine is a member. An older key suffices only if an owner has given the machine a key: a removed machine has
     /// an older key, too, and may take another name.
-    fn counts(&self, said: &TeamStatement, vouched: &BTreeSet<DeviceId>) -> bool {
-        self.current().is_ok_and(|(number, key)| said.proves(&key, number))
-            || vouched.contains(&said.device) && self.has_proof(said)
+    fn counts(&self, statement: &TeamStatement, vouched: &BTreeSet<DeviceId>) -> bool {
+        self.current().is_ok_and(|(number, key)| statement.proves(&key, number))
+            || vouched.contains(&statement.device) && self.has_proof(statement)
     }
 
     /// Whether a machine may admit and remove others.
@@ -301,9 +310,11 @@ impl Team {
         let (number, key) = self.current()?;
         loop {
             let before = self.owners.len();
-            let naming =
-                statements.iter().filter(|said| self.owns(&said.device) && said.proves(&key, number));
-            let named: Vec<DeviceId> = naming.flat_map(|said| said.owners.iter().cloned()).collect();
+            let naming = statements
+                .iter()
+                .filter(|statement| self.owns(&statement.device) && statement.proves(&key, number));
+            let named: Vec<DeviceId> =
+                naming.flat_map(|statement| statement.owners.iter().cloned()).collect();
             self.owners.extend(named);
             if self.owners.len() == before {
                 return Ok(());
@@ -342,9 +353,9 @@ impl Team {
     ) -> Result<BTreeMap<DeviceId, Upto>, TeamError> {
         let (number, key) = self.current()?;
         let mut claims: BTreeMap<&DeviceId, &BTreeMap<DeviceId, Upto>> = BTreeMap::new();
-        let owners = statements.iter().filter(|said| self.owners.contains(&said.device));
-        for said in owners.filter(|said| said.proves(&key, number)) {
-            claims.insert(&said.device, &said.removed);
+        let owners = statements.iter().filter(|statement| self.owners.contains(&statement.device));
+        for statement in owners.filter(|statement| statement.proves(&key, number)) {
+            claims.insert(&statement.device, &statement.removed);
         }
         claims.insert(&device.id, &self.removed);
         let mut removed: BTreeMap<DeviceId, Upto> = BTreeMap::new();
@@ -372,9 +383,10 @@ impl Team {
     ) -> Result<(), TeamError> {
         let (number, key) = self.current()?;
         let name = key.name();
-        let has_current = |said: &&&TeamStatement| said.proves(&key, number);
+        let has_current = |statement: &&&TeamStatement| statement.proves(&key, number);
         // Usually no member lacks it, and a team may be large.
-        let is_behind = |said: &&&TeamStatement| !removed.contains_key(&said.device) && !has_current(said);
+        let is_behind =
+            |statement: &&&TeamStatement| !removed.contains_key(&statement.device) && !has_current(statement);
         let behind: Vec<&&TeamStatement> = members.iter().filter(is_behind).collect();
         if behind.is_empty() {
             return Ok(());
@@ -383,10 +395,10 @@ impl Team {
         let is_given = |to: &DeviceId, wrapped: &[WrappedKey]| {
             wrapped.iter().any(|one| one.to == *to && one.key == name)
         };
-        for said in behind {
-            let by_others = givers.iter().any(|giver| is_given(&said.device, &giver.wrapped));
-            if !by_others && !is_given(&said.device, &self.wrapped) {
-                self.wrap_for(device, said, None)?;
+        for statement in behind {
+            let by_others = givers.iter().any(|giver| is_given(&statement.device, &giver.wrapped));
+            if !by_others && !is_given(&statement.device, &self.wrapped) {
+                self.wrap_for(device, statement, None)?;
             }
         }
         Ok(())
@@ -429,11 +441,16 @@ impl Team {
 
     /// Takes a key that was wrapped for this machine, if it is new. Two simultaneous removals make two keys with one
     /// number.
-    fn unwrap_key(&mut self, said: &TeamStatement, device: &Device, code: Option<&SealingKey>) -> Option<()> {
-        let wrapped = said.wrapped.iter().find(|one| one.to == device.id)?;
+    fn unwrap_key(
+        &mut self,
+        statement: &TeamStatement,
+        device: &Device,
+        code: Option<&SealingKey>,
+    ) -> Option<()> {
+        let wrapped = statement.wrapped.iter().find(|one| one.to == device.id)?;
         let via: [u8; 32] = unhex(&wrapped.via)?.try_into().ok()?;
         let shared = exchange_of(device).diffie_hellman(&PublicKey::from(via));
-        let place = [self.remote.as_str(), &said.device.0, &device.id.0, &wrapped.via];
+        let place = [self.remote.as_str(), &statement.device.0, &device.id.0, &wrapped.via];
         let inside = wrapping_key(shared.as_bytes(), code).open(&place, &wrapped.sealed).ok()?;
         let (number, key): (u32, String) = serde_json::from_str(&inside).ok()?;
         let key = SealingKey::from_bytes(&unhex(&key)?)?;
@@ -442,10 +459,10 @@ impl Team {
     }
 
     /// Takes the keys that are older than one that this machine has.
-    fn take_older(&mut self, said: &TeamStatement) {
-        let Some((name, sealed)) = &said.older else { return };
+    fn take_older(&mut self, statement: &TeamStatement) {
+        let Some((name, sealed)) = &statement.older else { return };
         let Some(Held { number, key }) = self.held(name).cloned() else { return };
-        let place = [self.remote.as_str(), &said.device.0, "older"];
+        let place = [self.remote.as_str(), &statement.device.0, "older"];
         let Ok(inside) = key.open(&place, sealed) else { return };
         let older: Vec<Held> = serde_json::from_str(&inside).unwrap_or_default();
         for held in older.into_iter().filter(|held| held.number <= number) {
@@ -476,15 +493,16 @@ impl Team {
         gone: BTreeMap<DeviceId, Upto>,
     ) -> Result<(), TeamError> {
         let vouched = self.vouched(statements);
-        let having = |said: &&TeamStatement| said.device != device.id && self.counts(said, &vouched);
+        let having =
+            |statement: &&TeamStatement| statement.device != device.id && self.counts(statement, &vouched);
         let having: Vec<&TeamStatement> = statements.iter().filter(having).collect();
         self.removed.extend(gone);
         let (number, _) = self.current()?;
         self.hold(number.saturating_add(1), &SealingKey::random()?);
         self.wrapped.clear();
-        for said in having {
-            if !self.removed.contains_key(&said.device) {
-                self.wrap_for(device, said, None)?;
+        for statement in having {
+            if !self.removed.contains_key(&statement.device) {
+                self.wrap_for(device, statement, None)?;
             }
         }
         Ok(())
@@ -493,43 +511,45 @@ impl Team {
     /// Composes this machine's statement.
     pub fn statement(&self, device: &Device, author: &str, name: &str) -> Result<TeamStatement, TeamError> {
         let (_, current) = self.current()?;
-        let mut said = TeamStatement::bare(&self.remote, device);
+        let mut statement = TeamStatement::bare(&self.remote, device);
         let sealed = |what: &str, text: &str| {
             let sealed = current.seal(&[&self.remote, &device.id.0, what], text)?;
             Ok::<_, NoRandomness>(Some((current.name(), sealed)))
         };
-        said.who = sealed("who", &serde_json::json!([author, name]).to_string())?;
-        said.older = match self.keys.split_last() {
+        statement.who = sealed("who", &serde_json::json!([author, name]).to_string())?;
+        statement.older = match self.keys.split_last() {
             Some((_, older)) if !older.is_empty() => {
                 sealed("older", &serde_json::to_string(older).unwrap_or_default())?
             }
             _ => None,
         };
-        said.proofs = self
+        statement.proofs = self
             .keys
             .iter()
-            .map(|Held { number, key }| (key.name(), (*number, said.proof(key, *number))))
+            .map(|Held { number, key }| (key.name(), (*number, statement.proof(key, *number))))
             .collect();
-        said.wrapped.clone_from(&self.wrapped);
-        said.removed.clone_from(&self.removed);
-        said.owners.clone_from(&self.owners);
-        said.restricted.clone_from(&self.restricted);
-        said.named.clone_from(&self.named);
-        said.before.clone_from(&self.before);
-        Ok(said)
+        statement.wrapped.clone_from(&self.wrapped);
+        statement.removed.clone_from(&self.removed);
+        statement.owners.clone_from(&self.owners);
+        statement.restricted.clone_from(&self.restricted);
+        statement.named.clone_from(&self.named);
+        statement.before.clone_from(&self.before);
+        Ok(statement)
     }
 
     /// Whether a stored statement equals the one that this machine would write now.
-    pub fn is_said(&self, said: &TeamStatement, now: &TeamStatement) -> bool {
-        let opened =
-            |said: &TeamStatement| (self.names(said), said.older.as_ref().map(|(key, _)| key.clone()));
-        let without = |said: &TeamStatement| TeamStatement { who: None, older: None, ..said.clone() };
-        opened(said) == opened(now) && without(said) == without(now)
+    pub fn is_unchanged(&self, stored: &TeamStatement, now: &TeamStatement) -> bool {
+        let opened = |statement: &TeamStatement| {
+            (self.names(statement), statement.older.as_ref().map(|(key, _)| key.clone()))
+        };
+        let without =
+            |statement: &TeamStatement| TeamStatement { who: None, older: None, ..statement.clone() };
+        opened(stored) == opened(now) && without(stored) == without(now)
     }
 
-    fn names(&self, said: &TeamStatement) -> Option<(String, String)> {
-        let (name, sealed) = said.who.as_ref()?;
-        let names = self.held(name)?.key.open(&[&self.remote, &said.device.0, "who"], sealed).ok()?;
+    fn names(&self, statement: &TeamStatement) -> Option<(String, String)> {
+        let (name, sealed) = statement.who.as_ref()?;
+        let names = self.held(name)?.key.open(&[&self.remote, &statement.device.0, "who"], sealed).ok()?;
         serde_json::from_str(&names).ok()
     }
 
@@ -540,16 +560,17 @@ impl Team {
         let removed = known.removed_by_owners(device, statements)?;
         let vouched = known.vouched(statements);
         let (number, current) = self.current()?;
-        let member = |said: &TeamStatement| {
+        let member = |statement: &TeamStatement| {
             let standing = match () {
-                () if removed.contains_key(&said.device) => MemberState::Removed,
-                () if said.proves(&current, number) => MemberState::Member,
-                () if known.counts(said, &vouched) => MemberState::Behind,
+                () if removed.contains_key(&statement.device) => MemberState::Removed,
+                () if statement.proves(&current, number) => MemberState::Member,
+                () if known.counts(statement, &vouched) => MemberState::Behind,
                 () => return None,
             };
-            let (author, name) = self.names(said).unwrap_or_default();
-            let role = if known.owners.contains(&said.device) { TeamRole::Owner } else { TeamRole::Writer };
-            Some(Member { device: said.device.clone(), author, name, standing, role })
+            let (author, name) = self.names(statement).unwrap_or_default();
+            let role =
+                if known.owners.contains(&statement.device) { TeamRole::Owner } else { TeamRole::Writer };
+            Some(Member { device: statement.device.clone(), author, name, standing, role })
         };
         Ok(statements.iter().filter_map(member).collect())
     }
@@ -558,7 +579,7 @@ impl Team {
 /// The owners that more than half of these statements name. A single machine could name itself.
 fn owners_of_most(statements: &[&TeamStatement]) -> BTreeSet<DeviceId> {
     let mut named: BTreeMap<&DeviceId, usize> = BTreeMap::new();
-    for owner in statements.iter().flat_map(|said| &said.owners) {
+    for owner in statements.iter().flat_map(|statement| &statement.owners) {
         *named.entry(owner).or_default() += 1;
     }
     let of_most = named.into_iter().filter(|(_, by)| by * 2 > statements.len());

@@ -160,9 +160,9 @@ mod tests {
         let (mut stdin, mut stdout) = (group.take_stdin().unwrap(), group.take_stdout().unwrap());
         stdin.write_all(b"still here\n").unwrap();
         assert!(group.finish(forever).unwrap().unwrap().success());
-        let mut said = String::new();
-        stdout.read_to_string(&mut said).unwrap();
-        assert_eq!(said, "still here\n");
+        let mut output = String::new();
+        stdout.read_to_string(&mut output).unwrap();
+        assert_eq!(output, "still here\n");
         // The deadline ends a program that does not end by itself.
         let mut group = echo();
         group.guard.as_mut().unwrap().kill().unwrap();

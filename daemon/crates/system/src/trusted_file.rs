@@ -299,8 +299,8 @@ mod tests {
     /// Expects this reason for a refusal.
     #[track_caller]
     fn refused(path: &Path, links: Links, why: &str) {
-        let said = open(path, links).unwrap_err().to_string();
-        assert!(said.contains(why), "{}: {said}", path.display());
+        let message = open(path, links).unwrap_err().to_string();
+        assert!(message.contains(why), "{}: {message}", path.display());
     }
 
     fn mode(path: &Path, mode: u32) {

@@ -338,7 +338,7 @@ mod tests {
         }
     }
 
-    fn said<'a>(span: &'a Span, key: &str) -> Option<&'a Value> {
+    fn value_of<'a>(span: &'a Span, key: &str) -> Option<&'a Value> {
         let found = span.attributes.iter().find(|attribute| attribute.key == key);
         found.and_then(|attribute| attribute.value.as_ref()?.value.as_ref())
     }
@@ -367,7 +367,7 @@ mod tests {
         let spans = turn_spans(&session(2), 1, &turn(), &[waited]);
         assert_eq!(spans[1].start_time_unix_nano, 2_000_000_000);
         assert_eq!(spans[1].end_time_unix_nano, 5_000_000_000);
-        assert_eq!(said(&spans[1], "recall.tool.duration_ms"), Some(&Value::IntValue(20)));
+        assert_eq!(value_of(&spans[1], "recall.tool.duration_ms"), Some(&Value::IntValue(20)));
     }
 
     #[test]
@@ -378,7 +378,7 @@ mod tests {
             unfinished_call_span(&session(2), Some(BatchId(7)), &running(Some("Bash")), ended).unwrap();
         assert_eq!((&left.parent_span_id, &left.span_id), (&spans[0].span_id, &spans[1].span_id));
         assert_eq!((left.start_time_unix_nano, left.end_time_unix_nano), (3_000_000_000, 9_000_000_000));
-        assert_eq!(said(&left, "error.type"), Some(&Value::StringValue("no_result".to_owned())));
+        assert_eq!(value_of(&left, "error.type"), Some(&Value::StringValue("no_result".to_owned())));
         assert_eq!(unfinished_call_span(&session(2), Some(BatchId(7)), &running(None), ended), None);
     }
 
@@ -388,7 +388,7 @@ mod tests {
             let call = CallTimes { failed, refused, ..call(Some("c"), Some(-4)) };
             let spans = turn_spans(&session(2), 1, &turn(), &[call]);
             assert_eq!(spans[1].status.is_some(), failed);
-            said(&spans[1], "error.type").cloned()
+            value_of(&spans[1], "error.type").cloned()
         };
         assert_eq!(kind(false, false), None);
         assert_eq!(kind(true, false), Some(Value::StringValue("failed".to_owned())));
@@ -407,19 +407,19 @@ mod tests {
         };
         let usage = Usage { tokens_in: 300, tokens_out: 50, micro_usd: 1_500 };
         let known = model_span(None, &call(Cost::Known(usage)));
-        assert_eq!(said(&known, "gen_ai.provider.name"), Some(&Value::StringValue("openai".to_owned())));
-        assert_eq!(said(&known, "gen_ai.request.model"), Some(&Value::StringValue("a:b".to_owned())));
-        assert_eq!(said(&known, "gen_ai.usage.input_tokens"), Some(&Value::IntValue(300)));
-        assert_eq!(said(&known, "recall.cost.usd"), Some(&Value::DoubleValue(0.0015)));
+        assert_eq!(value_of(&known, "gen_ai.provider.name"), Some(&Value::StringValue("openai".to_owned())));
+        assert_eq!(value_of(&known, "gen_ai.request.model"), Some(&Value::StringValue("a:b".to_owned())));
+        assert_eq!(value_of(&known, "gen_ai.usage.input_tokens"), Some(&Value::IntValue(300)));
+        assert_eq!(value_of(&known, "recall.cost.usd"), Some(&Value::DoubleValue(0.0015)));
         assert_eq!(known.status, None);
         let by_program = ModelCall { backend: "claude-cli:haiku".to_owned(), ..call(Cost::AtMost) };
         let by_program = model_span(None, &by_program);
         assert_eq!(
-            said(&by_program, "gen_ai.provider.name"),
+            value_of(&by_program, "gen_ai.provider.name"),
             Some(&Value::StringValue("anthropic".to_owned()))
         );
         let unknown = model_span(None, &call(Cost::AtMost));
-        assert_eq!(said(&unknown, "gen_ai.usage.input_tokens"), None);
+        assert_eq!(value_of(&unknown, "gen_ai.usage.input_tokens"), None);
         assert!(unknown.status.is_some());
     }
 }

@@ -112,9 +112,9 @@ impl SessionState {
         let missing = wanted.into_iter().filter_map(|seq| loaded.session.unanswered_batch(seq));
         // Without turn ids, a transcript may show only the last turn's answer.
         let history = self.context.agents.spec(self.key.agent.as_str()).history;
-        let tells_turns = history.is_some_and(|history| history.tail.is_some());
+        let has_turn_ids = history.is_some_and(|history| history.tail.is_some());
         let missing =
-            missing.filter(|batch| tells_turns || batch.prompt.is_some() || Some(batch.seq) == last);
+            missing.filter(|batch| has_turn_ids || batch.prompt.is_some() || Some(batch.seq) == last);
         let turns: Vec<_> = missing.map(|batch| (batch.seq, batch.prompt.clone())).collect();
         if turns.is_empty() {
             return Vec::new();

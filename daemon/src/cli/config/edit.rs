@@ -37,7 +37,7 @@ pub(super) fn run(EditArgs {}: &EditArgs, paths: &Paths, out: &mut dyn Write) ->
         }
         let problems = problems(&after);
         if problems.is_empty() {
-            super::tell_recipients(text.as_deref().unwrap_or_default(), &after, out)?;
+            super::print_recipients(text.as_deref().unwrap_or_default(), &after, out)?;
             file.write(&after)?;
             return Ok(writeln!(out, "{GOOD}Saved{GOOD:#} {}.", file.path().display())?);
         }

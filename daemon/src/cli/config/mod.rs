@@ -58,7 +58,7 @@ impl ConfigCommand {
 }
 
 /// Warns, before a change takes effect, where it will send text of sessions that was not sent there before.
-fn tell_recipients(before: &str, after: &str, out: &mut dyn Write) -> std::io::Result<()> {
+fn print_recipients(before: &str, after: &str, out: &mut dyn Write) -> std::io::Result<()> {
     let known = recipients(before);
     for recipient in recipients(after).into_iter().filter(|recipient| !known.contains(recipient)) {
         writeln!(
@@ -70,7 +70,7 @@ fn tell_recipients(before: &str, after: &str, out: &mut dyn Write) -> std::io::R
 }
 
 /// Warns about an address that no backend uses yet.
-fn tell_address(address: &str, after: &str, out: &mut dyn Write) -> std::io::Result<()> {
+fn print_address(address: &str, after: &str, out: &mut dyn Write) -> std::io::Result<()> {
     match recipient_at(address).filter(|host| !recipients(after).contains(host)) {
         None => Ok(()),
         Some(host) => writeln!(

@@ -135,7 +135,7 @@ fn ask(
     let provider = chat::provider(backend, settings, runtime)?;
     let started = Instant::now();
     let (mut into, mut out) = (0, 0);
-    let mut said = |request: &ChatRequest| {
+    let mut ask_model = |request: &ChatRequest| {
         let reply =
             provider.ask(request, clock::now()).map_err(|error| format!("did not respond: {error}"))?;
         let tokens = reply.tokens.unwrap_or_default();
@@ -143,10 +143,10 @@ fn ask(
         Ok::<_, String>(reply.text)
     };
     let request = probe::request(unit);
-    let found = said(&request).and_then(|first| match probe::judge(unit, &first) {
+    let found = ask_model(&request).and_then(|first| match probe::judge(unit, &first) {
         Ok(found) => Ok(found),
         Err(problem) => {
-            let second = said(&prompt::repair(&request, &first, &problem.to_string()))?;
+            let second = ask_model(&prompt::repair(&request, &first, &problem.to_string()))?;
             probe::judge(unit, &second)
                 .map_err(|problem| format!("answered twice, but recall cannot use the answers: {problem}"))
         }
@@ -177,10 +177,12 @@ fn report(tried: Tried, args: &TestArgs, out: &mut dyn Write) -> std::io::Result
     if args.json {
         return Ok(tried);
     }
-    let Tried { model, works, said, key_from } = &tried;
+    let Tried { model, works, said: outcome, key_from } = &tried;
     match works {
-        true => writeln!(out, "{GOOD}ok{GOOD:#}  {BOLD}{model}{BOLD:#} {said}.")?,
-        false => writeln!(out, "{ERROR}no{ERROR:#}  {BOLD}{model}{BOLD:#} {}.", said.trim_end_matches('.'))?,
+        true => writeln!(out, "{GOOD}ok{GOOD:#}  {BOLD}{model}{BOLD:#} {outcome}.")?,
+        false => {
+            writeln!(out, "{ERROR}no{ERROR:#}  {BOLD}{model}{BOLD:#} {}.", outcome.trim_end_matches('.'))?
+        }
     }
     if let Some(variable) = key_from {
         writeln!(

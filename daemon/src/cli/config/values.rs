@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::cli::candidates;
 use crate::cli::failure::Failure;
-use crate::cli::guard::says_what_is_missing;
+use crate::cli::guard::print_unguarded_agents;
 use crate::cli::terminal::{DIM, WARNING, table};
 use crate::server::run::last_config;
 use crate::service::environment::Environment;
@@ -103,13 +103,13 @@ pub(super) fn list(args: &ListArgs, paths: &Paths, out: &mut dyn Write) -> anyho
     let rows: Vec<Vec<String>> = settings
         .iter()
         .map(|Setting { key, value, origin }| {
-            let default = || told(&key.default_value());
+            let default = || format_value(&key.default_value());
             let origin = match origin {
                 Origin::Default => "default".to_owned(),
                 Origin::File(line) => format!("line {line}, default {}", default()),
                 Origin::Ignored(line) => format!("{WARNING}line {line} is not valid{WARNING:#}"),
             };
-            vec![key.name.clone(), origin, told(value)]
+            vec![key.name.clone(), origin, format_value(value)]
         })
         .collect();
     if rows.is_empty() {
@@ -139,7 +139,7 @@ pub(super) fn path(args: &PathArgs, paths: &Paths, out: &mut dyn Write) -> anyho
     Ok(writeln!(out, "{}", file.display())?)
 }
 
-fn told(value: &Value) -> String {
+fn format_value(value: &Value) -> String {
     if value.is_null() { "(none)".to_owned() } else { as_toml(value) }
 }
 
@@ -171,7 +171,7 @@ fn get_table(settings: &[&Setting], args: &GetArgs, out: &mut dyn Write) -> anyh
         return Ok(writeln!(out, "{}", Value::Object(values))?);
     }
     for Setting { key, value, .. } in settings {
-        writeln!(out, "{} = {}", key.name, told(value))?;
+        writeln!(out, "{} = {}", key.name, format_value(value))?;
     }
     Ok(())
 }
@@ -185,9 +185,9 @@ pub(super) fn set(args: &SetArgs, paths: &Paths, out: &mut dyn Write) -> anyhow:
     }
     let changed = change::set(&text, &key, &args.value).map_err(|error| refused(error, &key))?;
     if changed != text {
-        super::tell_recipients(&text, &changed, out)?;
+        super::print_recipients(&text, &changed, out)?;
         if key.name.ends_with("base_url") {
-            super::tell_address(args.value.first().map_or("", String::as_str), &changed, out)?;
+            super::print_address(args.value.first().map_or("", String::as_str), &changed, out)?;
         }
         out.flush()?;
         file.write(&changed)?;
@@ -195,8 +195,8 @@ pub(super) fn set(args: &SetArgs, paths: &Paths, out: &mut dyn Write) -> anyhow:
     let setting =
         Config::settings(paths.config_file()).into_iter().find(|setting| setting.key.name == key.name);
     let value = setting.map(|setting| setting.value).unwrap_or_default();
-    writeln!(out, "{} = {}", key.name, told(&value))?;
-    Ok(says_when(out, &key)?)
+    writeln!(out, "{} = {}", key.name, format_value(&value))?;
+    Ok(print_effect_time(out, &key)?)
 }
 
 pub(super) fn unset(args: &UnsetArgs, paths: &Paths, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -207,21 +207,21 @@ pub(super) fn unset(args: &UnsetArgs, paths: &Paths, out: &mut dyn Write) -> any
     if changed == text {
         return Ok(writeln!(out, "The file does not contain {}.", key.name)?);
     }
-    super::tell_recipients(&text, &changed, out)?;
+    super::print_recipients(&text, &changed, out)?;
     file.write(&changed)?;
-    writeln!(out, "{} = {}", key.name, told(&key.default_value()))?;
-    Ok(says_when(out, &key)?)
+    writeln!(out, "{} = {}", key.name, format_value(&key.default_value()))?;
+    Ok(print_effect_time(out, &key)?)
 }
 
 /// Says when a change takes effect.
-fn says_when(out: &mut dyn Write, key: &Key) -> std::io::Result<()> {
+fn print_effect_time(out: &mut dyn Write, key: &Key) -> std::io::Result<()> {
     let when = match key.name.starts_with("mcp.") {
         true => "when an agent next starts `recall mcp`",
         false => "within two seconds",
     };
     writeln!(out, "{DIM}Takes effect {when}.{DIM:#}")?;
     if key.name.starts_with("guards.") {
-        says_what_is_missing(out, Environment::of_process().as_ref())?;
+        print_unguarded_agents(out, Environment::of_process().as_ref())?;
     }
     Ok(())
 }

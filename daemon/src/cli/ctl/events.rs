@@ -57,7 +57,7 @@ pub fn run(args: &EventsArgs, start: Start, out: &mut dyn Write) -> anyhow::Resu
                 defuse(&mut event);
                 let event: FollowedEvent = serde_json::from_value(event)?;
                 count(&mut left, &event);
-                tell(out, &event)?;
+                print(out, &event)?;
             }
             Reply::ShuttingDown => {
                 return if args.json { Ok(()) } else { Ok(writeln!(out, "The daemon stopped.")?) };
@@ -106,7 +106,7 @@ struct FollowedEvent {
 }
 
 /// Prints one event. Its texts contain no terminal control characters.
-fn tell(out: &mut dyn Write, followed: &FollowedEvent) -> std::io::Result<()> {
+fn print(out: &mut dyn Write, followed: &FollowedEvent) -> std::io::Result<()> {
     match followed.event.as_str() {
         "following" => writeln!(out, "{DIM}Following events; press Ctrl-C to stop.{DIM:#}"),
         "lagged" => {
@@ -133,9 +133,9 @@ const INDENT: usize = 10;
 
 /// Formats the event's own fields on one line, without those that are already part of the session's id.
 fn fields(fields: &Map<String, Value>) -> String {
-    let is_told = |key: &str, value: &Value| !value.is_null() && !matches!(key, "session_key" | "workspace");
-    let told = fields.iter().filter(|(key, value)| is_told(key, value));
-    told.map(|(key, value)| field(&one_line(key), value)).collect::<Vec<_>>().join(" ")
+    let is_shown = |key: &str, value: &Value| !value.is_null() && !matches!(key, "session_key" | "workspace");
+    let shown = fields.iter().filter(|(key, value)| is_shown(key, value));
+    shown.map(|(key, value)| field(&one_line(key), value)).collect::<Vec<_>>().join(" ")
 }
 
 fn field(key: &str, value: &Value) -> String {
@@ -197,9 +197,9 @@ mod tests {
         defuse(&mut event);
         let event: FollowedEvent = serde_json::from_value(event).unwrap();
         let mut out = Vec::new();
-        tell(&mut out, &event).unwrap();
-        let told = String::from_utf8(out).unwrap();
-        assert_eq!(told.matches(['\n', '\r']).count(), 1, "{told:?}");
+        print(&mut out, &event).unwrap();
+        let output = String::from_utf8(out).unwrap();
+        assert_eq!(output.matches(['\n', '\r']).count(), 1, "{output:?}");
     }
 
     #[test]

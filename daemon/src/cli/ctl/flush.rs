@@ -41,11 +41,11 @@ pub fn run(args: &FlushArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         _ => "stored and searchable",
     };
     writeln!(out, "{what} is {is} ({took} ms).")?;
-    Ok(tell_open(out, &flushed.jobs)?)
+    Ok(print_open(out, &flushed.jobs)?)
 }
 
 /// Reports jobs that still await a better result.
-fn tell_open(out: &mut dyn Write, jobs: &OpenJobsAnswer) -> std::io::Result<()> {
+fn print_open(out: &mut dyn Write, jobs: &OpenJobsAnswer) -> std::io::Result<()> {
     if jobs.running > 0 {
         let running = counted(jobs.running, "job still runs", "jobs still run");
         writeln!(out, "{running}; built-in results are used until then.")?;

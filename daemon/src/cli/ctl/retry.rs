@@ -27,10 +27,10 @@ pub fn run(args: &RetryArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
     }
-    let said = match answer.read()?.retried {
+    let message = match answer.read()?.retried {
         0 => "No job to retry.".to_owned(),
         1 => "Retrying 1 job.".to_owned(),
         jobs => format!("Retrying {jobs} jobs."),
     };
-    Ok(writeln!(out, "{said}")?)
+    Ok(writeln!(out, "{message}")?)
 }

@@ -31,11 +31,11 @@ pub fn run(args: &SessionArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         out.write_all(&answer.bytes)?;
         return Ok(writeln!(out)?);
     }
-    Ok(tell(out, &answer.read()?)?)
+    Ok(print(out, &answer.read()?)?)
 }
 
 /// An overview of a session, for people.
-pub fn tell(out: &mut dyn Write, session: &SessionAnswer) -> std::io::Result<()> {
+pub fn print(out: &mut dyn Write, session: &SessionAnswer) -> std::io::Result<()> {
     let title = session.title.as_deref().filter(|title| !title.is_empty()).unwrap_or("(no title yet)");
     writeln!(out, "{BOLD}{title}{BOLD:#}")?;
     let SessionAnswer { session_id, agent, project, status, .. } = session;
@@ -47,7 +47,7 @@ pub fn tell(out: &mut dyn Write, session: &SessionAnswer) -> std::io::Result<()>
     if let Some(before) = session.resumed_from.as_ref().filter(|before| *before != session_id) {
         writeln!(out, "{DIM}continues session {before}{DIM:#}")?;
     }
-    tell_host_counts(out, session)?;
+    print_host_counts(out, session)?;
     for batch in &session.batches {
         let prompt = match batch.prompt.as_deref().unwrap_or_default() {
             "" => format!("({})", batch.source),
@@ -61,7 +61,7 @@ pub fn tell(out: &mut dyn Write, session: &SessionAnswer) -> std::io::Result<()>
             writeln!(out, "   → {}", shortened_line(response, LINE_CHARS))?;
         }
     }
-    tell_plans(out, &session.plans)?;
+    print_plans(out, &session.plans)?;
     if !session.observations.is_empty() {
         writeln!(out, "\n{BOLD}Observations{BOLD:#}")?;
     }
@@ -69,7 +69,7 @@ pub fn tell(out: &mut dyn Write, session: &SessionAnswer) -> std::io::Result<()>
         let (id, kind) = (observation.id, &observation.observation_type);
         writeln!(out, "  {ACCENT}#{id}{ACCENT:#} {kind}: {}", observation.title)?;
     }
-    tell_compactions(out, &session.compaction_summaries)?;
+    print_compactions(out, &session.compaction_summaries)?;
     if let Some(summary) = &session.summary {
         writeln!(out, "\n{BOLD}Summary{BOLD:#}")?;
         fields(out, summary)?;
@@ -79,17 +79,17 @@ pub fn tell(out: &mut dyn Write, session: &SessionAnswer) -> std::io::Result<()>
 
 /// Prints the host's own counts. They differ from recall's, because a host also counts messages that never became
 /// prompts.
-fn tell_host_counts(out: &mut dyn Write, session: &SessionAnswer) -> std::io::Result<()> {
+fn print_host_counts(out: &mut dyn Write, session: &SessionAnswer) -> std::io::Result<()> {
     let counts = [(session.host_message_count, "messages"), (session.host_compacted_count, "compacted")];
-    let told: Vec<String> =
+    let parts: Vec<String> =
         counts.iter().filter_map(|(count, what)| Some(format!("{} {what}", (*count)?))).collect();
-    if told.is_empty() {
+    if parts.is_empty() {
         return Ok(());
     }
-    writeln!(out, "{DIM}by the host's own count: {}{DIM:#}", told.join(", "))
+    writeln!(out, "{DIM}by the host's own count: {}{DIM:#}", parts.join(", "))
 }
 
-fn tell_plans(out: &mut dyn Write, plans: &[PlanAnswer]) -> std::io::Result<()> {
+fn print_plans(out: &mut dyn Write, plans: &[PlanAnswer]) -> std::io::Result<()> {
     if !plans.is_empty() {
         writeln!(out, "\n{BOLD}Plans{BOLD:#}")?;
     }
@@ -101,7 +101,7 @@ fn tell_plans(out: &mut dyn Write, plans: &[PlanAnswer]) -> std::io::Result<()> 
 }
 
 /// The agent's summaries of its compactions.
-fn tell_compactions(out: &mut dyn Write, compactions: &[CompactionAnswer]) -> std::io::Result<()> {
+fn print_compactions(out: &mut dyn Write, compactions: &[CompactionAnswer]) -> std::io::Result<()> {
     if !compactions.is_empty() {
         writeln!(out, "\n{BOLD}Compacted{BOLD:#}")?;
     }

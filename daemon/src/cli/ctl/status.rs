@@ -37,7 +37,7 @@ pub fn run(args: &StatusArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     if args.prometheus {
         return Ok(out.write_all(exposition(&status).as_bytes())?);
     }
-    tell(out, &status)?;
+    print(out, &status)?;
     Ok(silent_agents(out)?)
 }
 
@@ -59,7 +59,7 @@ pub fn no_deletion(jump: &ClockJump) -> String {
     )
 }
 
-fn tell(out: &mut dyn Write, status: &StatusAnswer) -> std::io::Result<()> {
+fn print(out: &mut dyn Write, status: &StatusAnswer) -> std::io::Result<()> {
     let StatusAnswer { sessions, jobs, index, compression, bytes: size, .. } = status;
     writeln!(
         out,

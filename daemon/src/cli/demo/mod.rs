@@ -71,13 +71,13 @@ pub fn run(args: &DemoArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     if args.json {
         let mut session = serde_json::from_slice(&session.bytes).context("Cannot read the session")?;
         terminal::defuse(&mut session);
-        let told = json!({"session": session, "compacted": played.compacted, "context": context,
-                          "notice": (demo.notice)(&answer.stdout),
-                          "prompted": (demo.context)(&prompted.stdout)});
-        serde_json::to_writer(&mut *out, &told)?;
+        let output = json!({"session": session, "compacted": played.compacted, "context": context,
+                            "notice": (demo.notice)(&answer.stdout),
+                            "prompted": (demo.context)(&prompted.stdout)});
+        serde_json::to_writer(&mut *out, &output)?;
         return Ok(writeln!(out)?);
     }
-    tell(out, &demo, &played, &session.read()?)?;
+    print(out, &demo, &played, &session.read()?)?;
     if let Some(given) = &played.compacted {
         writeln!(out, "\n{BOLD}Context restored after compaction{BOLD:#}")?;
         quote(out, given)?;
@@ -124,7 +124,7 @@ fn play(stage: &mut DemoStage, demo: &DemoSession) -> anyhow::Result<Played> {
     Ok(Played { slowest_ms: times.last().copied().unwrap_or_default(), median_ms, compacted })
 }
 
-fn tell(
+fn print(
     out: &mut dyn Write,
     demo: &DemoSession,
     played: &Played,

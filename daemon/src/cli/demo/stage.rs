@@ -99,7 +99,7 @@ impl DemoStage {
         let took = begun.elapsed();
         let stdout = match output.stdout.as_slice() {
             [] => Value::Null,
-            said => serde_json::from_slice(said).context("Cannot read the shim's answer")?,
+            bytes => serde_json::from_slice(bytes).context("Cannot read the shim's answer")?,
         };
         Ok(Played { stdout, took })
     }

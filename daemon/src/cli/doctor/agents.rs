@@ -48,7 +48,7 @@ fn agent(area: &mut Area<'_>, report: &AgentReport, silent: Option<&SilentAgent>
             let what = format!("{title}: its hooks are gone from {settings}; it last reported {last}");
             return area.bad(what, &install);
         }
-        Some((Silence::Unheard(at), last)) => {
+        Some((Silence::Unreported(at), last)) => {
             let what = format!(
                 "{title}: its hooks in {settings} report nothing; it recorded a session {}, and last reported {last}",
                 ago(*at)

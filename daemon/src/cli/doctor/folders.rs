@@ -137,5 +137,5 @@ pub(super) fn spool(paths: &Paths, unusable: &[PathBuf], findings: &mut Vec<Find
             area.note(sentence, "They cannot be recovered.");
         }
     }
-    losses.told();
+    losses.mark_reported();
 }

@@ -191,15 +191,15 @@ pub(super) fn read(path: &Path, lines: &mut Lines<'_>, wanted: &Wanted) -> anyho
     }
     for (key, row) in prompts {
         let Some(session) = key.and_then(|key| sessions.get(&key)) else { continue };
-        let said = text(row, &["prompt_text"]);
-        if said.is_empty() || OWN_PROMPTS.iter().any(|own| said.contains(own)) {
+        let prompt = text(row, &["prompt_text"]);
+        if prompt.is_empty() || OWN_PROMPTS.iter().any(|own| prompt.contains(own)) {
             continue;
         }
-        let source = if MACHINE_PROMPTS.contains(&said) { "system" } else { "user" };
+        let source = if MACHINE_PROMPTS.contains(&prompt) { "system" } else { "user" };
         let number_in_session = number(row, "prompt_number").unwrap_or(1);
         lines.push(
             json!({"kind": "prompt", "session": session.name, "seq": number_in_session,
-                   "prompt_number": number_in_session, "source": source, "prompt": cut(said),
+                   "prompt_number": number_in_session, "source": source, "prompt": cut(prompt),
                    "opened_at": number(row, "created_at_epoch").unwrap_or(session.started_at)})
             .to_string(),
         )?;
@@ -309,11 +309,11 @@ fn observation(row: &Fields, session: Option<&Session>) -> Option<Value> {
 fn summary(row: &Fields, session: &Session) -> Value {
     let title = [session.title.as_str(), text(row, &["request", "completed", "learned"])];
     let title = title.into_iter().find(|text| !text.is_empty()).unwrap_or("Session");
-    let said = |name: &str| cut(text(row, &[name]));
+    let cell = |name: &str| cut(text(row, &[name]));
     json!({
         "kind": "summary", "session": session.name, "project": key_of(&session.project),
-        "title": shortened_line(title, TITLE_CHARS), "request": said("request"), "investigated": said("investigated"),
-        "learned": said("learned"), "completed": said("completed"), "next_steps": said("next_steps"),
-        "notes": said("notes"), "origin": ORIGIN, "created_at": number(row, "created_at_epoch").unwrap_or(session.last_at),
+        "title": shortened_line(title, TITLE_CHARS), "request": cell("request"), "investigated": cell("investigated"),
+        "learned": cell("learned"), "completed": cell("completed"), "next_steps": cell("next_steps"),
+        "notes": cell("notes"), "origin": ORIGIN, "created_at": number(row, "created_at_epoch").unwrap_or(session.last_at),
     })
 }

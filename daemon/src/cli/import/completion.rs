@@ -91,7 +91,7 @@ mod tests {
         RecordedTurn {
             id: None,
             at_ms,
-            said_ms: at_ms,
+            occurred_ms: at_ms,
             prompt: Some(prompt.to_owned()),
             answer: None,
             places,

@@ -68,7 +68,7 @@ pub(super) fn run(args: &ImportArgs, out: &mut dyn Write) -> anyhow::Result<()> 
         writeln!(out)?;
         return Ok(());
     }
-    tell(out, &found, args)
+    print(out, &found, args)
 }
 
 /// Returns the folders of the projects: all known ones and the one here, or the named one.
@@ -138,7 +138,7 @@ fn take(
     Ok(())
 }
 
-fn tell(out: &mut dyn Write, found: &FoundMemories, args: &ImportArgs) -> anyhow::Result<()> {
+fn print(out: &mut dyn Write, found: &FoundMemories, args: &ImportArgs) -> anyhow::Result<()> {
     if found.agents.is_empty() {
         writeln!(out, "No agents' memories were found, neither here nor in the projects that recall knows.")?;
     }
@@ -153,13 +153,13 @@ fn tell(out: &mut dyn Write, found: &FoundMemories, args: &ImportArgs) -> anyhow
             (changes.forgotten, "forgotten before"),
             (changes.left_out, "left out"),
         ];
-        let said =
+        let counts =
             parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
-        let said: Vec<String> = said.collect();
-        let said = if said.is_empty() { "nothing to store".to_owned() } else { said.join(", ") };
+        let counts: Vec<String> = counts.collect();
+        let counts = if counts.is_empty() { "nothing to store".to_owned() } else { counts.join(", ") };
         let files = counted(of_agent.files, "file", "files");
         let projects = counted(of_agent.projects, "project", "projects");
-        writeln!(out, "{title}: {said} {DIM}({files} of {projects}){DIM:#}")?;
+        writeln!(out, "{title}: {counts} {DIM}({files} of {projects}){DIM:#}")?;
     }
     for file in found.unreadable_files.iter().take(MOST_NAMED) {
         writeln!(out, "{WARNING}Cannot read{WARNING:#} {}: {}", file.path, file.error)?;

@@ -169,7 +169,7 @@ fn take_in(args: &ImportArgs, out: &mut dyn Write) -> anyhow::Result<Counts> {
         serde_json::to_writer(&mut *out, &counts)?;
         writeln!(out)?;
     } else {
-        tell(out, &counts, args)?;
+        print(out, &counts, args)?;
     }
     Ok(counts)
 }
@@ -217,7 +217,7 @@ fn is_own(args: &ImportArgs, path: &Path, out: &mut dyn Write) -> anyhow::Result
         return Ok(args.own);
     }
     let Claims { pins, authored, aliases } = lines::claims(path)?;
-    let said: Vec<String> = [
+    let claims: Vec<String> = [
         (pins, "pinned note", "pinned notes"),
         (authored, "note by you", "notes by you"),
         (aliases, "other identity of a project", "other identities of projects"),
@@ -226,10 +226,10 @@ fn is_own(args: &ImportArgs, path: &Path, out: &mut dyn Write) -> anyhow::Result
     .filter(|(count, ..)| *count > 0)
     .map(|(count, one, many)| counted(count, one, many))
     .collect();
-    if said.is_empty() {
+    if claims.is_empty() {
         return Ok(false);
     }
-    writeln!(out, "The file contains {}. Anybody could have written that into it.", said.join(", "))?;
+    writeln!(out, "The file contains {}. Anybody could have written that into it.", claims.join(", "))?;
     let question = "Is it an unchanged export of your own memory? Then recall imports these, too.";
     Ok(Confirmation::read(&mut std::io::stdin().lock(), question, out)? == Confirmation::Go)
 }
@@ -245,9 +245,9 @@ fn each_file(files: Vec<SessionFile>, connect: &Connect<'_>, wanted: &Wanted) ->
     let work = || -> anyhow::Result<()> {
         let mut sender = Sender::new(connect)?;
         while let Some(family) = families.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let mut told = FamilyContent::default();
+            let mut family_content = FamilyContent::default();
             for file in family {
-                let (taken, damaged) = take_file(&mut sender, file, &mut told, wanted)?;
+                let (taken, damaged) = take_file(&mut sender, file, &mut family_content, wanted)?;
                 let mut counts = counts.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 counts.add(file, taken);
                 counts.damaged.extend(damaged);
@@ -273,7 +273,7 @@ fn each_file(files: Vec<SessionFile>, connect: &Connect<'_>, wanted: &Wanted) ->
 fn take_file(
     sender: &mut Sender<'_>,
     file: &SessionFile,
-    told: &mut FamilyContent,
+    family_content: &mut FamilyContent,
     wanted: &Wanted,
 ) -> anyhow::Result<(Taken, Option<String>)> {
     let Some(history) = file.spec.history else { return Ok((Taken::Empty, None)) };
@@ -283,7 +283,7 @@ fn take_file(
     match (history.read)(&file.path, file.inside.as_deref()) {
         Ok(mut session) => {
             let damaged = (session.unreadable > 0).then(|| session.id.clone());
-            told.without_repeated(&mut session, file.spec);
+            family_content.without_repeated(&mut session, file.spec);
             Ok((sender.take(file, session, wanted)?, damaged))
         }
         Err(error) => Ok((Taken::Unreadable(error.to_string()), None)),
@@ -369,7 +369,7 @@ fn nothing_found(args: &ImportArgs) -> String {
 }
 
 /// Reports what a file contains that recall did not import.
-fn tell_what_stays_out(out: &mut dyn Write, rows: &RestoreAnswer) -> std::io::Result<()> {
+fn print_excluded_rows(out: &mut dyn Write, rows: &RestoreAnswer) -> std::io::Result<()> {
     let (unpinned, aliases) = (rows.unpinned, rows.aliases);
     for (count, what) in [
         (rows.forgotten, "left out: you have forgotten them here"),
@@ -398,7 +398,7 @@ fn tell_what_stays_out(out: &mut dyn Write, rows: &RestoreAnswer) -> std::io::Re
     Ok(())
 }
 
-fn tell(out: &mut dyn Write, counts: &Counts, args: &ImportArgs) -> std::io::Result<()> {
+fn print(out: &mut dyn Write, counts: &Counts, args: &ImportArgs) -> std::io::Result<()> {
     let sessions = counted(counts.sessions, "session", "sessions");
     let folders = counted(counts.projects.len(), "folder", "folders");
     let prompts = counted(counts.prompts, "prompt", "prompts");
@@ -426,7 +426,7 @@ fn tell(out: &mut dyn Write, counts: &Counts, args: &ImportArgs) -> std::io::Res
         )?;
     }
     if let Some(rows) = &counts.rows {
-        tell_what_stays_out(out, rows)?;
+        print_excluded_rows(out, rows)?;
     }
     let rest = [
         (counts.known, "here already"),

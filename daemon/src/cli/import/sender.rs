@@ -118,7 +118,7 @@ impl<'a> Sender<'a> {
         let (before, pauses) = captured(client, spec, &session.id)?;
         // Checked here as well as by the daemon, because an event may be sent with a time other than its own.
         let is_paused = |at_ms| pauses.iter().any(|pause| pause.covers(at_ms));
-        session.events.retain(|event| !is_paused(event.at_ms) && !is_paused(event.said_ms));
+        session.events.retain(|event| !is_paused(event.at_ms) && !is_paused(event.occurred_ms));
         if session.events.is_empty() {
             return Ok(Taken::LeftOut);
         }

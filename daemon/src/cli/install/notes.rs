@@ -76,16 +76,19 @@ mod tests {
         let config = paths.config_file();
         std::fs::create_dir_all(config.parent().unwrap()).unwrap();
         std::fs::write(config, before).unwrap();
-        let mut said = Vec::new();
+        let mut output = Vec::new();
         let agents: Vec<_> = AGENTS.iter().collect();
-        offer(&agents, &paths, &mut typed.as_bytes(), &mut said).unwrap();
-        (std::fs::read_to_string(config).unwrap(), String::from_utf8(said).unwrap())
+        offer(&agents, &paths, &mut typed.as_bytes(), &mut output).unwrap();
+        (std::fs::read_to_string(config).unwrap(), String::from_utf8(output).unwrap())
     }
 
     #[test]
     fn only_a_yes_enables_the_notes_program_and_sets_a_daily_limit() {
-        let (text, said) = after("", "y\n");
-        assert!(said.contains("about 3,000 tokens of haiku), at most 100,000 tokens a day. [y/N]"), "{said}");
+        let (text, output) = after("", "y\n");
+        assert!(
+            output.contains("about 3,000 tokens of haiku), at most 100,000 tokens a day. [y/N]"),
+            "{output}"
+        );
         assert!(
             text.contains("backend = \"claude-cli\"") && text.contains("tokens_per_day = 100000"),
             "{text}"

@@ -46,8 +46,8 @@ impl Home {
         };
         let mut out = anstream::StripStream::new(Vec::new());
         installation.run(consent, &mut out)?;
-        let said = String::from_utf8(out.into_inner())?;
-        Ok(said.replace(&self.folder.path().display().to_string(), "~"))
+        let output = String::from_utf8(out.into_inner())?;
+        Ok(output.replace(&self.folder.path().display().to_string(), "~"))
     }
 }
 
@@ -56,8 +56,8 @@ fn a_settings_file_writable_by_others_keeps_its_mode_and_is_reported() {
     use std::os::unix::fs::PermissionsExt;
     let home = Home::with_settings("{}\n");
     fs::set_permissions(home.settings(), fs::Permissions::from_mode(0o666)).unwrap();
-    let told = home.run(Consent::Given).unwrap();
-    assert!(told.contains("(mode 666)") && told.contains("chmod go-w"), "{told}");
+    let output = home.run(Consent::Given).unwrap();
+    assert!(output.contains("(mode 666)") && output.contains("chmod go-w"), "{output}");
     assert_eq!(fs::metadata(home.settings()).unwrap().permissions().mode() & 0o777, 0o666);
 }
 
@@ -83,10 +83,10 @@ fn the_first_run_installs_and_the_second_changes_nothing() {
 #[test]
 fn a_dry_run_shows_the_difference_and_writes_nothing() {
     let home = Home::with_settings("{}\n");
-    let said = home.run(Consent::ShowOnly).unwrap();
-    assert!(said.contains("+++ ~/.claude/settings.json\n@@ -1 +1,"), "{said}");
-    assert!(said.contains("\n-{}\n+{\n+  \"hooks\": {\n+    \"SessionStart\": ["), "{said}");
-    assert!(said.ends_with("Dry run; nothing was changed.\n"), "{said}");
+    let output = home.run(Consent::ShowOnly).unwrap();
+    assert!(output.contains("+++ ~/.claude/settings.json\n@@ -1 +1,"), "{output}");
+    assert!(output.contains("\n-{}\n+{\n+  \"hooks\": {\n+    \"SessionStart\": ["), "{output}");
+    assert!(output.ends_with("Dry run; nothing was changed.\n"), "{output}");
     assert_eq!(fs::read_to_string(home.settings()).unwrap(), "{}\n");
     assert_eq!(fs::read_dir(home.settings().parent().unwrap()).unwrap().count(), 1);
 }
@@ -94,10 +94,10 @@ fn a_dry_run_shows_the_difference_and_writes_nothing() {
 #[test]
 fn answering_no_or_having_no_terminal_changes_nothing() {
     let home = Home::with_settings("{}\n");
-    let said = home.run(Consent::Ask(&mut "n\n".as_bytes())).unwrap();
+    let output = home.run(Consent::Ask(&mut "n\n".as_bytes())).unwrap();
     assert!(
-        said.contains("+++ ") && said.ends_with("Make these changes? [y/N] Nothing was changed.\n"),
-        "{said}"
+        output.contains("+++ ") && output.ends_with("Make these changes? [y/N] Nothing was changed.\n"),
+        "{output}"
     );
     assert!(home.run(Consent::Unavailable).is_err());
     assert_eq!(fs::read_to_string(home.settings()).unwrap(), "{}\n");
@@ -375,7 +375,7 @@ mod every_agent {
 
     #[test]
     fn an_empty_home_gets_the_expected_files_and_uninstalling_removes_them() {
-        let mut told = String::new();
+        let mut listing = String::new();
         for spec in AGENTS.iter().filter(|spec| spec.name != "claude-code") {
             let home = Home::new("/nonexistent");
             home.install(spec.name).unwrap();
@@ -383,12 +383,12 @@ mod every_agent {
                 let path = path.strip_prefix(home.folder.path()).unwrap().display().to_string();
                 let is_long = [".js", ".ts", ".md"].iter().any(|end| path.ends_with(end));
                 let text = if is_long { "(a whole file)\n".into() } else { String::from_utf8(text).unwrap() };
-                told.push_str(&format!("=== {} {path}\n{text}", spec.name));
+                listing.push_str(&format!("=== {} {path}\n{text}", spec.name));
             }
             home.uninstall(spec.name);
             assert_eq!(files(home.folder.path()).len(), 0, "{}: nothing is left", spec.name);
         }
-        assert_snapshot!("empty_homes", told);
+        assert_snapshot!("empty_homes", listing);
     }
 
     #[test]
@@ -434,12 +434,12 @@ mod every_agent {
     fn an_old_hook_before_tool_calls_is_removed_and_the_off_switch_is_kept() {
         let place = ".gemini/config/hooks.json";
         let home = Home::with("antigravity", "hooks.with-old-recall.json", place);
-        let said = home.install("antigravity").unwrap();
+        let output = home.install("antigravity").unwrap();
         let path = home.folder.path().join(place);
         let text = fs::read_to_string(&path).unwrap();
         assert!(!text.contains("PreToolUse") && !text.contains("recall-0.0.1"), "{text}");
         assert!(text.contains("\"enabled\": false") && text.contains("PreInvocation"), "{text}");
-        assert!(said.contains("Warning: recall.enabled = false is set there"), "{said}");
+        assert!(output.contains("Warning: recall.enabled = false is set there"), "{output}");
         home.uninstall("antigravity");
         let text = fs::read_to_string(&path).unwrap();
         assert!(text.contains("\"enabled\": false") && !text.contains("recall-shim"), "{text}");
@@ -449,8 +449,8 @@ mod every_agent {
     fn a_users_program_named_after_an_event_is_kept() {
         let home = Home::with("cline", "PostToolUse", ".cline/hooks/PostToolUse");
         let before = files(home.folder.path());
-        let said = home.install("cline").unwrap();
-        assert!(said.contains("~/.cline/hooks/PostToolUse is yours and stays"), "{said}");
+        let output = home.install("cline").unwrap();
+        assert!(output.contains("~/.cline/hooks/PostToolUse is yours and stays"), "{output}");
         let hook = home.folder.path().join(".cline/hooks/TaskStart");
         assert_eq!(fs::metadata(&hook).unwrap().permissions().mode() & 0o777, 0o700);
         assert!(fs::read_to_string(&hook).unwrap().ends_with("exec /opt/bin/recall-shim cline TaskStart\n"));
@@ -462,8 +462,8 @@ mod every_agent {
     #[test]
     fn an_agent_without_a_hook_file_is_skipped() {
         let home = Home::new("/nonexistent");
-        let said = home.install("kiro").unwrap();
-        assert_eq!(said, "Kiro CLI: has no file for hooks yet; skipped.\n");
+        let output = home.install("kiro").unwrap();
+        assert_eq!(output, "Kiro CLI: has no file for hooks yet; skipped.\n");
         assert!(files(home.folder.path()).is_empty());
     }
 
@@ -514,8 +514,8 @@ mod every_agent {
             ("codex", "04-hooks-off.toml", ".codex/config.toml", "features.hooks = false"),
             ("qwen-code", "03-settings-hooks-off.json", ".qwen/settings.json", "disableAllHooks"),
         ] {
-            let said = Home::with(agent, recording, place).install(agent).unwrap();
-            assert!(said.contains(&format!("Warning: {setting} is set there")), "{said}");
+            let output = Home::with(agent, recording, place).install(agent).unwrap();
+            assert!(output.contains(&format!("Warning: {setting} is set there")), "{output}");
         }
     }
 }

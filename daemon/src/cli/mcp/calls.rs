@@ -178,7 +178,7 @@ impl Call {
             "fix" => from_value(arguments).map(Self::Fix),
             "blame" => from_value(arguments).map(Self::Blame),
             "friction" => from_value(arguments).map(Self::Friction),
-            "code_outline" if offer.code == Code::Told => from_value(arguments).map(Self::CodeOutline),
+            "code_outline" if offer.code == Code::On => from_value(arguments).map(Self::CodeOutline),
             "remember" if writes => from_value(arguments).map(Self::Remember),
             "resolve" if writes => from_value(arguments).map(Self::Resolve),
             _ => return None,
@@ -203,11 +203,11 @@ impl Call {
                 let file = Some(Names::One(call.path));
                 search(SearchCall { query: NEWEST.to_owned(), file, ..SearchCall::default() }, folder)
             }
-            Self::How(HowCall { command }) => told(folder, How { command, filter: here(folder) }),
-            Self::Fix(FixCall { error }) => told(folder, Fix { error, filter: here(folder) }),
+            Self::How(HowCall { command }) => answer_lines(folder, How { command, filter: here(folder) }),
+            Self::Fix(FixCall { error }) => answer_lines(folder, Fix { error, filter: here(folder) }),
             Self::Blame(BlameCall { path, line }) => {
                 let file = Path::new(folder).join(path).to_string_lossy().into_owned();
-                told(folder, Blame { file, line, limit: None })
+                answer_lines(folder, Blame { file, line, limit: None })
             }
             Self::Friction(call) => friction(&call, folder),
             Self::CodeOutline(OutlineCall { asked }) => outline(asked, folder),
@@ -253,7 +253,10 @@ fn here(folder: &str) -> Filter {
 }
 
 /// Returns the lines that answer a question about the calls of earlier sessions.
-fn told<T, R: Request<Response = TextAnswer<T>>>(folder: &str, question: R) -> anyhow::Result<String> {
+fn answer_lines<T, R: Request<Response = TextAnswer<T>>>(
+    folder: &str,
+    question: R,
+) -> anyhow::Result<String> {
     let answer = match ask(question) {
         Err(_) if is_new(folder) => return Ok(NEW.to_owned()),
         answer => answer?,
@@ -265,7 +268,7 @@ fn told<T, R: Request<Response = TextAnswer<T>>>(folder: &str, question: R) -> a
 fn friction(call: &FrictionCall, folder: &str) -> anyhow::Result<String> {
     let since = call.since.as_deref().map(filter::since).transpose()?;
     let since_ms = since.or_else(|| Some(friction::a_week_ago()));
-    told(folder, Friction { filter: Filter { since_ms, ..here(folder) } })
+    answer_lines(folder, Friction { filter: Filter { since_ms, ..here(folder) } })
 }
 
 fn outline(asked: String, folder: &str) -> anyhow::Result<String> {
@@ -332,20 +335,20 @@ fn get(call: IdsCall, folder: &str) -> anyhow::Result<String> {
             .next()
             .unwrap_or_else(|| anyhow::anyhow!("get_observations needs ids")));
     }
-    let mut told = Vec::new();
+    let mut blocks = Vec::new();
     for found in items {
         let mut text = Vec::new();
-        show::tell(&mut text, vec![found])?;
-        told.push(item(&unstyled(&text)));
+        show::print(&mut text, vec![found])?;
+        blocks.push(item(&unstyled(&text)));
     }
     let notes: String = missing.iter().map(|error| format!("\n{}.", plain(&error.to_string()))).collect();
-    Ok(fenced(&told.join("\n\n")) + &notes)
+    Ok(fenced(&blocks.join("\n\n")) + &notes)
 }
 
 /// Returns an overview of a session.
 pub(super) fn session(id: &str) -> anyhow::Result<String> {
     let mut text = Vec::new();
-    session_text::tell(&mut text, &ask(Session { id: id.to_owned() })?)?;
+    session_text::print(&mut text, &ask(Session { id: id.to_owned() })?)?;
     Ok(fenced(&quoted(&format!("session {id}"), &unstyled(&text))))
 }
 

@@ -176,8 +176,8 @@ impl ServerHandler for Server {
             Ok(text) => Ok(CallToolResult::success(vec![ContentBlock::text(text)]).into()),
             // Errors that the model can correct go to the model; the protocol's errors go to the client.
             Err(error) => {
-                let told = plain(&protocol_error(&error).message);
-                Ok(CallToolResult::error(vec![ContentBlock::text(told)]).into())
+                let message = plain(&protocol_error(&error).message);
+                Ok(CallToolResult::error(vec![ContentBlock::text(message)]).into())
             }
         }
     }

@@ -115,7 +115,7 @@ pub(super) fn list(offer: Offer) -> Vec<Tool> {
         .chain(questions_about_calls())
         .map(|tool| tool.annotate(ToolAnnotations::new().read_only(true)))
         .collect();
-    if offer.code == Code::Told {
+    if offer.code == Code::On {
         let outline = tool(
             "code_outline",
             "Where the code declares a name, or what a file declares.",
@@ -157,7 +157,7 @@ mod tests {
             estimate(&text) + estimate(INSTRUCTIONS)
         };
         assert!(tokens(Code::Off) < 1200, "{}", tokens(Code::Off));
-        assert!(tokens(Code::Told) < 1300, "{}", tokens(Code::Told));
+        assert!(tokens(Code::On) < 1300, "{}", tokens(Code::On));
         let views = include_str!("../../../crates/store/src/database/views.sql").lines();
         for view in views.filter_map(|line| line.strip_prefix("CREATE TEMP VIEW ")?.strip_suffix(" AS")) {
             assert!(INSTRUCTIONS.contains(view), "the model is told of {view}");
@@ -169,7 +169,7 @@ mod tests {
     fn calls_of_every_tool_are_recognised_as_recalls_own() {
         use recall_domain::redaction::own_calls::is_own;
 
-        for tool in list(Offer { writing: McpWriting::On, code: Code::Told }) {
+        for tool in list(Offer { writing: McpWriting::On, code: Code::On }) {
             assert!(
                 is_own(&format!("mcp__recall__{}", tool.name), "{}"),
                 "{} is missing in `TOOLS`",

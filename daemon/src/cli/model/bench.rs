@@ -103,8 +103,8 @@ pub(super) fn run(
         std::iter::once(name.to_owned()).chain(percent.map(|value| format!("{value:.1}"))).collect()
     };
     let rows: [Vec<String>; 2] = [row("words", words), row("words and meaning", words_and_meaning)];
-    let told = counted(*questions, "question", "questions");
-    table(out, &[&told, "first", "first 5", "first 10", "MRR"], &rows)?;
+    let heading = counted(*questions, "question", "questions");
+    table(out, &[&heading, "first", "first 5", "first 10", "MRR"], &rows)?;
     writeln!(
         out,
         "{DIM}Percentage of questions whose answer is the first result, or among the first 5 or 10.{DIM:#}"

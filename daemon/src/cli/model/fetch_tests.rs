@@ -10,7 +10,7 @@ const BODY: &[u8] = b"0123456789";
 fn server(answers: &'static [&'static str]) -> (String, std::sync::mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/file", listener.local_addr().unwrap());
-    let (tell, asked) = std::sync::mpsc::channel();
+    let (sender, asked) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let mut open = Vec::new();
         for (stream, answer) in listener.incoming().flatten().zip(answers) {
@@ -20,7 +20,7 @@ fn server(answers: &'static [&'static str]) -> (String, std::sync::mpsc::Receive
                 head.push_str(&line);
                 line.clear();
             }
-            let _ = tell.send(head.to_lowercase());
+            let _ = sender.send(head.to_lowercase());
             (&stream).write_all(answer.as_bytes()).unwrap();
             open.push(stream);
         }

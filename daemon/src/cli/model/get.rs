@@ -163,7 +163,7 @@ impl<'a> Getting<'a> {
         }
         let opened = self.models.open(name).map_err(|error| super::failure(error.into()))?;
         if self.switch_on(out)? {
-            self.tell(&opened, out)?;
+            self.print(&opened, out)?;
         }
         Ok(())
     }
@@ -380,7 +380,7 @@ impl<'a> Getting<'a> {
     }
 
     /// Prints how long the index by meaning takes.
-    fn tell(&self, model: &Model, out: &mut dyn Write) -> anyhow::Result<()> {
+    fn print(&self, model: &Model, out: &mut dyn Write) -> anyhow::Result<()> {
         out.flush()?;
         let waiting = match self.waiting() {
             Waiting::NoDaemon => {

@@ -14,7 +14,7 @@ use recall_system::process_group::{ProcessGroup, until};
 /// Commands for pip; the first that exists is used.
 const PROGRAMS: [(&str, &[&str]); 3] = [("pip", &[]), ("pip3", &[]), ("python3", &["-m", "pip"])];
 /// The number of bytes read from pip's output.
-const MOST_SAID: usize = 64 * 1024;
+const MOST_OUTPUT: usize = 64 * 1024;
 
 /// Why the package could not be downloaded.
 #[derive(Debug, thiserror::Error)]
@@ -49,10 +49,10 @@ pub(super) fn download(
     let (retries, within) = (patience.connections.saturating_sub(1).to_string(), patience.all);
     let mut why = PackageError::NoPip;
     for (program, before) in PROGRAMS {
-        let said = tempfile::tempfile().map_err(failed)?;
+        let stderr = tempfile::tempfile().map_err(failed)?;
         let mut command = command(program, before, package, folder);
         command.args(["--retries", &retries]);
-        command.stderr(Stdio::from(said.try_clone().map_err(failed)?));
+        command.stderr(Stdio::from(stderr.try_clone().map_err(failed)?));
         let group = match ProcessGroup::spawn_guarded(&mut command) {
             Ok(group) => group,
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
@@ -64,7 +64,7 @@ pub(super) fn download(
         match group.finish(until(Instant::now() + within)).map_err(failed)? {
             None => return Err(PackageError::TooLong(within)),
             Some(status) if status.success() => return the_file(folder),
-            Some(status) => why = PackageError::Failed(reason(said).unwrap_or_else(|| status.to_string())),
+            Some(status) => why = PackageError::Failed(reason(stderr).unwrap_or_else(|| status.to_string())),
         }
     }
     Err(why)
@@ -83,11 +83,11 @@ fn command(program: &str, before: &[&str], package: &Package, folder: &Path) -> 
 }
 
 /// Returns the last error message.
-fn reason(mut said: fs::File) -> Option<String> {
+fn reason(mut stderr: fs::File) -> Option<String> {
     use std::io::{Read, Seek};
-    said.rewind().ok()?;
+    stderr.rewind().ok()?;
     let mut bytes = Vec::new();
-    said.take(MOST_SAID as u64).read_to_end(&mut bytes).ok()?;
+    stderr.take(MOST_OUTPUT as u64).read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes);
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let last = lines.iter().rev().find(|line| line.starts_with("ERROR")).or(lines.last())?;

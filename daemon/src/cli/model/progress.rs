@@ -21,7 +21,7 @@ pub(super) struct DownloadProgress<'a> {
     came: u64,
     begun: Instant,
     /// The number of lines written so far.
-    told: u64,
+    lines_written: u64,
 }
 
 impl<'a> DownloadProgress<'a> {
@@ -38,7 +38,7 @@ impl<'a> DownloadProgress<'a> {
             }
             bar
         });
-        Self { out, bar, total, done: 0, came: 0, begun: Instant::now(), told: 0 }
+        Self { out, bar, total, done: 0, came: 0, begun: Instant::now(), lines_written: 0 }
     }
 
     /// Records that this many bytes were downloaded earlier.
@@ -61,16 +61,16 @@ impl<'a> DownloadProgress<'a> {
         self.came += count;
         match &self.bar {
             Some(bar) => bar.set_position(self.done),
-            None => self.tell(),
+            None => self.print(),
         }
     }
 
-    fn tell(&mut self) {
+    fn print(&mut self) {
         let quarter = (self.done * LINES).checked_div(self.total).unwrap_or(0);
-        if quarter <= self.told {
+        if quarter <= self.lines_written {
             return;
         }
-        self.told = quarter;
+        self.lines_written = quarter;
         // A closed pipe must not stop the download.
         let _ = writeln!(self.out, "  {}", line(self.done, self.total, self.came, self.begun.elapsed()));
         let _ = self.out.flush();

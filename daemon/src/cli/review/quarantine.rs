@@ -59,7 +59,11 @@ fn show(item: &QuarantinedItem, out: &mut dyn Write) -> std::io::Result<()> {
 }
 
 /// Prints what the decision about an item did.
-pub(super) fn told(item: &JudgedItem, verdict: ReviewVerdict, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(super) fn print_outcome(
+    item: &JudgedItem,
+    verdict: ReviewVerdict,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
     let JudgedItem { id, title, found_as } = item;
     let title = shortened_line(title, MOST_LETTERS);
     Ok(match (verdict, found_as) {
@@ -101,7 +105,7 @@ pub(super) fn ask_about_each(project: Option<String>, out: &mut dyn Write) -> an
             _ => continue,
         };
         let judged = client.ask(Review { ids: vec![item.id], verdict })?.read()?.quarantined;
-        judged.iter().try_for_each(|item| told(item, verdict, out))?;
+        judged.iter().try_for_each(|item| print_outcome(item, verdict, out))?;
     }
     Ok(())
 }

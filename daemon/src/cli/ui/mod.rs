@@ -80,9 +80,9 @@ fn show(ui: Ui) -> anyhow::Result<()> {
     let client = Client::connect(Start::IfNeeded)?;
     let (arrive, arrivals) = mpsc::channel();
     let (ask, asked) = mpsc::channel();
-    let tell = arrive.clone();
+    let answers = arrive.clone();
     std::thread::spawn(move || {
-        worker::serve(client, &asked, |told| tell.send(Arrival::Answer(told)).is_ok());
+        worker::serve(client, &asked, |answer| answers.send(Arrival::Answer(answer)).is_ok());
     });
     // The keyboard is read only on request, because an editor needs it for itself.
     let (want_keys, keys_wanted) = mpsc::channel();
@@ -155,7 +155,7 @@ fn serve(terminal: &mut ratatui::DefaultTerminal, mut ui: Ui, ends: &Ends) -> an
                     }
                     ends.want_keys.send(())?;
                 }
-                Arrival::Answer(told) => ends.ask(ui.on_told(told))?,
+                Arrival::Answer(answer) => ends.ask(ui.on_answer(answer))?,
                 Arrival::Gone(error) => return Err(error).context("Cannot read the terminal"),
             }
             match ends.arrivals.try_recv() {

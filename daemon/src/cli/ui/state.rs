@@ -199,7 +199,7 @@ impl Ui {
     }
 
     /// Requests the first rows of the same list for another scope.
-    fn start_anew(&mut self) -> Vec<Ask> {
+    fn ask_first_page(&mut self) -> Vec<Ask> {
         vec![self.ask_list(Page::First(ROWS))]
     }
 
@@ -324,7 +324,7 @@ impl Ui {
     pub(super) fn on_edited(&mut self, outcome: anyhow::Result<String>) -> Vec<Ask> {
         match outcome {
             Ok(notice) => self.notice = notice,
-            Err(error) => self.notice = told(&error),
+            Err(error) => self.notice = format_failure(&error),
         }
         vec![self.reload()]
     }
@@ -419,8 +419,8 @@ impl Ui {
         }
     }
 
-    pub(super) fn on_told(&mut self, told: WorkerAnswer) -> Vec<Ask> {
-        match told {
+    pub(super) fn on_answer(&mut self, answer: WorkerAnswer) -> Vec<Ask> {
+        match answer {
             WorkerAnswer::List { ticket, rows, rest } if ticket == self.list_ticket => {
                 self.take_rows(rows, rest)
             }
@@ -490,7 +490,7 @@ impl Ui {
 }
 
 /// Formats a failure in one line, with the next step.
-fn told(error: &anyhow::Error) -> String {
+fn format_failure(error: &anyhow::Error) -> String {
     let hint = error.downcast_ref::<Failure>().and_then(|failure| failure.hint.as_deref());
     match hint {
         Some(hint) => format!("{error:#}. {hint}"),

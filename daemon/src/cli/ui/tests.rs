@@ -80,7 +80,7 @@ fn give_part(ui: &mut Ui, asked: &[Ask], rows: Vec<Row>, rest: Rest) -> Vec<Ask>
         Ask::List { ticket, .. } => Some(*ticket),
         _ => None,
     });
-    ui.on_told(WorkerAnswer::List { ticket: ticket.expect("no list was asked for"), rows, rest })
+    ui.on_answer(WorkerAnswer::List { ticket: ticket.expect("no list was asked for"), rows, rest })
 }
 
 /// Returns the screen after a search for `cart`, with the list in focus.
@@ -165,7 +165,7 @@ fn the_r_key_resolves_active_observations_and_reopens_past_ones() {
     assert_eq!(press(&mut ui, KeyCode::Char('r')), mark(3, query::Validity::Resolved));
     press(&mut ui, KeyCode::Down);
     assert_eq!(press(&mut ui, KeyCode::Char('r')), mark(2, query::Validity::Active));
-    ui.on_told(WorkerAnswer::Changed { notice: "#2 is active".into(), of: Some((2, Validity::Holds)) });
+    ui.on_answer(WorkerAnswer::Changed { notice: "#2 is active".into(), of: Some((2, Validity::Holds)) });
     assert_eq!(ui.list().unwrap().rows[1].validity, Validity::Holds);
     assert_eq!(press(&mut ui, KeyCode::Char('r')), mark(2, query::Validity::Resolved));
 }
@@ -177,8 +177,8 @@ fn pinning_and_undoing_are_requested_at_once() {
     assert_eq!(press(&mut ui, KeyCode::Char('u')), [Ask::Change(ManualChange::Undo)]);
     assert_eq!(press(&mut ui, KeyCode::Char('U')), [Ask::Change(ManualChange::UndoOf { id: 3 })]);
     // An undone change may be anywhere in the list.
-    let told = WorkerAnswer::Changed { notice: "Undone: pin of #3".into(), of: None };
-    assert!(matches!(ui.on_told(told)[..], [Ask::List { .. }]));
+    let answer = WorkerAnswer::Changed { notice: "Undone: pin of #3".into(), of: None };
+    assert!(matches!(ui.on_answer(answer)[..], [Ask::List { .. }]));
     let asked = press(&mut ui, KeyCode::Tab);
     give(&mut ui, &asked, vec![session()]);
     assert_eq!(press(&mut ui, KeyCode::Char('p')), []);
@@ -216,13 +216,13 @@ fn a_reviewed_observation_leaves_the_review_and_the_next_is_selected() {
     press(&mut ui, KeyCode::Down);
     let judge = |id, verdict| [Ask::Change(ManualChange::Judge { id, verdict })];
     assert_eq!(press(&mut ui, KeyCode::Char('x')), judge(2, ReviewVerdict::Rejected));
-    let asked =
-        ui.on_told(WorkerAnswer::Changed { notice: "#2 is rejected".into(), of: Some((2, Validity::Past)) });
+    let asked = ui
+        .on_answer(WorkerAnswer::Changed { notice: "#2 is rejected".into(), of: Some((2, Validity::Past)) });
     assert!(matches!(&asked[..], [Ask::Detail { target: Target::Item(id), .. }] if id == "1"), "{asked:?}");
     assert_eq!(press(&mut ui, KeyCode::Char('y')), judge(1, ReviewVerdict::Kept));
-    ui.on_told(WorkerAnswer::Changed { notice: "#1 is kept".into(), of: Some((1, Validity::Holds)) });
+    ui.on_answer(WorkerAnswer::Changed { notice: "#1 is kept".into(), of: Some((1, Validity::Holds)) });
     assert_eq!(press(&mut ui, KeyCode::Char('p')), [Ask::Change(ManualChange::Pin { id: 3 })]);
-    ui.on_told(WorkerAnswer::Changed { notice: "#3 is pinned".into(), of: Some((3, Validity::Holds)) });
+    ui.on_answer(WorkerAnswer::Changed { notice: "#3 is pinned".into(), of: Some((3, Validity::Holds)) });
     assert!(ui.list().unwrap().rows.is_empty());
     press(&mut ui, KeyCode::Char('g'));
     assert!(screen(&mut ui, 100, 12).contains("Nothing waits for a review here."));
@@ -231,7 +231,7 @@ fn a_reviewed_observation_leaves_the_review_and_the_next_is_selected() {
     // In another list the observation stays.
     let mut ui = found();
     assert_eq!(press(&mut ui, KeyCode::Char('x')), judge(3, ReviewVerdict::Rejected));
-    ui.on_told(WorkerAnswer::Changed { notice: "#3 is rejected".into(), of: Some((3, Validity::Past)) });
+    ui.on_answer(WorkerAnswer::Changed { notice: "#3 is rejected".into(), of: Some((3, Validity::Past)) });
     assert_eq!(ui.list().unwrap().rows.len(), 3);
 }
 
@@ -244,7 +244,7 @@ fn a_long_review_loads_its_next_page_while_rows_are_removed() {
     let mut more = Vec::new();
     for id in 1..=300 {
         let asked =
-            ui.on_told(WorkerAnswer::Changed { notice: String::new(), of: Some((id, Validity::Holds)) });
+            ui.on_answer(WorkerAnswer::Changed { notice: String::new(), of: Some((id, Validity::Holds)) });
         if page(&asked).is_some() {
             more = asked;
         }
@@ -291,7 +291,7 @@ fn the_next_page_is_requested_before_the_last_row_is_reached() {
     assert_eq!(page(&press(&mut ui, KeyCode::Char('G'))), None, "that was all");
     assert!(screen(&mut ui, 120, 20).contains(" 700/700 "));
     // A change reloads the current view at once.
-    let asked = ui.on_told(WorkerAnswer::Changed { notice: String::new(), of: None });
+    let asked = ui.on_answer(WorkerAnswer::Changed { notice: String::new(), of: None });
     assert_eq!(page(&asked), Some(Page::First(700)));
     assert_eq!(page(&press(&mut ui, KeyCode::Char('a'))), Some(Page::First(ROWS)));
 }
@@ -344,14 +344,14 @@ fn nothing_is_forgotten_without_a_yes() {
     let preview =
         || WorkerAnswer::Preview { id: "3".into(), text: b"To be forgotten: 1 observation\n".to_vec() };
     for refusal in [KeyCode::Char('n'), KeyCode::Enter, KeyCode::Esc, KeyCode::Char('q')] {
-        ui.on_told(preview());
+        ui.on_answer(preview());
         assert!(matches!(ui.dialog, Some(Dialog::Forget { .. })));
         assert_eq!(press(&mut ui, refusal), []);
         assert!(ui.dialog.is_none());
     }
-    ui.on_told(preview());
+    ui.on_answer(preview());
     assert_eq!(press(&mut ui, KeyCode::Char('y')), [Ask::Forget { id: "3".into() }]);
-    let asked = ui.on_told(WorkerAnswer::Forgotten { id: "3".into(), counts: "1 observation".into() });
+    let asked = ui.on_answer(WorkerAnswer::Forgotten { id: "3".into(), counts: "1 observation".into() });
     assert!(matches!(&asked[..], [Ask::Detail { target: Target::Item(id), .. }] if id == "2"), "{asked:?}");
     assert_eq!(ui.list().unwrap().rows.len(), 2);
 }
@@ -396,7 +396,7 @@ fn screens_match_their_snapshots() {
     for (width, height) in [(80, 24), (120, 30), (200, 40)] {
         let mut ui = found();
         let text = b"\x1b[36m#3\x1b[0m \x1b[1mCart totals round once\x1b[0m\n\nThe discount was rounded per line.\n- src/cart.rs";
-        ui.on_told(WorkerAnswer::Detail { ticket: 1, text: text.to_vec() });
+        ui.on_answer(WorkerAnswer::Detail { ticket: 1, text: text.to_vec() });
         insta::assert_snapshot!(format!("search_{width}"), screen(&mut ui, width, height));
         press(&mut ui, KeyCode::Char('?'));
         insta::assert_snapshot!(format!("help_{width}"), screen(&mut ui, width, height));
@@ -410,7 +410,10 @@ fn screens_match_their_snapshots() {
     give(&mut ui, &asked, vec![session()]);
     press(&mut ui, KeyCode::Char('a'));
     insta::assert_snapshot!("sessions_of_all_projects", screen(&mut ui, 80, 12));
-    ui.on_told(WorkerAnswer::Preview { id: "3".into(), text: b"To be forgotten: 1 observation\n".to_vec() });
+    ui.on_answer(WorkerAnswer::Preview {
+        id: "3".into(),
+        text: b"To be forgotten: 1 observation\n".to_vec(),
+    });
     insta::assert_snapshot!("forget", screen(&mut ui, 80, 12));
 }
 

@@ -4,9 +4,9 @@
 use std::sync::mpsc::Receiver;
 
 use recall_protocol::query::{
-    self, Entries, EntryFilter, Explain, Filter, Forget, ForgetStep, Forgettable, Glance, Mark, Pin, PinUp,
-    Review, ReviewVerdict, Search, Session, Sessions, Show, Sql, Timeline, Told::Wrongly, Undo, UndoOf,
-    Unreadable, Unreviewed, Wrong,
+    self, Entries, EntryFilter, Explain, Filter, Forget, ForgetStep, Forgettable, Glance,
+    InjectionVerdict::Wrongly, Mark, Pin, PinUp, Review, ReviewVerdict, Search, Session, Sessions, Show, Sql,
+    Timeline, Undo, UndoOf, Unreadable, Unreviewed, Wrong,
 };
 
 use super::row::{Row, Target, Validity, validity};
@@ -152,7 +152,7 @@ pub(super) enum WorkerAnswer {
 }
 
 /// Serves until there are no more requests or listeners.
-pub(super) fn serve(mut client: Client, asked: &Receiver<Ask>, tell: impl Fn(WorkerAnswer) -> bool) {
+pub(super) fn serve(mut client: Client, asked: &Receiver<Ask>, send: impl Fn(WorkerAnswer) -> bool) {
     while let Ok(first) = asked.recv() {
         let mut waiting = vec![first];
         waiting.extend(asked.try_iter());
@@ -166,7 +166,7 @@ pub(super) fn serve(mut client: Client, asked: &Receiver<Ask>, tell: impl Fn(Wor
                 client = Client::connect(Start::IfNeeded)?;
                 answer(&mut client, &request)
             });
-            if !tell(answer.unwrap_or_else(|error| WorkerAnswer::Failed(error.to_string()))) {
+            if !send(answer.unwrap_or_else(|error| WorkerAnswer::Failed(error.to_string()))) {
                 return;
             }
         }
@@ -197,13 +197,13 @@ fn answer(client: &mut Client, request: &Ask) -> anyhow::Result<WorkerAnswer> {
             match target {
                 Target::Item(id) => {
                     let shown = ask(client, Show { id: id.clone(), folder: Some(this_folder()) })?;
-                    show::tell(&mut text, shown.items)?;
+                    show::print(&mut text, shown.items)?;
                 }
                 Target::Thread(id) => {
                     let shown = ask(client, Show { id: id.to_string(), folder: Some(this_folder()) })?;
-                    show::tell(&mut text, shown.items)?;
+                    show::print(&mut text, shown.items)?;
                 }
-                Target::Session(id) => session::tell(&mut text, &ask(client, Session { id: id.clone() })?)?,
+                Target::Session(id) => session::print(&mut text, &ask(client, Session { id: id.clone() })?)?,
             }
             Ok(WorkerAnswer::Detail { ticket: *ticket, text })
         }
@@ -237,8 +237,8 @@ fn changed(client: &mut Client, change: &ManualChange) -> anyhow::Result<WorkerA
         }
         ManualChange::Wrong { id } => {
             let request = Wrong { ids: vec![id.clone()], session: None, told: Wrongly };
-            let told = ask(client, request)?.items.pop().and_then(|item| item.told);
-            let moment = told.map(|told| told.moment).unwrap_or_default();
+            let injection = ask(client, request)?.items.pop().and_then(|item| item.told);
+            let moment = injection.map(|injection| injection.moment).unwrap_or_default();
             let notice =
                 format!("{id} will not be injected again at {moment}; `recall wrong --undo` reverts this");
             return Ok(WorkerAnswer::Changed { notice, of: None });

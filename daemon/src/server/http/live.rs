@@ -50,7 +50,7 @@ impl LiveEvents {
     /// Starts following the bus. Aborting the handle ends it: readers then get everything that has happened until now.
     pub(super) fn of(bus: &Bus, readers: Readers) -> (Self, AbortHandle) {
         let kept = Arc::<Mutex<VecDeque<(u64, Bytes)>>>::default();
-        let (tell, last) = watch::channel(0);
+        let (sender, last) = watch::channel(0);
         let epoch = clock::now().0;
         let (mut events, mut rows) = (bus.listen(), bus.follow_rows());
         let log = Arc::clone(&kept);
@@ -65,9 +65,9 @@ impl LiveEvents {
                 }
                 log.push_back((number, text.into()));
                 drop(log);
-                let _ = tell.send(number);
+                let _ = sender.send(number);
             };
-            let (mut told, mut changed) = (None, None);
+            let (mut reported, mut changed) = (None, None);
             loop {
                 let next = async {
                     tokio::select! {
@@ -96,8 +96,8 @@ impl LiveEvents {
                     }
                     Ok(BusEvent::WorkQueued | BusEvent::JobDone { .. } | BusEvent::JobFailed { .. }) => {
                         let waiting = jobs_waiting(&readers).await;
-                        if let Some(count) = waiting.filter(|_| told != waiting) {
-                            told = waiting;
+                        if let Some(count) = waiting.filter(|_| reported != waiting) {
+                            reported = waiting;
                             push(
                                 "processing_status",
                                 json!({"isProcessing": count > 0, "queueDepth": count}),

@@ -2,9 +2,9 @@
 
 use recall_protocol::query::{
     Changes, Context, Days, Edit, Entries, EntryFilter, Explain, Filter, Forget, ForgetStep, Forgettable,
-    Friction, Jobs, Mark, Pin, PinUp, Projects, Query, Remember, Review, ReviewVerdict, Search, Session,
-    SessionPage, Show, Stats, Status, SyncRound, SyncState, ThreadPage, Threads, Timeline, Told, Undo,
-    UndoOf, Unreadable, Unreviewed, Validity, WhichJobs, Why, Wrong,
+    Friction, InjectionVerdict, Jobs, Mark, Pin, PinUp, Projects, Query, Remember, Review, ReviewVerdict,
+    Search, Session, SessionPage, Show, Stats, Status, SyncRound, SyncState, ThreadPage, Threads, Timeline,
+    Undo, UndoOf, Unreadable, Unreviewed, Validity, WhichJobs, Why, Wrong,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -272,24 +272,24 @@ pub(super) struct WrongBody {
     session: Option<String>,
     /// `wrongly`, or `rightly`, which withdraws an earlier `wrongly`.
     #[serde(default)]
-    told: WrittenTold,
+    told: WrittenInjectionVerdict,
 }
 
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum WrittenTold {
+enum WrittenInjectionVerdict {
     #[default]
     Wrongly,
     Rightly,
 }
 
 pub(super) fn wrong(call: &Call) -> Reading {
-    let WrongBody { ids, session, told } = body(call)?;
-    let told = match told {
-        WrittenTold::Wrongly => Told::Wrongly,
-        WrittenTold::Rightly => Told::Rightly,
+    let WrongBody { ids, session, told: written } = body(call)?;
+    let verdict = match written {
+        WrittenInjectionVerdict::Wrongly => InjectionVerdict::Wrongly,
+        WrittenInjectionVerdict::Rightly => InjectionVerdict::Rightly,
     };
-    Ok(Wrong { ids: texts(ids), session, told }.into())
+    Ok(Wrong { ids: texts(ids), session, told: verdict }.into())
 }
 
 #[derive(Deserialize, JsonSchema)]

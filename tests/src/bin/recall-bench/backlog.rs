@@ -55,8 +55,8 @@ pub(super) fn measure(bytes: usize) {
 }
 
 fn done(stage: &Stage, arguments: &[&str]) {
-    let said = stage.recall(arguments.iter().copied());
-    assert_eq!(said.code(), 0, "{said:?}");
+    let output = stage.recall(arguments.iter().copied());
+    assert_eq!(output.code(), 0, "{output:?}");
 }
 
 /// Returns the number of files below a folder, the size of the largest, and the size of all, in bytes.

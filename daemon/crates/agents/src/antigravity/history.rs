@@ -121,14 +121,14 @@ mod tests {
         let session = session(&mut RECORD.as_bytes(), RecordedSession::default()).unwrap();
         assert_eq!(session.unreadable, 1);
         let turns = session.turns(AGENTS.spec("antigravity"));
-        let told: Vec<_> = turns
+        let prompts_and_answers: Vec<_> = turns
             .iter()
             .map(|turn| {
                 (turn.prompt.as_deref().unwrap(), turn.answer.as_ref().map(|answer| answer.text.as_str()))
             })
             .collect();
         assert_eq!(
-            told,
+            prompts_and_answers,
             [
                 ("Fix the cart total.", Some("The total now multiplies **price by quantity**.")),
                 ("And the tests?", None),

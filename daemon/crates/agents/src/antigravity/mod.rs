@@ -45,8 +45,8 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     format: FORMAT,
     read,
     envelope: |_, output: &HookOutput| {
-        let told = output.context.iter().map(|text| json!({"ephemeralMessage": text}));
-        let steps: Vec<Value> = told.collect();
+        let messages = output.context.iter().map(|text| json!({"ephemeralMessage": text}));
+        let steps: Vec<Value> = messages.collect();
         let object = (!steps.is_empty()).then(|| ("injectSteps".to_owned(), steps.into()));
         answer::line(object.into_iter().collect())
     },

@@ -305,7 +305,7 @@ impl Reading {
         if kind == "queued_command" && is_of_person && is_prompt && !is_machine && !text.is_empty() {
             self.push(at_ms, uuid, "UserPromptSubmit", json!({"prompt": text}));
             if let Some((event, typed_ms)) = self.session.events.last_mut().zip(typed_ms) {
-                event.said_ms = typed_ms;
+                event.occurred_ms = typed_ms;
             }
         }
     }
@@ -362,11 +362,11 @@ impl Reading {
         let text = SPEC.without_injected_blocks(&text_of(&message.content));
         let text = text.trim();
         // Texts that the program inserts into a running turn (a command's output, a hook's feedback) do not begin one.
-        let told = SPEC.conventions.machine_source(text);
-        let source = match (written, told) {
+        let from_text = SPEC.conventions.machine_source(text);
+        let source = match (written, from_text) {
             (_, Some(BatchSource::System)) => return,
             (Some(written), _) if is_meta && written == BatchSource::System => return,
-            (written, told) => written.or(told),
+            (written, from_text) => written.or(from_text),
         };
         if text.is_empty() || is_meta && source.is_none() {
             return;
@@ -383,14 +383,14 @@ impl Reading {
     fn take_result(&mut self, result: &Value, response: Option<&Value>, at_ms: i64) {
         let Some(id) = result["tool_use_id"].as_str() else { return };
         let Some((tool, input)) = self.calls.remove(id) else { return };
-        let told = text_of(&result["content"]);
+        let output = text_of(&result["content"]);
         let mut fields = json!({"tool_name": tool, "tool_input": input, "tool_use_id": id});
         let name = if result["is_error"] == true {
-            fields["error"] = json!(told);
+            fields["error"] = json!(output);
             "PostToolUseFailure"
         } else {
             let response = response.filter(|response| !response.is_null()).cloned();
-            fields["tool_response"] = response.unwrap_or_else(|| json!(told));
+            fields["tool_response"] = response.unwrap_or_else(|| json!(output));
             "PostToolUse"
         };
         self.push(at_ms, format!("{id} result"), name, fields);

@@ -181,8 +181,8 @@ pub(super) fn as_meant(mut event: HookEvent, payload: &Payload) -> HookEvent {
 /// A compaction's summary without the model's preceding analysis.
 fn summary_of(text: &str) -> String {
     let inside = text.split_once("<summary>").map_or(text, |(_, inside)| inside);
-    let told = inside.rsplit_once("</summary>").map_or(inside, |(told, _)| told);
-    SPEC.without_injected_blocks(told).trim().to_owned()
+    let summary = inside.rsplit_once("</summary>").map_or(inside, |(summary, _)| summary);
+    SPEC.without_injected_blocks(summary).trim().to_owned()
 }
 
 #[cfg(test)]

@@ -95,7 +95,7 @@ fn last_words(transcript: &str, turn: Option<&str>) -> Option<RecordedReply> {
             "assistant" => {
                 let Some(message) = record.message else { continue };
                 let wanted = turn.is_none() || current.is_none() || current.as_deref() == turn;
-                if let Some(text) = said(message.content).filter(|_| wanted) {
+                if let Some(text) = text_of(message.content).filter(|_| wanted) {
                     let (turn, at_ms) = (current.clone(), record.timestamp.as_deref().and_then(moment));
                     found = Some(joined(found, Words { turn, message: message.id, at_ms, text }));
                 }
@@ -116,7 +116,7 @@ fn joined(before: Option<Words>, mut words: Words) -> Words {
     words
 }
 
-fn said(content: Content) -> Option<String> {
+fn text_of(content: Content) -> Option<String> {
     let Content::Blocks(blocks) = content else { return None };
     let texts = blocks.into_iter().filter(|block| block.kind == "text").filter_map(|block| block.text);
     let text = texts.collect::<Vec<_>>().join("\n\n");

@@ -140,10 +140,10 @@ impl Reading {
             ("session_meta", _) if self.session.id.is_empty() => self.begin(at_ms, &payload),
             ("turn_context", _) => self.begin_turn(&payload),
             ("event_msg", "user_message") => self.prompt(at_ms, payload["message"].as_str()),
-            ("event_msg", "agent_message") => self.say(at_ms, payload["message"].as_str()),
+            ("event_msg", "agent_message") => self.keep_answer(at_ms, payload["message"].as_str()),
             ("event_msg", "item_completed") => self.item(at_ms, &payload["item"]),
             ("event_msg", "task_complete") => {
-                self.say(at_ms, payload["last_agent_message"].as_str());
+                self.keep_answer(at_ms, payload["last_agent_message"].as_str());
                 self.end_turn();
             }
             ("event_msg", "turn_aborted") => {
@@ -199,7 +199,7 @@ impl Reading {
         self.push(at_ms, "UserPromptSubmit", json!({"prompt": text}));
     }
 
-    fn say(&mut self, at_ms: i64, text: Option<&str>) {
+    fn keep_answer(&mut self, at_ms: i64, text: Option<&str>) {
         if let Some(text) = text.filter(|text| !text.trim().is_empty()) {
             self.answer = Some((at_ms, text.to_owned()));
         }
@@ -218,7 +218,7 @@ impl Reading {
         };
         match item["type"].as_str() {
             Some("UserMessage") => self.prompt(at_ms, Some(&text())),
-            Some("AgentMessage") => self.say(at_ms, Some(&text())),
+            Some("AgentMessage") => self.keep_answer(at_ms, Some(&text())),
             _ => {}
         }
     }
@@ -299,11 +299,11 @@ mod tests {
 
     #[test]
     fn the_output_of_a_failed_command_has_its_exit_code() {
-        let told = |text: &str| output_of(&json!(text));
-        assert_eq!(told("Chunk ID: 1\nProcess exited with code 0\nOutput:\nok\n"), "ok\n");
-        assert_eq!(told("Process exited with code 2\nOutput:\nno\n"), "Exit code: 2\nOutput:\nno\n");
-        assert_eq!(told(r#"{"output":"no","metadata":{"exit_code":1}}"#), "Exit code: 1\nOutput:\nno");
-        assert_eq!(told("Exit code: 1\nOutput:\nno\n"), "Exit code: 1\nOutput:\nno\n");
+        let output = |text: &str| output_of(&json!(text));
+        assert_eq!(output("Chunk ID: 1\nProcess exited with code 0\nOutput:\nok\n"), "ok\n");
+        assert_eq!(output("Process exited with code 2\nOutput:\nno\n"), "Exit code: 2\nOutput:\nno\n");
+        assert_eq!(output(r#"{"output":"no","metadata":{"exit_code":1}}"#), "Exit code: 1\nOutput:\nno");
+        assert_eq!(output("Exit code: 1\nOutput:\nno\n"), "Exit code: 1\nOutput:\nno\n");
         assert_eq!(output_of(&json!([{"text": "a"}, {"text": "b"}])), "a\nb");
     }
 

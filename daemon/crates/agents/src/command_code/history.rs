@@ -83,8 +83,8 @@ impl Reading {
         {
             let call = block["tool_use_id"].as_str().and_then(|id| Some((id, self.calls.remove(id)?)));
             let Some((id, (name, input))) = call else { continue };
-            let said = text_of(&block["content"]);
-            let mut response = json!({"output": said});
+            let output = text_of(&block["content"]);
+            let mut response = json!({"output": output});
             if block["is_error"] == true {
                 response["is_error"] = true.into();
             }
@@ -155,14 +155,14 @@ mod tests {
         assert_eq!((session.id.as_str(), session.cwd.as_str()), ("4f1d3a52", "/home/dev/shop"));
         assert_eq!(session.unreadable, 1);
         let turns = session.turns(AGENTS.spec("command-code"));
-        let told: Vec<_> = turns
+        let prompts_and_answers: Vec<_> = turns
             .iter()
             .map(|turn| {
                 (turn.prompt.as_deref().unwrap(), turn.answer.as_ref().map(|answer| answer.text.as_str()))
             })
             .collect();
         assert_eq!(
-            told,
+            prompts_and_answers,
             [("Fix the cart total.", Some("The total rounds once now.")), ("And the tests?", None)]
         );
         // The start, two prompts, a call and an answer.

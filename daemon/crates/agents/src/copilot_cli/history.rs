@@ -116,8 +116,8 @@ impl Reading {
                 self.push(at_ms, id, Some(&agent), "SubagentStart", json!({}));
             }
             ("subagent.completed" | "subagent.failed", Some(agent)) => {
-                let said = self.answers.remove(&Some(agent.clone())).map(|(_, _, said)| said);
-                let fields = json!({"last_assistant_message": said});
+                let answer = self.answers.remove(&Some(agent.clone())).map(|(_, _, answer)| answer);
+                let fields = json!({"last_assistant_message": answer});
                 self.push(at_ms, id, Some(&agent), "SubagentStop", fields);
             }
             ("session.compaction_start", None) => {
@@ -142,14 +142,14 @@ impl Reading {
     fn result(&mut self, at_ms: i64, side: Option<&str>, data: &Value) {
         let Some(id) = data["toolCallId"].as_str() else { return };
         let Some((tool, input)) = self.calls.remove(id) else { return };
-        let said = data["result"]["content"].as_str().unwrap_or_default();
-        let said = without_what_hooks_added(said, &tool);
+        let output = data["result"]["content"].as_str().unwrap_or_default();
+        let output = without_what_hooks_added(output, &tool);
         let mut fields = json!({"tool_name": tool, "tool_input": input, "tool_use_id": id});
         let name = if data["success"] == false {
-            fields["error"] = json!(data["error"]["message"].as_str().unwrap_or(said));
+            fields["error"] = json!(data["error"]["message"].as_str().unwrap_or(output));
             "PostToolUseFailure"
         } else {
-            fields["tool_result"] = json!({"result_type": "success", "text_result_for_llm": said});
+            fields["tool_result"] = json!({"result_type": "success", "text_result_for_llm": output});
             "PostToolUse"
         };
         self.push(at_ms, format!("{} {id}", self.session.id), side, name, fields);
@@ -162,8 +162,8 @@ impl Reading {
     }
 }
 
-fn without_what_hooks_added<'a>(said: &'a str, tool: &str) -> &'a str {
-    said.split_once(&format!("\n\nTool \"{tool}\"{ADDED}")).map_or(said, |(before, _)| before)
+fn without_what_hooks_added<'a>(output: &'a str, tool: &str) -> &'a str {
+    output.split_once(&format!("\n\nTool \"{tool}\"{ADDED}")).map_or(output, |(before, _)| before)
 }
 
 #[cfg(test)]
@@ -172,9 +172,9 @@ mod tests {
 
     #[test]
     fn text_added_by_hooks_is_removed_from_a_result() {
-        let said =
+        let output =
             "ok\n\nTool \"bash\" succeeded. Additional guidance from postToolUse hooks:\nrecall: noted.";
-        assert_eq!(without_what_hooks_added(said, "bash"), "ok");
-        assert_eq!(without_what_hooks_added(said, "view"), said);
+        assert_eq!(without_what_hooks_added(output, "bash"), "ok");
+        assert_eq!(without_what_hooks_added(output, "view"), output);
     }
 }

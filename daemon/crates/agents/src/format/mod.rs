@@ -159,15 +159,16 @@ impl Format {
             EventName::ToolBatch => HookEventKind::ToolBatch(settled_calls(payload)),
             EventName::SubagentStart => HookEventKind::SubagentStart,
             EventName::SubagentStop => {
-                HookEventKind::SubagentStop { message: payload.said(payload::MESSAGE) }
+                HookEventKind::SubagentStop { message: payload.message_text(payload::MESSAGE) }
             }
             EventName::PreCompact => HookEventKind::PreCompact { trigger: trigger() },
-            EventName::PostCompact => {
-                HookEventKind::PostCompact { trigger: trigger(), summary: payload.said(payload::COMPACTED) }
-            }
+            EventName::PostCompact => HookEventKind::PostCompact {
+                trigger: trigger(),
+                summary: payload.message_text(payload::COMPACTED),
+            },
             // `stop_hook_active` (also `stopHookActive`) says that a hook made the agent continue. Recall never answers
             // a Stop, so that was another hook, and the turn's later answer replaces the earlier one anyway.
-            EventName::Stop => HookEventKind::Stop { message: payload.said(payload::MESSAGE) },
+            EventName::Stop => HookEventKind::Stop { message: payload.message_text(payload::MESSAGE) },
             EventName::StopFailure => HookEventKind::StopFailure {
                 error: payload.word(&["error", "error_type"]).unwrap_or_else(|| "unknown".to_owned()),
                 detail: text(delivery),
@@ -196,9 +197,10 @@ impl Format {
     }
 
     fn prompt(&self, name: &str, payload: &Payload, delivery: &Deliver) -> HookEventKind {
-        let said = payload.said(&[self.prompt_field]).or_else(|| payload.said(payload::PROMPT));
-        let is_empty = said.as_ref().is_some_and(|said| said.trim().is_empty());
-        let text = prompt_text(said, delivery);
+        let prompt =
+            payload.message_text(&[self.prompt_field]).or_else(|| payload.message_text(payload::PROMPT));
+        let is_empty = prompt.as_ref().is_some_and(|prompt| prompt.trim().is_empty());
+        let text = prompt_text(prompt, delivery);
         if is_empty && text != PromptText::WhollyPrivate {
             // Some agents report each further model call within a turn as an empty prompt.
             return HookEventKind::Internal { name: name.to_owned() };
@@ -267,13 +269,13 @@ fn settled_calls(payload: &Payload) -> Vec<ToolCall> {
     let named = calls.iter().filter_map(|call| Some((call.word_of(payload::TOOL)?, call)));
     named
         .map(|(name, call)| {
-            let said =
+            let response =
                 call.raw_of(payload::RESPONSE).map(|raw| string(raw).unwrap_or_else(|| raw.to_owned()));
             ToolCall {
                 name,
                 use_id: call.word_of(payload::CALL).map(CallId),
                 input: call.raw_of(payload::INPUT).unwrap_or("{}").to_owned(),
-                result: ToolResult::Failed(said.unwrap_or_default()),
+                result: ToolResult::Failed(response.unwrap_or_default()),
                 duration_ms: None,
                 plan: None,
                 launched: None,

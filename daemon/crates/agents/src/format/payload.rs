@@ -91,8 +91,8 @@ impl Payload {
     }
 
     /// The text of a message: a string, or the texts of its blocks without those that the program added.
-    pub fn said(&self, names: &[&str]) -> Option<String> {
-        names.iter().find_map(|name| said(self.raw(&[name])?, DEEPEST_TEXT))
+    pub fn message_text(&self, names: &[&str]) -> Option<String> {
+        names.iter().find_map(|name| message_text(self.raw(&[name])?, DEEPEST_TEXT))
     }
 
     /// A non-empty text. Ids may be numbers.
@@ -132,7 +132,7 @@ impl Payload {
     }
 
     /// The session of a message that reached a chat host. If the message only names where it was written, its session
-    /// is [untold](SessionId::UNTOLD), to be found among the known sessions. A host without a session yet writes the
+    /// is [untold](SessionId::UNKNOWN), to be found among the known sessions. A host without a session yet writes the
     /// conversation's name instead.
     pub(super) fn session_of_message(&self) -> Option<String> {
         let key = self.word(SESSION_KEY);
@@ -188,7 +188,7 @@ impl Payload {
     }
 }
 
-fn said(raw: &str, deeper: usize) -> Option<String> {
+fn message_text(raw: &str, deeper: usize) -> Option<String> {
     const TEXT: &[&str] = &["text", "content", "parts"];
     if let Some(text) = string(raw) {
         return Some(text);
@@ -196,10 +196,14 @@ fn said(raw: &str, deeper: usize) -> Option<String> {
     let deeper = deeper.checked_sub(1)?;
     if let Ok(block) = JsonFields::read(raw.as_bytes()) {
         let is_made = block.raw("synthetic") == Some("true");
-        return if is_made { None } else { TEXT.iter().find_map(|name| said(block.raw(name)?, deeper)) };
+        return if is_made {
+            None
+        } else {
+            TEXT.iter().find_map(|name| message_text(block.raw(name)?, deeper))
+        };
     }
     let blocks: Vec<Box<RawValue>> = serde_json::from_str(raw).ok()?;
-    let texts: Vec<String> = blocks.iter().filter_map(|block| said(block.get(), deeper)).collect();
+    let texts: Vec<String> = blocks.iter().filter_map(|block| message_text(block.get(), deeper)).collect();
     (!texts.is_empty() || blocks.is_empty()).then(|| texts.join("\n"))
 }
 

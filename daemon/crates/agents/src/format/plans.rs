@@ -197,12 +197,12 @@ mod tests {
             };
             plan_file(own, &request)
         };
-        let said = |name: &str| read(name, "shop").unwrap();
-        assert_eq!(said(".claude/plans/a.md").as_deref(), Some("# .claude/plans"));
-        assert_eq!(said("moved/plans/a.md").as_deref(), Some("# moved/plans"));
-        assert_eq!(said("team/a.md").as_deref(), Some("# team"));
-        assert_eq!(said("shop/.claude/plans/a.md").as_deref(), Some("# shop/.claude/plans"));
-        assert_eq!(said(".claude/plans/long.md"), None);
+        let plan = |name: &str| read(name, "shop").unwrap();
+        assert_eq!(plan(".claude/plans/a.md").as_deref(), Some("# .claude/plans"));
+        assert_eq!(plan("moved/plans/a.md").as_deref(), Some("# moved/plans"));
+        assert_eq!(plan("team/a.md").as_deref(), Some("# team"));
+        assert_eq!(plan("shop/.claude/plans/a.md").as_deref(), Some("# shop/.claude/plans"));
+        assert_eq!(plan(".claude/plans/long.md"), None);
         for other in
             ["shop/README.md", ".claude/plans/link.md", ".claude/plans/../../shop/README.md", "none.md"]
         {

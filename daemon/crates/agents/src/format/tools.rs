@@ -150,7 +150,7 @@ impl Call {
 
     /// The tool's output, or the part that the model received.
     fn output(&self) -> String {
-        let field = OUTPUT.iter().find_map(|field| said(self.response.get(field)?));
+        let field = OUTPUT.iter().find_map(|field| text_of(self.response.get(field)?));
         field.unwrap_or_else(|| match &self.response {
             Value::String(whole) => whole.clone(),
             _ => blocks(list(&self.response, "content")),
@@ -253,8 +253,8 @@ impl Call {
         if url.is_none() && question.is_none() {
             return None;
         }
-        let said: Vec<&str> = list(&self.response, "results").iter().filter_map(Value::as_str).collect();
-        let output = Some(said.join("\n")).filter(|said| !said.is_empty());
+        let results: Vec<&str> = list(&self.response, "results").iter().filter_map(Value::as_str).collect();
+        let output = Some(results.join("\n")).filter(|text| !text.is_empty());
         Some(Action::Fetch {
             url: url.unwrap_or_default(),
             question,
@@ -335,7 +335,7 @@ fn change(edit: &Value) -> Option<EditHunk> {
 }
 
 /// A text, or the texts of an array.
-fn said(value: &Value) -> Option<String> {
+fn text_of(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
         Value::Array(parts) => {
@@ -373,7 +373,7 @@ fn words(response: &str) -> String {
         Value::String(text) => text.clone(),
         other => {
             let field =
-                OUTPUT.iter().find_map(|field| said(other.get(field)?).filter(|text| !text.is_empty()));
+                OUTPUT.iter().find_map(|field| text_of(other.get(field)?).filter(|text| !text.is_empty()));
             field.unwrap_or_else(|| blocks(list(other, "content")))
         }
     };

@@ -9,7 +9,7 @@ use crate::json::JsonFields;
 use recall_domain::material::BatchSource;
 
 /// Fields that may say how a prompt was created, among other things.
-const SAID: &[&str] =
+const SOURCE: &[&str] =
     &["source", "prompt_source", "promptSource", "turn_origin", "turnOrigin", "provenance", "origin_kind"];
 /// An object that names the author, or the name itself.
 const ORIGIN: &[&str] = &["origin"];
@@ -103,7 +103,7 @@ pub(crate) fn source(payload: &Payload) -> BatchSource {
         Some(origin) => named(KIND.iter().find_map(|name| origin.word(name))),
         None => payload.word(ORIGIN).and_then(|word| machine(&word)),
     };
-    let of_words = || SAID.iter().find_map(|name| machine(&payload.word(&[name])?));
+    let of_words = || SOURCE.iter().find_map(|name| machine(&payload.word(&[name])?));
     let of_marks = || payload.raw(MADE).filter(|raw| *raw == "true").map(|_| BatchSource::System);
     of_origin.or_else(of_words).or_else(of_marks).unwrap_or(BatchSource::User)
 }

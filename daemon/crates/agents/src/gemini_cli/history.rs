@@ -168,11 +168,11 @@ impl Chat {
         let (Some(id), Some(tool)) = (call["id"].as_str(), call["name"].as_str()) else { return };
         let at_ms = call["timestamp"].as_str().and_then(moment).unwrap_or(at_ms);
         let response = &call["result"][0]["functionResponse"]["response"];
-        let told = response["output"].as_str().or_else(|| response["error"].as_str()).unwrap_or_default();
-        let told = without_own_blocks(told);
-        let mut answered = json!({"llmContent": told});
+        let output = response["output"].as_str().or_else(|| response["error"].as_str()).unwrap_or_default();
+        let output = without_own_blocks(output);
+        let mut answered = json!({"llmContent": output});
         if call["status"] == "error" {
-            answered["error"] = json!({"message": told});
+            answered["error"] = json!({"message": output});
         }
         let fields = json!({"tool_name": tool, "tool_input": call["args"], "tool_response": answered});
         self.session.push(at_ms, format!("{} {id}", self.session.id), "AfterTool", fields);

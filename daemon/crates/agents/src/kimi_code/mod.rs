@@ -34,8 +34,8 @@ pub(super) const SPEC: AgentSpec = AgentSpec {
     format: FORMAT,
     read,
     envelope: |_, output: &HookOutput| {
-        let told = output.context.as_ref().map(|context| ("message".to_owned(), json!(context)));
-        answer::line(told.into_iter().collect())
+        let message = output.context.as_ref().map(|context| ("message".to_owned(), json!(context)));
+        answer::line(message.into_iter().collect())
     },
     guards: GuardAnswers {
         before: Some(EventSpec::reported("PreToolUse", EventName::ToolStart)),

@@ -229,20 +229,20 @@ impl Reading {
 
     fn take_result(&mut self, record: &Record, at_ms: i64) {
         let result = &record.tool_call_result;
-        for told in record.message.parts.iter().map(|part| &part["functionResponse"]) {
-            let Some(id) = told["id"].as_str() else { continue };
+        for function_response in record.message.parts.iter().map(|part| &part["functionResponse"]) {
+            let Some(id) = function_response["id"].as_str() else { continue };
             let Some((tool, input)) = self.calls.remove(id) else { continue };
-            let said = &told["response"];
+            let response = &function_response["response"];
             let mut fields = json!({"tool_name": tool, "tool_input": input, "tool_use_id": id});
-            let name = if said["error"].is_string() || result["status"] == "error" {
-                let error = said["error"].as_str().or_else(|| said["output"].as_str());
+            let name = if response["error"].is_string() || result["status"] == "error" {
+                let error = response["error"].as_str().or_else(|| response["output"].as_str());
                 fields["error"] = json!(error.unwrap_or_default());
                 "PostToolUseFailure"
             } else {
                 let shown = &result["resultDisplay"];
-                fields["tool_response"] = json!({"llmContent": said["output"], "returnDisplay": shown});
+                fields["tool_response"] = json!({"llmContent": response["output"], "returnDisplay": shown});
                 if shown.as_str().is_none_or(str::is_empty) && !shown.is_object() {
-                    fields["tool_response"] = json!({"llmContent": said["output"]});
+                    fields["tool_response"] = json!({"llmContent": response["output"]});
                 }
                 "PostToolUse"
             };
@@ -262,6 +262,6 @@ impl Reading {
 
 /// The texts of a message, without the model's thoughts.
 fn text_of(parts: &[Value]) -> String {
-    let said = parts.iter().filter(|part| part["thought"] != true);
-    said.filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n")
+    let visible_parts = parts.iter().filter(|part| part["thought"] != true);
+    visible_parts.filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n")
 }

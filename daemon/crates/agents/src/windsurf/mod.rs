@@ -138,8 +138,8 @@ fn call(name: String, input: String, response: Option<&str>, info: &JsonFields) 
 
 /// The last answer of a turn.
 fn last(response: &str) -> String {
-    let said = response.rsplit_once("### Planner Response").map_or(response, |(_, said)| said);
-    said.trim().to_owned()
+    let answer = response.rsplit_once("### Planner Response").map_or(response, |(_, answer)| answer);
+    answer.trim().to_owned()
 }
 
 #[cfg(test)]

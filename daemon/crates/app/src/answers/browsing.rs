@@ -80,14 +80,14 @@ pub struct QuarantinedItem {
 impl From<Quarantined> for QuarantinedItem {
     fn from(found: Quarantined) -> Self {
         let Quarantined { id, kind, why, at, project, item } = found;
-        let said = |name: &str| item.get(name).as_str().unwrap_or_default().to_owned();
+        let field = |name: &str| item.get(name).as_str().unwrap_or_default().to_owned();
         Self {
             id: format!("{QUARANTINED}{id}"),
             kind: kind.as_str().into(),
             project,
-            author: said("author"),
-            device: said("device"),
-            title: said("title"),
+            author: field("author"),
+            device: field("device"),
+            title: field("title"),
             text: ItemTexts::of(&item).joined(),
             why,
             noticed_at: Moment(at),

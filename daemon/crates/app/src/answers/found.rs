@@ -182,8 +182,8 @@ pub struct DecisionPart {
 impl From<PromptDecision> for DecisionAnswer {
     fn from(decision: PromptDecision) -> Self {
         let parts = |parts: Vec<(&'static str, f64)>| {
-            let told = parts.into_iter().filter(|(_, log_odds)| log_odds.abs() >= LEAST_LOG_ODDS);
-            told.map(|(feature, log_odds)| DecisionPart { feature: feature.into(), log_odds }).collect()
+            let shown = parts.into_iter().filter(|(_, log_odds)| log_odds.abs() >= LEAST_LOG_ODDS);
+            shown.map(|(feature, log_odds)| DecisionPart { feature: feature.into(), log_odds }).collect()
         };
         let (need, need_parts) = decision.need.map(|it| (it.probability, it.parts)).unzip();
         let (best, answer) = decision.best.unzip();

@@ -16,7 +16,7 @@ pub fn metrics(status: &StatusAnswer) -> Vec<Metric> {
     metrics.extend(of_events(status));
     metrics.extend(of_memory(status));
     metrics.extend(of_models(status));
-    metrics.extend(of_whoever_is_told(status));
+    metrics.extend(of_receivers(status));
     metrics.extend(of_sharing(status));
     metrics
 }
@@ -139,7 +139,7 @@ fn of_models(status: &StatusAnswer) -> Vec<Metric> {
     ]
 }
 
-fn of_whoever_is_told(status: &StatusAnswer) -> Vec<Metric> {
+fn of_receivers(status: &StatusAnswer) -> Vec<Metric> {
     let StatusAnswer { subscribe, telemetry, .. } = status;
     let counters = [
         ("recall_subscription_runs_total", "Starts of subscribed commands.", subscribe.runs),

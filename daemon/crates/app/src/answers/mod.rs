@@ -26,7 +26,7 @@ pub mod portable;
 pub mod session;
 pub mod sharing;
 pub mod status;
-pub mod told;
+pub mod injection_uses;
 pub mod upkeep;
 
 /// A constant word; owned if it was parsed from an answer.

@@ -49,7 +49,7 @@ pub struct ObservationAnswer {
     /// Who stated it; it holds until withdrawn. Present only in a detailed view of a preference, a correction or a
     /// contact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub said_by: Option<SaidAnswer>,
+    pub said_by: Option<SpeakerAnswer>,
     pub created_at: Moment,
     /// The branch that was checked out where it was made; null for a detached HEAD, without a repository, or if
     /// unknown.
@@ -79,7 +79,7 @@ pub struct EvidenceAnswer {
 
 /// The author of a statement, and where it was made.
 #[derive(Serialize, Deserialize, JsonSchema)]
-pub struct SaidAnswer {
+pub struct SpeakerAnswer {
     /// `you`; `agent`, whose model noted it; `import`, a file that anybody may have written; or `member`, another
     /// person who shares the project.
     pub who: Text,

@@ -5,8 +5,8 @@ mod jobs;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::injection_uses::InjectionTotal;
 use super::sharing::RemoteState;
-use super::told::ToldTotal;
 use super::{Moment, Text};
 use crate::clock;
 use crate::latency::{Latencies, LatencyWindow, Quantiles};
@@ -417,7 +417,7 @@ pub struct StatsAnswer {
     pub total: SpendingTotal,
     /// What was injected into sessions on these days.
     #[serde(default)]
-    pub told: ToldTotal,
+    pub told: InjectionTotal,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -458,7 +458,7 @@ impl StatsAnswer {
                 SpendingLine { day: row.day.0, backend: row.backend, total }
             })
             .collect();
-        Self { spending, total: SpendingTotal::of(calls, sum, assumed), told: ToldTotal::default() }
+        Self { spending, total: SpendingTotal::of(calls, sum, assumed), told: InjectionTotal::default() }
     }
 }
 

@@ -42,16 +42,16 @@ const INDEXED_WITHIN: Duration = Duration::from_secs(2);
 const MOST_CHARS: usize = 8_000;
 
 pub async fn remember(context: &CommandContext<impl Ports>, remark: Remember) -> Answer<RememberedAnswer> {
-    let said = keep(context, remark, RemarkAuthor::User).await?;
+    let answer = keep(context, remark, RemarkAuthor::User).await?;
     let lookup = context.context_lookup.clone();
-    let id = said.items.first().map(|item| ObservationId(item.id));
-    let told = tokio::task::spawn_blocking(move || id.map(|id| told_at_start(&lookup, id)).transpose());
-    let (project, place_at_start) = told.await.map_err(|_| unanswered())??.unwrap_or_default();
-    Ok(RememberedAnswer { said, project, place_at_start })
+    let id = answer.items.first().map(|item| ObservationId(item.id));
+    let found = tokio::task::spawn_blocking(move || id.map(|id| find_at_start(&lookup, id)).transpose());
+    let (project, place_at_start) = found.await.map_err(|_| unanswered())??.unwrap_or_default();
+    Ok(RememberedAnswer { said: answer, project, place_at_start })
 }
 
 /// Returns the project of a note, and the note's position among those that a session receives there at its start.
-fn told_at_start(lookup: &ContextLookup, id: ObservationId) -> Result<(String, Option<usize>), Refused> {
+fn find_at_start(lookup: &ContextLookup, id: ObservationId) -> Result<(String, Option<usize>), Refused> {
     let project = read(lookup, |db| {
         let row = db.observation(id)?;
         Ok(row.map(|row| db.project(row.project)).transpose()?)
@@ -69,8 +69,8 @@ fn told_at_start(lookup: &ContextLookup, id: ObservationId) -> Result<(String, O
         replaced: None,
     };
     let start = ContextAsk::Start(StartSource::Startup, Audience::Nobody);
-    let told = lookup.look_up_titles(&start, &context_request)?.block.items.into_iter();
-    let mut notes = told.filter(|item| item.kind == BlockItemKind::OBSERVATION);
+    let items = lookup.look_up_titles(&start, &context_request)?.block.items.into_iter();
+    let mut notes = items.filter(|item| item.kind == BlockItemKind::OBSERVATION);
     Ok((name, notes.position(|item| item.id == id.0).map(|place| place + 1)))
 }
 
@@ -88,9 +88,9 @@ async fn keep(
     author: RemarkAuthor,
 ) -> Answer<TextAnswer<ObservationAnswer>> {
     let asked = context.clone();
-    let said = tokio::task::spawn_blocking(move || remembered(&asked, remark, author));
-    let said = said.await.map_err(|_| unanswered())??;
-    let id = context.ports.writer().write(said).await.map_err(not_written)?;
+    let note = tokio::task::spawn_blocking(move || remembered(&asked, remark, author));
+    let note = note.await.map_err(|_| unanswered())??;
+    let id = context.ports.writer().write(note).await.map_err(not_written)?;
     // The user may search for it next. If the index takes longer it is being rebuilt, and searches then read the
     // store.
     if context.ports.flush_index(INDEXED_WITHIN).await.is_err() {

@@ -197,8 +197,8 @@ async fn is_excluded(context: &CommandContext<impl Ports>, line: &Value) -> bool
         .collect();
     if !capture_rules.exclude_anything() {
         // A project's own file may forbid storing anything from it.
-        let says_no = |rules: EventRules| rules.captured() == Captured::No;
-        return !folders.is_empty() && says_no(capture_rules.event_rules(folders, Vec::new()).await);
+        let forbids = |rules: EventRules| rules.captured() == Captured::No;
+        return !folders.is_empty() && forbids(capture_rules.event_rules(folders, Vec::new()).await);
     }
     let files = ["files_read", "files_modified"].into_iter().flat_map(|key| line[key].as_array());
     let files = files.flatten().filter_map(Value::as_str).chain(text("path"));

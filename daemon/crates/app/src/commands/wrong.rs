@@ -1,11 +1,11 @@
 //! `recall wrong`: records that items should not have been injected where they were.
 
-use recall_protocol::query::{Told, Wrong};
+use recall_protocol::query::{InjectionVerdict, Wrong};
 use recall_protocol::wire::ErrorKind;
 
 use super::CommandContext;
 use super::by_hand::{not_written, unanswered};
-use crate::answers::told::{WrongAnswer, WrongLine};
+use crate::answers::injection_uses::{WrongAnswer, WrongLine};
 use crate::clock;
 use crate::documents::title_and_text;
 use crate::ports::{Ports, Writer};
@@ -30,25 +30,25 @@ pub async fn wrong(context: &CommandContext<impl Ports>, request: Wrong) -> Answ
     let writer = context.ports.writer();
     let mut lines = Vec::new();
     for (key, title) in items {
-        let told = match request.told {
-            Told::Wrongly => {
+        let place = match request.told {
+            InjectionVerdict::Wrongly => {
                 let mark = MarkWrong { key, session, now: clock::now() };
                 match writer.write(mark).await.map_err(not_written)? {
-                    Some(told) => Some(told),
-                    None => return Err(told_to_nobody(&key.to_string())),
+                    Some(place) => Some(place),
+                    None => return Err(never_injected(&key.to_string())),
                 }
             }
-            Told::Rightly => {
+            InjectionVerdict::Rightly => {
                 writer.write(ClearWrong { key }).await.map_err(not_written)?;
                 None
             }
         };
-        lines.push(WrongLine::new(key, title, told));
+        lines.push(WrongLine::new(key, title, place));
     }
     Ok(WrongAnswer { items: lines })
 }
 
-fn told_to_nobody(id: &str) -> Refused {
+fn never_injected(id: &str) -> Refused {
     Refused::new(
         ErrorKind::NotFound,
         format!("{id} was not injected into such a session"),

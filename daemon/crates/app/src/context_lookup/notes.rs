@@ -9,7 +9,7 @@ use recall_domain::context::{Note, SummaryNote};
 use recall_domain::file_memory::LEAST_IMPORTANCE;
 use recall_domain::ids::{ObservationId, ProjectRow, SessionId};
 use recall_domain::observation::{Maker, ObservationType, Voice};
-use recall_domain::review::Tellable;
+use recall_domain::review::Injectable;
 use recall_store::{NotesWanted, ObservationRow, Reader, SessionInfo, StoreError, SummaryRow, WorkOf};
 
 /// Types of observations that warn about a file.
@@ -54,14 +54,14 @@ pub(super) fn noted(
 pub(super) fn warnings_of_branch(
     db: Reader<'_>,
     project: ProjectRow,
-    tellable: Tellable,
+    injectable: Injectable,
     newest: &[ObservationRow],
     branch_context: &BranchContext,
 ) -> Result<BTreeMap<ObservationId, String>, StoreError> {
     let on_branch = newest.iter().filter(|row| branch_context.is_own(&row.made_on));
     let files: BTreeSet<&str> = on_branch.flat_map(|row| &row.files_modified).map(String::as_str).collect();
     let wanted =
-        NotesWanted { kinds: &WARNINGS, least_importance: LEAST_IMPORTANCE, most: WARNINGS_EACH, tellable };
+        NotesWanted { kinds: &WARNINGS, least_importance: LEAST_IMPORTANCE, most: WARNINGS_EACH, injectable };
     let mut warnings = BTreeMap::new();
     for file in files.into_iter().take(MOST_FILES) {
         for row in db.notes_about(project, file, wanted)? {

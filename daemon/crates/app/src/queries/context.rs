@@ -16,7 +16,7 @@ use crate::queries::{Answer, Refused, blocking, projects, read};
 use recall_domain::event::{Audience, StartSource};
 use recall_domain::file_memory::InjectedSet;
 use recall_domain::ids::{ProjectKey, ProjectRow, Timestamp};
-use recall_domain::review::Tellable;
+use recall_domain::review::Injectable;
 use recall_domain::session::ContextAsk;
 use recall_repository::project_file::Captured;
 use recall_repository::refs::WorkLocation;
@@ -102,7 +102,7 @@ fn context_in(lookup: &ContextLookup, cwd: &str, prompt: Option<String>) -> Answ
 /// Returns how many observations of a project are not injected because nobody has reviewed them. `None` if review is
 /// not required.
 fn unreviewed(lookup: &ContextLookup, project: ProjectRow) -> Result<Option<u64>, Refused> {
-    if lookup.settings.context().tellable == Tellable::Everything {
+    if lookup.settings.context().injectable == Injectable::Everything {
         return Ok(None);
     }
     let which =

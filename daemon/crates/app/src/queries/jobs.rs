@@ -24,10 +24,10 @@ pub fn stats(lookup: &ContextLookup, Stats { days }: Stats) -> Answer<StatsAnswe
     let back = i64::from(days.clamp(1, 3_660) - 1) * DAY_MS;
     let first = Timestamp(clock::now().0.saturating_sub(back));
     let since = clock::day_of(first);
-    let (rows, told) = lookup.readers.read(|db| {
+    let (rows, counts) = lookup.readers.read(|db| {
         // From the beginning of the first day.
         let begins = clock::midnight_after(Timestamp(first.0.saturating_sub(DAY_MS)));
-        Ok((db.spending(&since)?, db.told_counts(begins)?))
+        Ok((db.spending(&since)?, db.injection_use_counts(begins)?))
     })?;
-    Ok(StatsAnswer { told: told.into(), ..StatsAnswer::of(rows) })
+    Ok(StatsAnswer { told: counts.into(), ..StatsAnswer::of(rows) })
 }

@@ -120,14 +120,14 @@ pub fn search(lookup: &ContextLookup, request: Search) -> Answer<SearchAnswer> {
 /// Swaps two results if their titles differ in one word, or if the newer changes what the older says, so that the
 /// newer comes first: "We use Postgres" before "We use SQLite". A machine's note does not overtake a person's.
 fn newer_choices_first(results: Vec<SearchResult>) -> Vec<SearchResult> {
-    let said = results.into_iter().map(|one| ((Words::of(&one.title), Statements::of(&one.title)), one));
-    let mut said: Vec<_> = said.collect();
-    newer_first(&mut said, |((first, earlier), older), ((second, later), newer)| {
+    let compared = results.into_iter().map(|one| ((Words::of(&one.title), Statements::of(&one.title)), one));
+    let mut compared: Vec<_> = compared.collect();
+    newer_first(&mut compared, |((first, earlier), older), ((second, later), newer)| {
         let of_one_place = older.project == newer.project && older.said_by == newer.said_by;
         let is_newer = of_one_place && newer.created_at.0 > older.created_at.0;
         is_newer && (second.differs_in_a_word(first) || earlier.are_changed_by(later))
     });
-    said.into_iter().map(|(_, one)| one).collect()
+    compared.into_iter().map(|(_, one)| one).collect()
 }
 
 fn voice_of(row: &DocumentRow) -> Option<Voice> {
@@ -330,7 +330,9 @@ fn plain(
             }
             query::Filter::Agent(agent) => search.agents.push(agent.clone()),
             query::Filter::Session(start) => search.sessions.push(start.clone()),
-            query::Filter::By(name) => search.whose.push(whose.get(name).cloned().unwrap_or_else(nobodys)),
+            query::Filter::By(name) => {
+                search.whose.push(whose.get(name).cloned().unwrap_or_else(of_unknown_author))
+            }
             query::Filter::Since(since) => {
                 let asked = since.resolve(clock::now(), &jiff::tz::TimeZone::system());
                 search.since = search.since.max(asked);
@@ -346,7 +348,7 @@ fn plain(
 }
 
 /// Returns the documents of an unknown author: none.
-fn nobodys() -> Whose {
+fn of_unknown_author() -> Whose {
     Whose::These(Arc::default())
 }
 
@@ -393,7 +395,7 @@ mod tests {
     fn an_unknown_author_has_no_documents() {
         let query = query::parse("x by:Eve");
         let search = sought(&query, None, |_| Ok(Vec::new()));
-        assert_eq!(search.unwrap().whose, [nobodys()]);
+        assert_eq!(search.unwrap().whose, [of_unknown_author()]);
     }
 
     #[test]

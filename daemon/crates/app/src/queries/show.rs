@@ -6,7 +6,7 @@ use recall_protocol::wire::ErrorKind;
 use super::marks::Marks;
 use super::{Answer, Refused, read};
 use crate::answers::found::{DocumentAnswer, ObservationAnswer, ShownItem, SummaryAnswer};
-use crate::answers::observation::{EvidenceAnswer, SaidAnswer};
+use crate::answers::observation::{EvidenceAnswer, SpeakerAnswer};
 use crate::answers::session::PlanAnswer;
 use crate::answers::{Moment, PublicId, TextAnswer};
 use crate::context_lookup::ContextLookup;
@@ -62,7 +62,7 @@ impl DocumentContext {
                 of_project(project, session.as_deref(), row.prompt_numbers.first().copied(), row.updated_at)
             }
             DocumentRow::Compaction { row, session } => of_session(session, row.prompt_number, row.at),
-            DocumentRow::Said { row, project } => of_project(project, None, None, row.created_at),
+            DocumentRow::ReceivedText { row, project } => of_project(project, None, None, row.created_at),
             DocumentRow::Prompt { number, at, session, .. }
             | DocumentRow::Response { number, at, session, .. } => of_session(session, Some(*number), *at),
             DocumentRow::Activity { row, session } => {
@@ -101,14 +101,14 @@ pub fn load(db: Reader<'_>, key: DocumentKey) -> Result<DocumentRow, Refused> {
 }
 
 /// Returns the author of an observation: the author of the first prompt in its evidence, if any.
-fn said_by(
+fn author_of_statement(
     voice: Voice,
     row: &ObservationRow,
     rests_on: &[(EvidenceAnswer, Option<Timestamp>)],
-) -> SaidAnswer {
+) -> SpeakerAnswer {
     let mut prompts = rests_on.iter().filter_map(|(evidence, at)| Some((evidence.id, (*at)?)));
     let prompt = prompts.next();
-    SaidAnswer {
+    SpeakerAnswer {
         who: voice.as_str().into(),
         prompt: prompt.map(|(id, _)| id),
         at: Moment(prompt.map_or(row.created_at, |(_, at)| at)),
@@ -165,9 +165,9 @@ pub fn show(lookup: &ContextLookup, request: Show) -> Answer<TextAnswer<ShownIte
         DocumentRow::Observation { row, .. } => {
             let lineage = lineage.into_iter().map(Into::into).collect();
             let voice = Voice::of(row.kind, &row.origin);
-            let said_by = voice.map(|voice| said_by(voice, &row, &rests_on));
+            let speaker = voice.map(|voice| author_of_statement(voice, &row, &rests_on));
             let item = ObservationAnswer {
-                said_by,
+                said_by: speaker,
                 elsewhere: made_on.elsewhere,
                 lineage,
                 edited_at: changed.0.map(Moment),
@@ -186,7 +186,7 @@ pub fn show(lookup: &ContextLookup, request: Show) -> Answer<TextAnswer<ShownIte
         | DocumentRow::Response { .. }
         | DocumentRow::Activity { .. }
         | DocumentRow::Compaction { .. }
-        | DocumentRow::Said { .. } => {
+        | DocumentRow::ReceivedText { .. } => {
             let item = DocumentAnswer {
                 id: PublicId(key),
                 kind: key.kind.as_str().into(),

@@ -15,7 +15,7 @@ pub(super) struct TeamView {
     pub(super) team: Team,
     pub(super) standings: Standings,
     /// What machines say of it.
-    pub(super) said: Vec<TeamStatement>,
+    pub(super) statements: Vec<TeamStatement>,
 }
 
 /// What this machine may read of one project.
@@ -59,7 +59,7 @@ impl<P> Syncing<P> {
         share: &Share,
         sharing: &Sharing,
     ) -> Result<Access, SyncError> {
-        let TeamView { team, standings, said: of_team } = view;
+        let TeamView { team, standings, statements: of_team } = view;
         let space = share.space.as_str();
         if !team.restricts(space) {
             return Ok(Access { keys: team.space_keys(space)?, team: standings.clone(), readers: None });
@@ -67,9 +67,9 @@ impl<P> Syncing<P> {
         let device = self.device().await?;
         let within = Within { team, device: &device, of_team, space };
         let (place, id) = (readers_space(space), within.id());
-        let mut heard = self.heard(&id);
-        let said = remote.statements_in(place.clone(), &id, &mut heard).await?;
-        self.keep_heard(id.clone(), heard);
+        let mut received = self.received_statements(&id);
+        let statements = remote.statements_in(place.clone(), &id, &mut received).await?;
+        self.keep_received_statements(id.clone(), received);
         let data = self.data_folder();
         let (_lock, known) = blocking(move || {
             let lock = Team::lock(&data)?;
@@ -77,16 +77,16 @@ impl<P> Syncing<P> {
         })
         .await?;
         let before = known.clone();
-        let mut readers = known.map_or_else(|| Readers::granted(within, &said), Ok)?;
-        let kept_up = readers.keep_up(within, &said)?;
+        let mut readers = known.map_or_else(|| Readers::granted(within, &statements), Ok)?;
+        let kept_up = readers.keep_up(within, &statements)?;
         if before.as_ref() != Some(&readers) {
             let (data, changed) = (self.data_folder(), readers.clone());
             blocking(move || Ok(changed.save(&data)?)).await?;
         }
         let (author, name) = names(sharing);
         let now = readers.statement(&device, &author, &name)?;
-        let own = said.iter().find(|said| said.device == device.id);
-        if !own.is_some_and(|own| readers.is_said(own, &now))
+        let own = statements.iter().find(|statement| statement.device == device.id);
+        if !own.is_some_and(|own| readers.is_unchanged(own, &now))
             && let Err(error) = remote.state_in(&place, &now, &device).await
         {
             tracing::warn!(%error, "cannot write this machine's statement about a project's readers");

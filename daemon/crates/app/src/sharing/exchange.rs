@@ -56,16 +56,16 @@ impl<P: Ports> Exchange<'_, P> {
         self.check_own(own.as_ref()).await?;
         writer.write(ApplyParked { share: share.id, now: clock::now() }).await?;
         // A folder's synchroniser may deliver old reports.
-        let heard_at = before.asked_at.filter(|_| self.remote.is_immediate());
+        let previous_request_at = before.asked_at.filter(|_| self.remote.is_immediate());
         self.syncing.note(share.id, |outcome| outcome.asked_at = Some(asked_at));
-        let pulled = self.pull(&logs, heard_at).await;
+        let pulled = self.pull(&logs, previous_request_at).await;
         self.compare_arrived().await?;
         pulled?;
         let more = LogExisting { share: share.id, most: AT_ONCE };
         while writer.write(more).await? == Left::Some {}
         self.push(own.as_ref()).await?;
         self.empty().await?;
-        if let Err(error) = self.say_progress(own.as_ref()).await {
+        if let Err(error) = self.write_progress(own.as_ref()).await {
             // A read-only member loses nothing: others just do not learn what it has read.
             tracing::debug!(share = share.id.0, %error, "cannot write how far other logs were read");
         }
@@ -167,7 +167,7 @@ impl<P: Ports> Exchange<'_, P> {
     }
 
     /// Writes how far other machines' logs were read here, if that has changed.
-    async fn say_progress(&self, own: Option<&RemoteLog>) -> Result<(), SyncError> {
+    async fn write_progress(&self, own: Option<&RemoteLog>) -> Result<(), SyncError> {
         let share = self.share;
         let heads = self.heads().await?;
         let read: BTreeMap<DeviceId, u64> = heads.into_iter().map(|head| (head.device, head.seq)).collect();
@@ -175,15 +175,15 @@ impl<P: Ports> Exchange<'_, P> {
             return Ok(());
         }
         let header = SegmentHeader::of(self.device, &share.space, &share.author, &share.device_name);
-        let said = own.map(|log| &log.progress);
-        if let Some(ProgressReport::Now { progress, .. }) = said
+        let reported = own.map(|log| &log.progress);
+        if let Some(ProgressReport::Now { progress, .. }) = reported
             && progress.read == read
         {
-            let said = match self.keys() {
+            let reported_header = match self.keys() {
                 Some(keys) => keys.open_header(progress.header.clone()).ok(),
                 None => Some(progress.header.clone()),
             };
-            if said.as_ref() == Some(&header) {
+            if reported_header.as_ref() == Some(&header) {
                 return Ok(());
             }
         }
@@ -192,7 +192,7 @@ impl<P: Ports> Exchange<'_, P> {
             None => header,
         };
         let now = ReadProgress { header, read, at: clock::now() };
-        self.remote.say_progress(&now, self.device).await?;
+        self.remote.write_progress(&now, self.device).await?;
         faults::reach(Point::SyncProgress);
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use recall_protocol::query::{Persons, SaidPart, SharePreview, TermsPreview};
+use recall_protocol::query::{ConversationPart, Persons, SharePreview, TermsPreview};
 use recall_protocol::wire::ErrorKind;
 
 use crate::answers::PublicId;
@@ -36,7 +36,7 @@ pub async fn terms_preview(
     context: &CommandContext<impl Ports>,
     request: TermsPreview,
 ) -> Answer<PreviewAnswer> {
-    let TermsPreview { project, persons, said } = request;
+    let TermsPreview { project, persons, said: parts } = request;
     let asked = context.clone();
     let Candidate { keys, name } = blocking(move || candidate(&asked, &project)).await?;
     let Some(identity) = shared_identity(&keys).cloned() else {
@@ -59,8 +59,8 @@ pub async fn terms_preview(
         let terms = ShareTerms {
             injects: false,
             is_personal: persons == Persons::One,
-            has_prompts: said.contains(&SaidPart::Prompts),
-            has_answers: said.contains(&SaidPart::Answers),
+            has_prompts: parts.contains(&ConversationPart::Prompts),
+            has_answers: parts.contains(&ConversationPart::Answers),
         };
         let redactor = context.ingest.redactor.get();
         let (mut samples, mut held) = (Vec::new(), Vec::new());

@@ -161,9 +161,9 @@ impl<P: Ports> Syncing<P> {
         let mut team = known.ok_or(TeamError::NoKey)?;
         let before = team.clone();
         let device = self.device().await?;
-        let mut heard = self.heard(&id);
-        let statements = remote.statements(&id, &mut heard).await?;
-        self.keep_heard(id.clone(), heard);
+        let mut received = self.received_statements(&id);
+        let statements = remote.statements(&id, &mut received).await?;
+        self.keep_received_statements(id.clone(), received);
         let standings = team.keep_up(&device, &statements)?;
         // So a person who has lost a machine can remove it from any other one.
         if sharing.shares.iter().any(|meant| meant.remote == share.remote && meant.personal) {
@@ -175,14 +175,14 @@ impl<P: Ports> Syncing<P> {
         }
         let (author, name) = names(sharing);
         let now = team.statement(&device, &author, &name)?;
-        let said = statements.iter().find(|said| said.device == device.id);
-        if !said.is_some_and(|said| team.is_said(said, &now)) {
+        let own = statements.iter().find(|statement| statement.device == device.id);
+        if !own.is_some_and(|own| team.is_unchanged(own, &now)) {
             // A read-only member loses nothing until the key changes.
             if let Err(error) = remote.state(&now, &device).await {
                 tracing::warn!(%error, "cannot write this machine's team statement");
             }
         }
-        Ok(TeamView { team, standings, said: statements })
+        Ok(TeamView { team, standings, statements })
     }
 
     async fn round_with(

@@ -14,7 +14,7 @@ use recall_domain::sync::skew::Skew;
 use recall_store::{Reader, Readers, StoreError};
 use recall_sync::address::AddressError;
 use recall_sync::device::Device;
-use recall_sync::remote::{Heard, RemoteError};
+use recall_sync::remote::{RemoteError, StatementCache};
 use recall_sync::team::TeamError;
 
 /// The delay after the first failure, and the longest delay.
@@ -107,7 +107,7 @@ pub struct RoundHistory {
     /// Why the last round could not start with any remote.
     pub trouble: Option<String>,
     /// Team statements, by the remotes' ids.
-    pub heard: BTreeMap<String, Heard>,
+    pub received_statements: BTreeMap<String, StatementCache>,
     /// The remotes that failed, by name.
     pub failing: BTreeMap<String, FailingRemote>,
     pub notices: Vec<String>,
@@ -172,12 +172,12 @@ impl<P> Syncing<P> {
         self.locked().outcomes.get(&share).cloned().unwrap_or_default()
     }
 
-    pub(super) fn heard(&self, remote: &str) -> Heard {
-        self.locked().heard.get(remote).cloned().unwrap_or_default()
+    pub(super) fn received_statements(&self, remote: &str) -> StatementCache {
+        self.locked().received_statements.get(remote).cloned().unwrap_or_default()
     }
 
-    pub(super) fn keep_heard(&self, remote: String, heard: Heard) {
-        self.locked().heard.insert(remote, heard);
+    pub(super) fn keep_received_statements(&self, remote: String, received: StatementCache) {
+        self.locked().received_statements.insert(remote, received);
     }
 
     pub fn known(&self) -> RoundHistory {

@@ -247,7 +247,7 @@ fn shown(text: &str) -> String {
 struct Evidence {
     /// Event ids in order; a step's position is its number minus one.
     steps: Vec<EventId>,
-    said: Vec<EventId>,
+    messages: Vec<EventId>,
     read: Vec<(String, EventId)>,
     modified: Vec<(String, EventId)>,
 }
@@ -257,7 +257,11 @@ impl Evidence {
         let folder = batch.folder();
         let mut evidence = Self {
             steps: batch.steps.iter().map(|step| step.event).collect(),
-            said: [&batch.prompt, &batch.response].into_iter().flatten().map(|said| said.event).collect(),
+            messages: [&batch.prompt, &batch.response]
+                .into_iter()
+                .flatten()
+                .map(|message| message.event)
+                .collect(),
             read: Vec::new(),
             modified: Vec::new(),
         };
@@ -296,7 +300,7 @@ impl Evidence {
         let changes =
             self.modified.iter().filter(|(path, _)| modified.contains(path)).map(|(_, event)| *event);
         let mut events: Vec<EventId> = Vec::new();
-        for event in self.said.iter().copied().chain(steps).chain(changes) {
+        for event in self.messages.iter().copied().chain(steps).chain(changes) {
             if !events.contains(&event) {
                 events.push(event);
             }

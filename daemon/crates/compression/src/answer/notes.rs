@@ -39,7 +39,7 @@ pub fn notes(answer: &str, material: &NotesMaterial) -> Result<SessionNotes, Unu
         let Some((turn, batch)) = turn_of(&one, material) else { continue };
         let draft = draft(one, batch, material)
             .map_err(|UnusableAnswer(why)| UnusableAnswer(format!("observation {}: {why}", at + 1)))?;
-        if !is_told_by_summary(&draft)
+        if !is_in_summary(&draft)
             && titles.insert(draft.title.to_lowercase())
             && let Some((_, drafts)) = turns.iter_mut().find(|(known, _)| *known == turn)
         {
@@ -50,7 +50,7 @@ pub fn notes(answer: &str, material: &NotesMaterial) -> Result<SessionNotes, Unu
 }
 
 /// Whether the summary already contains it. An open task is an observation only if it says more than that it is open.
-fn is_told_by_summary(draft: &ObservationDraft) -> bool {
+fn is_in_summary(draft: &ObservationDraft) -> bool {
     let body: Vec<&str> = std::iter::once(&draft.narrative).chain(&draft.facts).map(String::as_str).collect();
     draft.kind == ObservationType::NextStep
         && wording::without_repeats(&body, &[draft.title.as_str()]).is_empty()
@@ -62,11 +62,11 @@ fn turn_of<'a>(one: &Written, material: &'a NotesMaterial) -> Option<(usize, &'a
     if let Some(asked) = material.asked().find(|(turn, _)| Some(*turn) == named) {
         return Some(asked);
     }
-    let said = words(&format!("{} {}", one.title, one.narrative));
+    let words_of_note = words(&format!("{} {}", one.title, one.narrative));
     let common = |batch: &BatchMaterial| {
         let texts = [&batch.prompt, &batch.response].into_iter().flatten();
-        let of_turn: HashSet<String> = texts.flat_map(|said| words(&said.text)).collect();
-        said.intersection(&of_turn).count()
+        let of_turn: HashSet<String> = texts.flat_map(|message| words(&message.text)).collect();
+        words_of_note.intersection(&of_turn).count()
     };
     material.asked().max_by_key(|(_, batch)| common(batch))
 }
@@ -109,11 +109,11 @@ mod tests {
 
     fn turn(number: u8, prompt: &str, file: &str) -> BatchMaterial {
         let change = EditHunk { before: "a".to_owned(), after: "b".to_owned() };
-        let said =
+        let sourced_text =
             |event: u8, text: &str| Some(SourcedText { event: EventId([event; 16]), text: text.to_owned() });
         BatchMaterial {
-            prompt: said(number, prompt),
-            response: said(number + 1, "Done."),
+            prompt: sourced_text(number, prompt),
+            response: sourced_text(number + 1, "Done."),
             steps: vec![Step {
                 event: EventId([number + 2; 16]),
                 at: Timestamp(0),

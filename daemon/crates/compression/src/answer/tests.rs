@@ -56,9 +56,9 @@ fn good(answer: &str) -> ObservationDraft {
 
 #[test]
 fn the_rules_of_wording_are_applied_to_titles() {
-    let said = |title: &str| good(&one(json!({"title": title})).to_string());
-    assert_eq!(said("Plan: **Round** once…").title, "Round once");
-    let long = said(
+    let with_title = |title: &str| good(&one(json!({"title": title})).to_string());
+    assert_eq!(with_title("Plan: **Round** once…").title, "Round once");
+    let long = with_title(
         "The cart rounds its total once after all lines are summed, because every line lost up to a cent of its own before",
     );
     assert_eq!(long.title, "The cart rounds its total once after all lines are summed");

@@ -26,7 +26,7 @@ pub struct Condensed {
 /// The maximum bytes of one text, by sort of text.
 #[derive(Clone, Copy, Debug)]
 struct Measures {
-    said: usize,
+    message: usize,
     answer: usize,
     before: usize,
     error: usize,
@@ -35,18 +35,18 @@ struct Measures {
 }
 
 const MEASURES: [Measures; 5] = [
-    Measures { said: 12_000, answer: 16_000, before: 2_000, error: 24_000, output: 6_000, edit: 6_000 },
-    Measures { said: 8_000, answer: 12_000, before: 1_200, error: 12_000, output: 2_400, edit: 3_000 },
-    Measures { said: 6_000, answer: 8_000, before: 800, error: 6_000, output: 1_000, edit: 1_400 },
-    Measures { said: 4_000, answer: 6_000, before: 400, error: 3_000, output: 400, edit: 600 },
-    Measures { said: 2_000, answer: 3_000, before: 200, error: 1_500, output: 160, edit: 240 },
+    Measures { message: 12_000, answer: 16_000, before: 2_000, error: 24_000, output: 6_000, edit: 6_000 },
+    Measures { message: 8_000, answer: 12_000, before: 1_200, error: 12_000, output: 2_400, edit: 3_000 },
+    Measures { message: 6_000, answer: 8_000, before: 800, error: 6_000, output: 1_000, edit: 1_400 },
+    Measures { message: 4_000, answer: 6_000, before: 400, error: 3_000, output: 400, edit: 600 },
+    Measures { message: 2_000, answer: 3_000, before: 200, error: 1_500, output: 160, edit: 240 },
 ];
 
 /// Condenses a batch to about `budget` tokens.
 pub fn batch(material: &BatchMaterial, budget: u32) -> Condensed {
     fitted(
         budget,
-        |measures| told(material, measures),
+        |measures| whole_batch(material, measures),
         |measures, budget| shortest(material, measures, budget),
     )
 }
@@ -101,15 +101,15 @@ fn sealed(mut condensed: Condensed) -> Condensed {
     condensed
 }
 
-fn told(material: &BatchMaterial, measures: &Measures) -> Condensed {
+fn whole_batch(material: &BatchMaterial, measures: &Measures) -> Condensed {
     let mut excerpts = Excerpts::default();
     let steps = steps(material, measures, &mut excerpts);
     framed(material, measures, &steps, excerpts)
 }
 
 fn steps(material: &BatchMaterial, measures: &Measures, excerpts: &mut Excerpts) -> Vec<String> {
-    let mut teller = StepWriter::new(material.folder(), measures);
-    material.steps.iter().enumerate().map(|(at, step)| teller.tell(at + 1, step, excerpts)).collect()
+    let mut writer = StepWriter::new(material.folder(), measures);
+    material.steps.iter().enumerate().map(|(at, step)| writer.describe(at + 1, step, excerpts)).collect()
 }
 
 /// Applies the strictest measures, and keeps as many steps from both ends as fit.
@@ -158,7 +158,7 @@ fn framed(
     }
     if let Some(prompt) = &material.prompt {
         let who = context_request(material.source);
-        text.push_str(&format!("## {who}\n{}\n\n", excerpts.of(&prompt.text, measures.said)));
+        text.push_str(&format!("## {who}\n{}\n\n", excerpts.of(&prompt.text, measures.message)));
     }
     if !material.earlier.is_empty() {
         text.push_str("## Noted before about these files\n");
@@ -200,7 +200,7 @@ fn turns(batches: &[BatchMaterial], measures: &Measures) -> Condensed {
     for batch in batches {
         text.push_str(&format!("# Turn {}\n", batch.prompt_number));
         if let Some(prompt) = &batch.prompt {
-            let asked = excerpts.of(&prompt.text, measures.said / 4);
+            let asked = excerpts.of(&prompt.text, measures.message / 4);
             text.push_str(&format!("{}: {asked}\n", context_request(batch.source)));
         }
         text.push_str(&step::deeds(batch));

@@ -17,16 +17,16 @@ pub(super) struct StepWriter<'a> {
     folder: ProjectFolder<'a>,
     measures: &'a Measures,
     /// The included texts, with the number of their step.
-    told: HashMap<(String, String), usize>,
+    included: HashMap<(String, String), usize>,
 }
 
 impl<'a> StepWriter<'a> {
     pub(super) fn new(folder: ProjectFolder<'a>, measures: &'a Measures) -> Self {
-        Self { folder, measures, told: HashMap::new() }
+        Self { folder, measures, included: HashMap::new() }
     }
 
     /// Describes a step under its number, ending with a line break. A repeated read is only a line with the number.
-    pub(super) fn tell(&mut self, number: usize, step: &Step, excerpts: &mut Excerpts) -> String {
+    pub(super) fn describe(&mut self, number: usize, step: &Step, excerpts: &mut Excerpts) -> String {
         let who = step.subagent.as_ref().map_or("", |_| " (subagent)");
         let mut text = format!("[{number}]{who} {}", self.deed(number, step, excerpts));
         match &step.outcome {
@@ -35,9 +35,9 @@ impl<'a> StepWriter<'a> {
                 let error = excerpts.of(error, self.measures.error);
                 text.push_str(&format!("\nFAILED: {error}"));
             }
-            CallOutcome::Rejected { said } => {
-                let said = excerpts.of(said.as_deref().unwrap_or_default(), self.measures.said);
-                text.push_str(&format!("\nTHE USER REJECTED IT: {said}"));
+            CallOutcome::Rejected { reason } => {
+                let reason = excerpts.of(reason.as_deref().unwrap_or_default(), self.measures.message);
+                text.push_str(&format!("\nTHE USER REJECTED IT: {reason}"));
             }
         }
         text.push('\n');
@@ -88,8 +88,8 @@ impl<'a> StepWriter<'a> {
                 exchanges.iter().fold("asked the user".to_owned(), |text, (q, a)| {
                     format!(
                         "{text}\nQ: {}\nA: {}",
-                        excerpts.of(q, measures.said),
-                        excerpts.of(a, measures.said)
+                        excerpts.of(q, measures.message),
+                        excerpts.of(a, measures.message)
                     )
                 })
             }
@@ -131,7 +131,7 @@ impl<'a> StepWriter<'a> {
 
     /// Returns the step that already included the same text.
     fn earlier(&mut self, number: usize, kind: &str, text: &str) -> Option<usize> {
-        let first = *self.told.entry((kind.to_owned(), text.to_owned())).or_insert(number);
+        let first = *self.included.entry((kind.to_owned(), text.to_owned())).or_insert(number);
         (first != number).then_some(first)
     }
 

@@ -30,7 +30,7 @@ pub struct Announced(Arc<Known>);
 struct Known {
     /// Keyed randomly, so that nobody can craft two batches with the same hash.
     hashes: RandomState,
-    told: Mutex<HashMap<u64, Announcement>>,
+    announcements: Mutex<HashMap<u64, Announcement>>,
 }
 
 impl Announced {
@@ -41,16 +41,16 @@ impl Announced {
         make: impl FnOnce(&BatchMaterial) -> Announcement,
     ) -> Announcement {
         let hash = self.hash(batch);
-        let told = || self.0.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = told().get(&hash) {
+        let announcements = || self.0.announcements.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = announcements().get(&hash) {
             return known.clone();
         }
         let made = make(batch);
-        let mut told = told();
-        if told.len() >= MOST {
-            told.clear();
+        let mut announcements = announcements();
+        if announcements.len() >= MOST {
+            announcements.clear();
         }
-        told.insert(hash, made.clone());
+        announcements.insert(hash, made.clone());
         made
     }
 
@@ -105,6 +105,6 @@ mod tests {
         for number in 2..2 * MOST as u32 {
             judge(&batch(number, ""));
         }
-        assert!(announced.0.told.lock().unwrap().len() <= MOST);
+        assert!(announced.0.announcements.lock().unwrap().len() <= MOST);
     }
 }

@@ -45,19 +45,19 @@ pub(super) fn of_session_beside(
     weights: &Weights,
     known: &Announced,
 ) -> SessionDraft {
-    let told = Salience::of(batches, weights).session();
+    let selected = Salience::of(batches, weights).session();
     let mut drafts: Vec<Announcement> =
         batches.iter().map(|batch| known.of(batch, |batch| announced(batch, weights))).collect();
-    for overtaken in told.overtaken {
+    for overtaken in selected.overtaken {
         replace(&mut drafts, overtaken, batches);
     }
     let chosen = match extent {
         SessionExtent::SoFar => Vec::new(),
-        SessionExtent::Whole => told.observations,
+        SessionExtent::Whole => selected.observations,
     };
-    for (told, importance) in ranked(chosen) {
-        if let (Some(drafts), Some(batch)) = (drafts.get_mut(told.batch), batches.get(told.batch)) {
-            choose(drafts, draft(told, importance, batch));
+    for (note, importance) in ranked(chosen) {
+        if let (Some(drafts), Some(batch)) = (drafts.get_mut(note.batch), batches.get(note.batch)) {
+            choose(drafts, draft(note, importance, batch));
         }
     }
     for batch in 0..drafts.len() {
@@ -70,7 +70,7 @@ pub(super) fn of_session_beside(
         draft
     };
     let drafts = drafts.into_iter().map(|drafts| drafts.into_iter().map(weighed).collect());
-    SessionDraft { summary: with_open_prompt(told.summary, batches), batches: drafts.collect() }
+    SessionDraft { summary: with_open_prompt(selected.summary, batches), batches: drafts.collect() }
 }
 
 /// Drafts only the summary of a session.
@@ -92,35 +92,35 @@ pub(super) fn announced(batch: &BatchMaterial, weights: &Weights) -> Announcemen
 /// wording for its replacement keeps its own, so nothing disappears.
 fn replace(drafts: &mut [Announcement], overtaken: Overtaken, batches: &[BatchMaterial]) {
     let of = ThreadWords::of([overtaken.text.as_str()]);
-    let says_it = |text: &str| {
+    let repeats_it = |text: &str| {
         let words = ThreadWords::of([text]);
         words.share_in(&of) >= OVERTAKEN && of.share_in(&words) >= MOST_OF_IT
     };
     let earlier = overtaken.by.as_ref().map_or(drafts.len(), |by| by.batch);
     let mut gone: Vec<ObservationDraft> = Vec::new();
-    let told_before = drafts.iter_mut().take(earlier).flatten();
-    for (_, draft) in told_before.filter(|(standing, _)| *standing == Standing::Left) {
+    let earlier_drafts = drafts.iter_mut().take(earlier).flatten();
+    for (_, draft) in earlier_drafts.filter(|(standing, _)| *standing == Standing::Left) {
         if ThreadWords::of([draft.title.as_str()]).share_in(&of) >= OVERTAKEN {
             gone.extend(overtaken.by.is_some().then(|| draft.clone()));
             continue;
         }
-        let kept = sentences(&draft.narrative).into_iter().filter(|sentence| !says_it(sentence));
+        let kept = sentences(&draft.narrative).into_iter().filter(|sentence| !repeats_it(sentence));
         draft.narrative = kept.collect::<Vec<_>>().join(" ");
-        draft.facts.retain(|fact| !says_it(fact));
+        draft.facts.retain(|fact| !repeats_it(fact));
     }
     let Some(by) = overtaken.by.filter(|_| !gone.is_empty()) else { return };
-    for told in drafts.iter_mut().take(earlier) {
-        told.retain(|(standing, draft)| *standing != Standing::Left || !gone.contains(draft));
+    for announcement in drafts.iter_mut().take(earlier) {
+        announcement.retain(|(standing, draft)| *standing != Standing::Left || !gone.contains(draft));
     }
-    let (Some(told), Some(batch)) = (drafts.get_mut(by.batch), batches.get(by.batch)) else { return };
+    let (Some(announcement), Some(batch)) = (drafts.get_mut(by.batch), batches.get(by.batch)) else { return };
     let importance = gone.iter().map(|draft| draft.importance).max().unwrap_or(Importance::clamped(LEFT));
     let heir = draft(by, importance, batch);
-    let known = told.iter().position(|(_, known)| known.title == heir.title);
+    let known = announcement.iter().position(|(_, known)| known.title == heir.title);
     let place = known.unwrap_or_else(|| {
-        told.push((Standing::Chosen, heir));
-        told.len() - 1
+        announcement.push((Standing::Chosen, heir));
+        announcement.len() - 1
     });
-    if let Some((standing, heir)) = told.get_mut(place) {
+    if let Some((standing, heir)) = announcement.get_mut(place) {
         *standing = Standing::Chosen;
         heir.importance = heir.importance.max(importance);
         gone.into_iter().for_each(|draft| add_evidence(heir, draft.evidence));
@@ -130,14 +130,14 @@ fn replace(drafts: &mut [Announcement], overtaken: Overtaken, batches: &[BatchMa
 /// Adds an observation that the session selected. If the batch already reported it in other words, those words stay.
 fn choose(drafts: &mut Vec<(Standing, ObservationDraft)>, chosen: ObservationDraft) {
     let of = words_of(&chosen);
-    let says_it = |(standing, told): &(Standing, ObservationDraft)| {
+    let repeats_it = |(standing, draft): &(Standing, ObservationDraft)| {
         let is_left = *standing == Standing::Left;
-        told.title == chosen.title || is_left && words_of(told).share_in(&of) >= MOST_OF_IT
+        draft.title == chosen.title || is_left && words_of(draft).share_in(&of) >= MOST_OF_IT
     };
-    if let Some((standing, told)) = drafts.iter().position(says_it).and_then(|at| drafts.get_mut(at)) {
+    if let Some((standing, draft)) = drafts.iter().position(repeats_it).and_then(|at| drafts.get_mut(at)) {
         *standing = Standing::Chosen;
-        told.importance = chosen.importance;
-        add_evidence(told, chosen.evidence);
+        draft.importance = chosen.importance;
+        add_evidence(draft, chosen.evidence);
     } else if drafts.len() < MOST {
         drafts.push((Standing::Chosen, chosen));
     }
@@ -195,30 +195,30 @@ fn with_open_prompt(summary: Option<SummaryDraft>, batches: &[BatchMaterial]) ->
 /// The drafts of a single batch: those made by rule, then the others, best first.
 pub(super) fn of_batch(batch: &BatchMaterial, weights: &Weights) -> Vec<ObservationDraft> {
     let before = batch.previous_response.as_deref().unwrap_or_default();
-    let told = Salience::of([batch], weights).observations(before);
-    let told = ranked(told).map(|(told, importance)| draft(told, importance, batch));
-    by_rule(batch).into_iter().chain(told).take(MOST).collect()
+    let notes = Salience::of([batch], weights).observations(before);
+    let drafts = ranked(notes).map(|(note, importance)| draft(note, importance, batch));
+    by_rule(batch).into_iter().chain(drafts).take(MOST).collect()
 }
 
 /// Preferences, rejected calls, and failing checks. A later batch in which the check passes settles it.
 fn by_rule(batch: &BatchMaterial) -> Vec<ObservationDraft> {
-    let said = prompts::of_batch(batch).into_iter().chain(incidents::rejections(batch));
-    said.chain(incidents::left_failing(batch)).collect()
+    let from_user = prompts::of_batch(batch).into_iter().chain(incidents::rejections(batch));
+    from_user.chain(incidents::left_failing(batch)).collect()
 }
 
 /// Assigns each statement its importance, by its value, and less than the one before it.
-fn ranked(told: Vec<ChosenNote>) -> impl Iterator<Item = (ChosenNote, Importance)> {
+fn ranked(notes: Vec<ChosenNote>) -> impl Iterator<Item = (ChosenNote, Importance)> {
     let mut most = 10;
-    told.into_iter().map(move |told| {
-        let importance = (LEAST + told.worth.sqrt() * BY_WORTH).round().clamp(1.0, most as f64) as i64;
+    notes.into_iter().map(move |note| {
+        let importance = (LEAST + note.worth.sqrt() * BY_WORTH).round().clamp(1.0, most as f64) as i64;
         most = (importance - 1).max(1);
-        (told, Importance::clamped(importance))
+        (note, Importance::clamped(importance))
     })
 }
 
-fn draft(told: ChosenNote, importance: Importance, batch: &BatchMaterial) -> ObservationDraft {
-    let text = format!("{} {} {}", told.title, told.narrative, told.facts.join(" "));
-    let about = match told.kind {
+fn draft(note: ChosenNote, importance: Importance, batch: &BatchMaterial) -> ObservationDraft {
+    let text = format!("{} {} {}", note.title, note.narrative, note.facts.join(" "));
+    let about = match note.kind {
         ObservationType::Bugfix
         | ObservationType::Feature
         | ObservationType::Refactor
@@ -226,23 +226,23 @@ fn draft(told: ChosenNote, importance: Importance, batch: &BatchMaterial) -> Obs
         _ => About::Knowledge,
     };
     let touched = TouchedFiles::of(batch).named_in(&text, about);
-    let mut modified = TouchedFiles::written_by(batch, &told.events);
+    let mut modified = TouchedFiles::written_by(batch, &note.events);
     if modified.is_empty() {
         modified = touched.modified;
     }
-    let mut evidence = told.events;
+    let mut evidence = note.events;
     for event in touched.events {
         if !evidence.contains(&event) {
             evidence.push(event);
         }
     }
     ObservationDraft {
-        subject: subject::of_title(told.kind, &told.title),
-        kind: told.kind,
-        title: told.title,
+        subject: subject::of_title(note.kind, &note.title),
+        kind: note.kind,
+        title: note.title,
         subtitle: None,
-        narrative: told.narrative,
-        facts: told.facts,
+        narrative: note.narrative,
+        facts: note.facts,
         concepts: Vec::new(),
         files_read: touched.read,
         files_modified: modified,

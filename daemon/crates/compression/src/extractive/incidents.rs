@@ -27,7 +27,7 @@ pub(super) fn rejections(batch: &BatchMaterial) -> impl Iterator<Item = Observat
 
 /// Drafts a call that the user rejected with a reason.
 fn rejected(step: &Step, folder: ProjectFolder<'_>) -> Option<ObservationDraft> {
-    let CallOutcome::Rejected { said: Some(said) } = &step.outcome else { return None };
+    let CallOutcome::Rejected { reason: Some(reason) } = &step.outcome else { return None };
     let name = |path: &str| {
         let whole = folder.beneath(path).filter(|path| path.chars().count() <= NAMED);
         named(&whole.unwrap_or_else(|| file_name(path).to_owned()))
@@ -41,7 +41,7 @@ fn rejected(step: &Step, folder: ProjectFolder<'_>) -> Option<ObservationDraft> 
         Action::Plan { .. } => ("the plan".to_owned(), None),
         _ => return None,
     };
-    let reason = shortened(said, REASON);
+    let reason = shortened(reason, REASON);
     let whole = format!("User rejected {deed}: {reason}");
     let is_title = whole.chars().count() <= LONGEST_TITLE && !reason.contains('…') && !reason.ends_with('?');
     let (title, narrative) =
@@ -60,7 +60,7 @@ pub(super) fn left_failing(batch: &BatchMaterial) -> Option<ObservationDraft> {
     let CheckStatus::Failed { output } = &last.status else { return None };
     let complaint = complaint(output)?;
     const NOT_INSTALLED: [&str; 3] = ["command not found", "no such command", "not recognized as"];
-    if NOT_INSTALLED.iter().any(|said| complaint.to_lowercase().contains(said)) {
+    if NOT_INSTALLED.iter().any(|phrase| complaint.to_lowercase().contains(phrase)) {
         return None;
     }
     let files = super::files::TouchedFiles::of(batch).first_modified();

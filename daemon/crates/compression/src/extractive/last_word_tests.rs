@@ -23,7 +23,7 @@ fn session(turns: &[(&str, &str)]) -> SessionMaterial {
 }
 
 /// All observations, one per line, followed by the fields of the summary.
-fn told(turns: &[(&str, &str)], extent: SessionExtent) -> String {
+fn drafted_text(turns: &[(&str, &str)], extent: SessionExtent) -> String {
     let SessionDraft { summary, batches } = Extractive.draft_session(&session(turns), extent);
     let mut lines: Vec<String> =
         batches.into_iter().flatten().map(|draft| format!("{} {}", draft.title, draft.narrative)).collect();
@@ -36,12 +36,12 @@ fn told(turns: &[(&str, &str)], extent: SessionExtent) -> String {
 #[track_caller]
 fn check(turns: &[(&str, &str)], holds: &[&str], is_over: &[&str]) {
     for extent in [SessionExtent::SoFar, SessionExtent::Whole] {
-        let told = told(turns, extent);
+        let drafted = drafted_text(turns, extent);
         for text in is_over {
-            assert!(!told.contains(text), "{text:?} is over:\n{told}");
+            assert!(!drafted.contains(text), "{text:?} is over:\n{drafted}");
         }
         for text in holds {
-            assert!(told.contains(text), "{text:?} holds:\n{told}");
+            assert!(drafted.contains(text), "{text:?} holds:\n{drafted}");
         }
     }
 }
@@ -118,13 +118,14 @@ fn a_statement_about_another_subject_replaces_nothing() {
         "The Postgres pool of orders now has 20 connections, because eight were exhausted at noon.",
         "Orders are stored in Postgres. I found no other place that writes them.",
     ] {
-        let told = told(&[("Where are orders?", order), ("and now?", later)], SessionExtent::Whole);
-        assert!(told.contains("Orders are stored in Postgres"), "{later}:\n{told}");
+        let drafted =
+            drafted_text(&[("Where are orders?", order), ("and now?", later)], SessionExtent::Whole);
+        assert!(drafted.contains("Orders are stored in Postgres"), "{later}:\n{drafted}");
     }
     let phase = "Phase 3 draws the whole cart anew in the browser, because the server was too slow.";
     let next = "Phase 4 now draws the whole cart anew on the server, with a cache in front of it.";
-    let told = told(&[("What does phase 3 do?", phase), ("go on", next)], SessionExtent::Whole);
-    assert!(told.contains("Phase 3 draws"), "{told}");
+    let drafted = drafted_text(&[("What does phase 3 do?", phase), ("go on", next)], SessionExtent::Whole);
+    assert!(drafted.contains("Phase 3 draws"), "{drafted}");
 }
 
 #[test]
@@ -134,7 +135,7 @@ fn an_observation_inherits_the_evidence_of_the_one_it_replaces() {
     let session = session(&[GATEWAY, ("ok, raise it then", raised)]);
     let first = Extractive.draft(&session.batches[0]);
     assert!(first[0].title.contains("after 30 s"), "{first:?}");
-    let told = Extractive.draft_session(&session, SessionExtent::Whole).batches;
-    let heir = told[1].iter().find(|draft| draft.title.contains("90 s")).unwrap();
-    assert!(first[0].evidence.iter().all(|event| heir.evidence.contains(event)), "{first:?}\n{told:?}");
+    let drafts = Extractive.draft_session(&session, SessionExtent::Whole).batches;
+    let heir = drafts[1].iter().find(|draft| draft.title.contains("90 s")).unwrap();
+    assert!(first[0].evidence.iter().all(|event| heir.evidence.contains(event)), "{first:?}\n{drafts:?}");
 }

@@ -49,8 +49,8 @@ impl Extractive {
 
     /// Like [`Self::draft`], and remembers the result for the session.
     pub fn announce(self, batch: &BatchMaterial, known: &Announced) -> Vec<ObservationDraft> {
-        let told = known.of(batch, |batch| drafts::announced(batch, salience::built_in()));
-        told.into_iter().map(|(_, draft)| draft).collect()
+        let announcement = known.of(batch, |batch| drafts::announced(batch, salience::built_in()));
+        announcement.into_iter().map(|(_, draft)| draft).collect()
     }
 
     /// Like [`Self::draft_session`], but reuses known results.

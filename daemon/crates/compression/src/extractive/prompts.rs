@@ -27,14 +27,14 @@ pub(super) fn of_batch(batch: &BatchMaterial) -> Vec<ObservationDraft> {
     if own.len() > LONGEST_PROMPT {
         return Vec::new();
     }
-    let said = own.lines().flat_map(sentences).filter(|said| {
-        said.len() <= LONGEST_SENTENCE
-            && !said.ends_with('?')
-            && said.split_whitespace().count() >= FEWEST_OF_CONTACT
+    let candidates = own.lines().flat_map(sentences).filter(|sentence| {
+        sentence.len() <= LONGEST_SENTENCE
+            && !sentence.ends_with('?')
+            && sentence.split_whitespace().count() >= FEWEST_OF_CONTACT
     });
-    let draft = |said: &str| {
-        let kind = wording::holds_beyond(said)?;
-        let is_long = said.split_whitespace().count() >= FEWEST_WORDS;
+    let draft = |sentence: &str| {
+        let kind = wording::holds_beyond(sentence)?;
+        let is_long = sentence.split_whitespace().count() >= FEWEST_WORDS;
         let holds = match kind {
             ObservationType::Contact => true,
             _ if !is_long => false,
@@ -45,13 +45,13 @@ pub(super) fn of_batch(batch: &BatchMaterial) -> Vec<ObservationDraft> {
                 .iter()
                 .any(|step| matches!(step.action, Action::Edit { .. } | Action::Write { .. })),
             ObservationType::Correction => batch.previous_response.is_some(),
-            ObservationType::Decision => said.to_lowercase().contains("decided "),
+            ObservationType::Decision => sentence.to_lowercase().contains("decided "),
             _ => false,
         };
-        if !holds || is_reference(said) || kind.is_standing() && wording::is_report(said) {
+        if !holds || is_reference(sentence) || kind.is_standing() && wording::is_report(sentence) {
             return None;
         }
-        let title = wording::clean_title(&wording::statement(said))?;
+        let title = wording::clean_title(&wording::statement(sentence))?;
         let is_of_moment = matches!(kind, ObservationType::Preference | ObservationType::Correction)
             && is_of_moment(&title.text);
         if title.text.split_whitespace().count() < FEWEST_OF_TITLE || is_of_moment {
@@ -64,18 +64,18 @@ pub(super) fn of_batch(batch: &BatchMaterial) -> Vec<ObservationDraft> {
             ..draft
         })
     };
-    said.filter_map(draft).take(MOST).collect()
+    candidates.filter_map(draft).take(MOST).collect()
 }
 
 /// Whether a statement refers to this conversation, such as `I meant the tray`, `This is wrong: the tray`, or `Tell
 /// me your plan`. It would make no sense in another one.
 fn is_of_moment(title: &str) -> bool {
     // `That's wrong, the oven reports Fahrenheit`: the second part counts.
-    let said = match title.split_once(", ") {
+    let statement = match title.split_once(", ") {
         Some((no, right)) if no.split_whitespace().count() < FEWEST_OF_TITLE => right,
         _ => title,
     };
-    let words: Vec<String> = said.split_whitespace().map(str::to_lowercase).collect();
+    let words: Vec<String> = statement.split_whitespace().map(str::to_lowercase).collect();
     let stands_in = |word: &String| {
         let subject = word.split(['\'', '\u{2019}', ',', ':']).next().unwrap_or_default();
         matches!(subject, "i" | "it" | "this" | "that" | "these" | "those" | "they")
@@ -87,8 +87,8 @@ fn is_of_moment(title: &str) -> bool {
 }
 
 /// Whether a statement refers to something elsewhere, such as `B) as you said`, `use option A`, or `for 2. do more`.
-fn is_reference(said: &str) -> bool {
-    let words: Vec<&str> = said.split_whitespace().collect();
+fn is_reference(sentence: &str) -> bool {
+    let words: Vec<&str> = sentence.split_whitespace().collect();
     let is_entry = |word: &str| {
         let inner = word.trim_start_matches('(').trim_end_matches([')', '.', ':']);
         inner.len() < word.len()
@@ -119,7 +119,7 @@ mod tests {
     }
 
     /// The types and titles found in a prompt that follows an answer.
-    fn told(prompt: &str) -> Vec<(ObservationType, String)> {
+    fn statements(prompt: &str) -> Vec<(ObservationType, String)> {
         let batch = BatchMaterial { previous_response: Some("Done.".to_owned()), ..asked(prompt) };
         of_batch(&batch).into_iter().map(|draft| (draft.kind, draft.title)).collect()
     }
@@ -137,7 +137,7 @@ mod tests {
             ("I prefer tabs over spaces", T::Preference, "The user prefers tabs over spaces"),
             ("No, the total is rounded before the tax", T::Correction, "The total is rounded before the tax"),
         ] {
-            assert_eq!(told(prompt), [(kind, title.to_owned())], "{prompt}");
+            assert_eq!(statements(prompt), [(kind, title.to_owned())], "{prompt}");
         }
     }
 
@@ -192,20 +192,21 @@ mod tests {
             ("Should we always ask before deleting", None),
             ("Where do we use the old importer", None),
         ] {
-            let told = told(prompt);
-            assert_eq!(told.first().map(|(kind, _)| *kind), kind, "{prompt}: {told:?}");
-            assert!(told.len() < 2, "{prompt}: {told:?}");
+            let statements = statements(prompt);
+            assert_eq!(statements.first().map(|(kind, _)| *kind), kind, "{prompt}: {statements:?}");
+            assert!(statements.len() < 2, "{prompt}: {statements:?}");
             // The title contains the reason.
             let why = prompt.rsplit(' ').next().unwrap_or_default();
-            assert!(told.iter().all(|(_, title)| title.ends_with(why)), "{told:?}");
+            assert!(statements.iter().all(|(_, title)| title.ends_with(why)), "{statements:?}");
         }
     }
 
     #[test]
     fn a_preference_is_found_beside_a_task() {
-        let told = told("Add a cache to the rates. From now on always run the linter before a commit!");
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert_eq!(told[0].0, ObservationType::Preference);
+        let statements =
+            statements("Add a cache to the rates. From now on always run the linter before a commit!");
+        assert_eq!(statements.len(), 1, "{statements:?}");
+        assert_eq!(statements[0].0, ObservationType::Preference);
     }
 
     #[test]
@@ -229,7 +230,7 @@ mod tests {
             "Can we do that?\n\nHi team,\nfrom now on we always deploy on Fridays.\n\nBest,\nBob",
             "<file path=\"README.md\">\nAlways use tabs in all files.\n</file>\nWhat is it about?",
         ] {
-            assert_eq!(told(prompt), [], "{prompt}");
+            assert_eq!(statements(prompt), [], "{prompt}");
         }
     }
 
@@ -243,6 +244,6 @@ mod tests {
         let by_machine =
             BatchMaterial { source: BatchSource::Private, ..asked("We decided to drop Windows") };
         assert_eq!(of_batch(&by_machine), []);
-        assert_eq!(told(&format!("We decided to drop Windows. {}", "It goes on. ".repeat(60))), []);
+        assert_eq!(statements(&format!("We decided to drop Windows. {}", "It goes on. ".repeat(60))), []);
     }
 }

@@ -81,7 +81,7 @@ fn observed(batch: &BatchMaterial) -> Vec<ObservationDraft> {
 }
 
 /// Returns the text of all observations.
-fn told(batch: &BatchMaterial) -> String {
+fn observed_text(batch: &BatchMaterial) -> String {
     observed(batch)
         .iter()
         .map(|draft| format!("{} {} {}\n", draft.title, draft.narrative, draft.facts.join(" ")))
@@ -89,13 +89,13 @@ fn told(batch: &BatchMaterial) -> String {
 }
 
 #[track_caller]
-fn check(batch: &BatchMaterial, says: &[&str], says_not: &[&str]) {
-    let told = told(batch);
-    for words in says {
-        assert!(told.contains(words), "{words}: {told}");
+fn check(batch: &BatchMaterial, present: &[&str], absent: &[&str]) {
+    let observed_text = observed_text(batch);
+    for words in present {
+        assert!(observed_text.contains(words), "{words}: {observed_text}");
     }
-    for words in says_not {
-        assert!(!told.contains(words), "{words}: {told}");
+    for words in absent {
+        assert!(!observed_text.contains(words), "{words}: {observed_text}");
     }
 }
 
@@ -109,9 +109,13 @@ fn a_decision_from_a_planning_file_names_only_that_file() {
             .edited("src/number.rs", "fn a() {}", "fn b() {}")
             .edited(file, "", &format!("## Decisions\n\n- {decision}\n"))
             .answered("Done.");
-        let told = observed(&batch);
-        let found = told.iter().find(|draft| draft.title.contains("numbered per year"));
-        assert_eq!(found.map(|draft| draft.files_modified.clone()), Some(vec![file.to_owned()]), "{told:?}");
+        let drafts = observed(&batch);
+        let found = drafts.iter().find(|draft| draft.title.contains("numbered per year"));
+        assert_eq!(
+            found.map(|draft| draft.files_modified.clone()),
+            Some(vec![file.to_owned()]),
+            "{drafts:?}"
+        );
     }
 }
 
@@ -188,7 +192,7 @@ fn a_note_about_a_turn_with_one_commit_has_the_commits_subject_as_title() {
 
 #[test]
 fn a_rejected_call_is_kept_with_the_users_reason() {
-    let rejected = CallOutcome::Rejected { said: Some("never round in the view".to_owned()) };
+    let rejected = CallOutcome::Rejected { reason: Some("never round in the view".to_owned()) };
     let changes = vec![EditHunk { before: String::new(), after: "total.round()".to_owned() }];
     let path = format!("{ROOT}/src/view.rs");
     let batch = Batch::asked("show the total").step(rejected, Action::Edit { path, changes }).interrupted();
@@ -199,8 +203,8 @@ fn a_rejected_call_is_kept_with_the_users_reason() {
 
 #[test]
 fn a_long_rejection_reason_is_put_into_the_narrative() {
-    let said = "the ledger needs the exact amount, and every rounding before it costs the auditors a day";
-    let rejected = CallOutcome::Rejected { said: Some(said.to_owned()) };
+    let reason = "the ledger needs the exact amount, and every rounding before it costs the auditors a day";
+    let rejected = CallOutcome::Rejected { reason: Some(reason.to_owned()) };
     let action = Action::Command {
         command: format!("cargo run --bin migrate -- --rounding {}", "half-up ".repeat(20)),
         description: None,
@@ -209,7 +213,7 @@ fn a_long_rejection_reason_is_put_into_the_narrative() {
     let drafts = observed(&Batch::asked("migrate the totals").step(rejected, action).interrupted());
     assert!(drafts[0].title.starts_with("User rejected the command `cargo run --bin migrate"), "{drafts:?}");
     check_title(&drafts[0].title);
-    assert_eq!(drafts[0].narrative, said);
+    assert_eq!(drafts[0].narrative, reason);
 }
 
 #[test]
@@ -232,8 +236,8 @@ fn contacts_reminders_and_decisions_in_prompts_are_kept() {
         ("We decided to drop Windows", ObservationType::Decision, "Decided to drop Windows"),
     ] {
         let drafts = observed(&Batch::asked(prompt).answered("Understood."));
-        let told: Vec<_> = drafts.iter().map(|draft| (draft.kind, draft.title.as_str())).collect();
-        assert_eq!(told, [(kind, title)]);
+        let found: Vec<_> = drafts.iter().map(|draft| (draft.kind, draft.title.as_str())).collect();
+        assert_eq!(found, [(kind, title)]);
     }
 }
 
@@ -261,8 +265,8 @@ fn a_check_that_still_fails_is_kept_and_one_that_passes_again_is_not() {
         )
     };
     let left = failing(Batch::asked("round once").edited("src/cart.rs", "a", "b")).interrupted();
-    let told = observed(&left);
-    let fails = told.iter().find(|draft| draft.title == "`cargo test -p shop` fails").unwrap();
+    let drafts = observed(&left);
+    let fails = drafts.iter().find(|draft| draft.title == "`cargo test -p shop` fails").unwrap();
     assert_eq!(fails.files_modified, ["src/cart.rs"]);
     assert_eq!(fails.subject.as_ref().unwrap().as_str(), "check: cargo test -p shop");
     let mended = failing(Batch::asked("round once"))
@@ -289,7 +293,7 @@ fn german_statements_are_kept_and_german_questions_are_not() {
     );
     let drafts = Extractive.draft_session(&SessionMaterial { batches: vec![batch] }, SessionExtent::Whole);
     assert!(
-        says(&drafts, "wurde in login.ts als latin1 gelesen") && !says(&drafts, "Soll ich"),
+        mentions(&drafts, "wurde in login.ts als latin1 gelesen") && !mentions(&drafts, "Soll ich"),
         "{drafts:?}"
     );
 }
@@ -323,10 +327,10 @@ fn session() -> SessionMaterial {
 fn a_repeated_fact_appears_once_in_a_session() {
     let draft = Extractive.draft_session(&session(), SessionExtent::Whole);
     assert_eq!(draft.batches.len(), 2);
-    let told: Vec<&ObservationDraft> = draft.batches.iter().flatten().collect();
-    let says =
+    let observations: Vec<&ObservationDraft> = draft.batches.iter().flatten().collect();
+    let mentions_timeout =
         |draft: &&&ObservationDraft| format!("{} {}", draft.title, draft.narrative).contains("after 60 s");
-    assert_eq!(told.iter().filter(says).count(), 1, "{told:?}");
+    assert_eq!(observations.iter().filter(mentions_timeout).count(), 1, "{observations:?}");
 }
 
 const CAUSES: [&str; 4] = [
@@ -336,9 +340,9 @@ const CAUSES: [&str; 4] = [
     "Labels printed twice because `PrintQueue::retry` kept the job after the printer had confirmed it.",
 ];
 
-fn says(drafts: &SessionDraft, title: &str) -> bool {
-    let told = |draft: &ObservationDraft| format!("{} {}", draft.title, draft.narrative).contains(title);
-    drafts.batches.iter().flatten().any(told)
+fn mentions(drafts: &SessionDraft, title: &str) -> bool {
+    let has_title = |draft: &ObservationDraft| format!("{} {}", draft.title, draft.narrative).contains(title);
+    drafts.batches.iter().flatten().any(has_title)
 }
 
 #[test]
@@ -350,7 +354,7 @@ fn a_session_keeps_the_observations_of_each_turn() {
     let drafts = Extractive.draft_session(&session, SessionExtent::Whole);
     assert_eq!(announced.len(), CAUSES.len(), "{announced:?}");
     for title in announced {
-        assert!(says(&drafts, &title), "{title}: {drafts:?}");
+        assert!(mentions(&drafts, &title), "{title}: {drafts:?}");
     }
 }
 
@@ -364,7 +368,7 @@ fn a_repeated_question_and_answer_yield_one_observation() {
     };
     let session = SessionMaterial { batches: vec![ask(None), ask(Some(CAUSES[1]))] };
     let drafts = Extractive.draft_session(&session, SessionExtent::Whole);
-    assert!(says(&drafts, "Refunds lost their sign"), "{drafts:?}");
+    assert!(mentions(&drafts, "Refunds lost their sign"), "{drafts:?}");
     let all: Vec<&ObservationDraft> = drafts.batches.iter().flatten().collect();
     assert_eq!(all.len(), 1, "{all:?}");
     assert!(all[0].evidence.len() == 1 || all[0].evidence.contains(&EventId([2; 16])));
@@ -478,7 +482,7 @@ fn entries_under_headings_for_open_work_are_only_in_the_next_steps() {
 
 #[test]
 fn a_sentence_about_open_work_is_only_in_the_next_steps() {
-    for (said, open) in [
+    for (answer, open) in [
         ("- [ ] Migrate the old bookings", "Migrate the old bookings"),
         ("Next steps: migrate the old bookings.", "igrate the old bookings"),
         ("TODO: migrate the old bookings", "igrate the old bookings"),
@@ -499,7 +503,7 @@ fn a_sentence_about_open_work_is_only_in_the_next_steps() {
         ("旧的预订数据还没有迁移到新的格式上。", "还没有迁移"),
         ("이전 예약 데이터는 아직 새 형식으로 이전하지 않았습니다.", "이전하지 않았습니다"),
     ] {
-        check_open(said, open);
+        check_open(answer, open);
     }
 }
 
@@ -592,7 +596,7 @@ proptest! {
         prop_assert_eq!(&drafts, &observed(&batch));
         prop_assert!(drafts.len() <= super::drafts::MOST);
         let mut events: Vec<EventId> = batch.steps.iter().map(|step| step.event).collect();
-        events.extend([&batch.prompt, &batch.response].into_iter().flatten().map(|said| said.event));
+        events.extend([&batch.prompt, &batch.response].into_iter().flatten().map(|sourced| sourced.event));
         for draft in &drafts {
             prop_assert!(!draft.title.trim().is_empty());
             prop_assert!(!draft.title.contains('\n'));

@@ -27,7 +27,7 @@ impl ChatProvider for Scripted {
         if self.poison.is_some_and(|word| request.user.contains(word)) {
             return Err(unacceptable());
         }
-        self.answers.lock().unwrap().pop_front().unwrap_or_else(|| Ok(said(GOOD)))
+        self.answers.lock().unwrap().pop_front().unwrap_or_else(|| Ok(reply(GOOD)))
     }
 }
 
@@ -66,7 +66,7 @@ fn policy() -> CompressionPolicy {
     }
 }
 
-fn said(text: &str) -> ChatReply {
+fn reply(text: &str) -> ChatReply {
     ChatReply { text: text.to_owned(), tokens: Some(Tokens { into: 100, out: 10 }), micro_usd: None }
 }
 
@@ -135,10 +135,12 @@ fn step(output: &str) -> Step {
 }
 
 fn batch(outputs: &[&str]) -> BatchMaterial {
-    let said = |text: &str| Some(SourcedText { event: EventId([1; 16]), text: text.to_owned() });
+    let sourced_text = |text: &str| Some(SourcedText { event: EventId([1; 16]), text: text.to_owned() });
     BatchMaterial {
-        prompt: said("Why is the total off?"),
-        response: said("Rounding happens once now, because rounding each line lost up to a cent per line."),
+        prompt: sourced_text("Why is the total off?"),
+        response: sourced_text(
+            "Rounding happens once now, because rounding each line lost up to a cent per line.",
+        ),
         steps: outputs.iter().map(|output| step(output)).collect(),
         ..BatchMaterial::default()
     }
@@ -154,14 +156,14 @@ fn a_batch_needs_one_call_and_is_charged_its_actual_cost() {
 
 #[test]
 fn an_unusable_answer_is_requested_again_once_with_its_error() {
-    let provider = Scripted::answering([Ok(said("Sure, here it is!"))]);
+    let provider = Scripted::answering([Ok(reply("Sure, here it is!"))]);
     let book = Book::default();
     let made = provider.compressor().observe(&batch(&["ok"]), &book.job_context()).unwrap();
     assert_eq!((made.result.len(), provider.calls()), (1, 2));
     let again = provider.asked.lock().unwrap()[1].user.clone();
     assert!(again.contains("could not be used: there is no JSON object"), "{again}");
 
-    let stubborn = Scripted::answering([Ok(said("no")), Ok(said("no"))]);
+    let stubborn = Scripted::answering([Ok(reply("no")), Ok(reply("no"))]);
     let refused = stubborn.compressor().observe(&batch(&[]), &book.job_context());
     assert!(matches!(&refused, Err(CompressionError::Refused(why)) if why.contains("twice")), "{refused:?}");
     assert_eq!(stubborn.calls(), 2);
@@ -169,7 +171,7 @@ fn an_unusable_answer_is_requested_again_once_with_its_error() {
 
 /// Returns answers that cannot be parsed.
 fn unreadable(calls: usize) -> Vec<Result<ChatReply, ProviderError>> {
-    (0..calls).map(|_| Ok(said("I cannot help with that."))).collect()
+    (0..calls).map(|_| Ok(reply("I cannot help with that."))).collect()
 }
 
 /// The provider may send an HTML page, half an answer, or an error with a success status.
@@ -183,7 +185,7 @@ fn an_unreadable_provider_answer_counts_like_an_unusable_model_answer() {
     for _ in 0..5 {
         let refused = compressor.observe(&batch(&["a", "b", "c", "d"]), &book.job_context());
         assert!(
-            matches!(&refused, Err(CompressionError::Refused(said)) if said.contains(why)),
+            matches!(&refused, Err(CompressionError::Refused(message)) if message.contains(why)),
             "{refused:?}"
         );
     }
@@ -233,7 +235,7 @@ fn unreadable_answers_cost_a_job_at_most_three_calls() {
 #[test]
 fn unreadable_answers_count_between_failed_calls_and_for_halved_batches() {
     let book = Book::default();
-    let mixed = (0..12).flat_map(|_| [Ok(said("no")), Err(trouble(None, Paid::No))]);
+    let mixed = (0..12).flat_map(|_| [Ok(reply("no")), Err(trouble(None, Paid::No))]);
     let provider = Scripted::answering(mixed);
     let compressor = provider.compressor();
     let whole = batch(&["a", "b"]);
@@ -253,7 +255,7 @@ fn unreadable_answers_count_between_failed_calls_and_for_halved_batches() {
 #[test]
 fn a_good_answer_resets_the_count_of_unreadable_answers() {
     let book = Book::default();
-    let provider = Scripted::answering([Ok(said("no")), Ok(said(GOOD)), Ok(said("no")), Ok(said("no"))]);
+    let provider = Scripted::answering([Ok(reply("no")), Ok(reply(GOOD)), Ok(reply("no")), Ok(reply("no"))]);
     let compressor = provider.compressor();
     assert!(compressor.observe(&batch(&["a"]), &book.job_context()).is_ok());
     assert!(compressor.observe(&batch(&["a"]), &book.job_context()).is_err());
@@ -262,7 +264,7 @@ fn a_good_answer_resets_the_count_of_unreadable_answers() {
 
 #[test]
 fn an_answer_without_observations_is_accepted_and_an_empty_batch_is_not_sent() {
-    let provider = Scripted::answering([Ok(said("{\"observations\": []}"))]);
+    let provider = Scripted::answering([Ok(reply("{\"observations\": []}"))]);
     let book = Book::default();
     assert_eq!(provider.compressor().observe(&batch(&["ok"]), &book.job_context()).unwrap().result, []);
     assert_eq!(
@@ -366,7 +368,7 @@ fn the_next_backend_of_the_chain_is_asked_after_a_failure() {
 
 #[test]
 fn a_session_is_summed_up_in_one_call() {
-    let provider = Scripted::answering([Ok(said("{\"title\": \"Cart\", \"learned\": \"Round once.\"}"))]);
+    let provider = Scripted::answering([Ok(reply("{\"title\": \"Cart\", \"learned\": \"Round once.\"}"))]);
     let book = Book::default();
     let session = SessionMaterial { batches: vec![batch(&["ok"])] };
     let made = provider.compressor().summarize(&session, &book.job_context()).unwrap();

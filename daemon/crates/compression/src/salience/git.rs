@@ -74,22 +74,22 @@ impl GitFacts {
     /// `Commit 1a2b3c4 on main, pull/7`.
     pub fn done(&self) -> Option<String> {
         let commit = self.commit.as_ref().map(|(hash, branch)| format!("Commit {hash} on {branch}"));
-        let told: Vec<String> = commit.into_iter().chain(self.pull_request.clone()).collect();
-        (!told.is_empty()).then(|| told.join(", "))
+        let parts: Vec<String> = commit.into_iter().chain(self.pull_request.clone()).collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
     }
 
     /// `Commit 1a2b3c4 is not pushed; not committed: pool.rs`. Without a commit, recall does not know what is missing.
     pub fn open(&self) -> Option<String> {
         let (hash, _) = self.commit.as_ref()?;
-        let mut told = Vec::new();
+        let mut parts = Vec::new();
         if self.is_unpushed {
-            told.push(format!("Commit {hash} is not pushed"));
+            parts.push(format!("Commit {hash} is not pushed"));
         }
         if !self.changed.is_empty() {
             let files: Vec<&str> = self.changed.iter().take(MOST_FILES).map(String::as_str).collect();
-            told.push(format!("not committed: {}", files.join(", ")));
+            parts.push(format!("not committed: {}", files.join(", ")));
         }
-        (!told.is_empty()).then(|| told.join("; "))
+        (!parts.is_empty()).then(|| parts.join("; "))
     }
 }
 

@@ -57,11 +57,11 @@ pub fn features(analysis: &Analysis, (salience, worth): (&[f64], f64), candidate
     let body = body.collect::<Vec<_>>().join(" ");
     let mut words = Vocabulary::default();
     let titled = terms::read(candidate.title, &mut words);
-    let told = terms::read(&format!("{} {body}", candidate.title), &mut words);
+    let all_terms = terms::read(&format!("{} {body}", candidate.title), &mut words);
     let mut features = Features::default();
     let f = &mut features;
     title(f, candidate.title, &titled);
-    text(f, analysis, candidate, &body, &told);
+    text(f, analysis, candidate, &body, &all_terms);
     for (kind, name) in TYPES {
         f.add(name, candidate.kind == kind);
     }
@@ -167,10 +167,10 @@ mod tests {
 
     /// The value that the shipped weights give to an answer of one sentence.
     fn value(answer: &str) -> f64 {
-        let said = |text: &str| Some(SourcedText { event: EventId([1; 16]), text: text.to_owned() });
+        let sourced = |text: &str| Some(SourcedText { event: EventId([1; 16]), text: text.to_owned() });
         let batch = BatchMaterial {
-            prompt: said("Why is it slow?"),
-            response: said(answer),
+            prompt: sourced("Why is it slow?"),
+            response: sourced(answer),
             ..BatchMaterial::default()
         };
         let salience = Salience::of([&batch], built_in());

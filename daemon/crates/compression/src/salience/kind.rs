@@ -217,12 +217,12 @@ mod tests {
 
     #[test]
     fn whole_words_of_text_and_headings_are_features() {
-        let said = set("Fixed the cart, which was missing the sign of refunds.");
+        let names = set("Fixed the cart, which was missing the sign of refunds.");
         for name in ["was", "fixed", "missing", "begins fix", "in answer"] {
-            assert!(said.contains(&name), "{name}: {said:?}");
+            assert!(names.contains(&name), "{name}: {names:?}");
         }
         // `fix` within `fixed`, `is` within `missing`
-        assert!(!said.contains(&"fix") && !said.contains(&"is"), "{said:?}");
+        assert!(!names.contains(&"fix") && !names.contains(&"is"), "{names:?}");
         let headed = set("## Decision\n\nThe cart holds integer cents.");
         assert_eq!(headed.iter().filter(|name| **name == "decision").count(), 1, "{headed:?}");
     }

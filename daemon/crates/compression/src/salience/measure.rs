@@ -73,10 +73,10 @@ mod tests {
     use recall_domain::material::SourcedText;
 
     fn batch(prompt: &str, answer: &str) -> BatchMaterial {
-        let said = |text: &str| {
+        let sourced = |text: &str| {
             (!text.is_empty()).then(|| SourcedText { event: EventId([1; 16]), text: text.to_owned() })
         };
-        BatchMaterial { prompt: said(prompt), response: said(answer), ..BatchMaterial::default() }
+        BatchMaterial { prompt: sourced(prompt), response: sourced(answer), ..BatchMaterial::default() }
     }
 
     fn session() -> [BatchMaterial; 2] {

@@ -63,7 +63,7 @@ pub struct ChosenNote {
 
 /// The observations and the summary selected for a session.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct ToldSession {
+pub struct SessionSelection {
     pub summary: Option<SummaryDraft>,
     /// Best first.
     pub observations: Vec<ChosenNote>,
@@ -131,7 +131,7 @@ impl<'w> Salience<'w> {
     }
 
     /// The summary and the observations.
-    pub fn session(&mut self) -> ToldSession {
+    pub fn session(&mut self) -> SessionSelection {
         let holds = |candidate: &&summary::FieldCandidate| {
             self.overtaken.get(candidate.unit).is_none_or(Option::is_none)
         };
@@ -142,22 +142,22 @@ impl<'w> Salience<'w> {
             candidates: &candidates,
         }
         .fields(&self.git, self.weights);
-        let said = fields.join("\n");
-        let terms = self.analysis.read(&said).content;
-        let budget = selection::BUDGET - said.chars().count() as f64 / 4.0 - SUMMARY_OVERHEAD;
+        let summary_text = fields.join("\n");
+        let terms = self.analysis.read(&summary_text).content;
+        let budget = selection::BUDGET - summary_text.chars().count() as f64 / 4.0 - SUMMARY_OVERHEAD;
         let known = Known { summary: &terms, ..Known::default() };
-        let mut observations = self.told(known, budget, 0.0);
+        let mut observations = self.chosen_notes(known, budget, 0.0);
         if observations.is_empty() {
-            observations = self.told(known, budget, ANYTHING);
+            observations = self.chosen_notes(known, budget, ANYTHING);
             observations.truncate(1);
         }
         let [request, completed, learned, next_steps] = fields;
-        let best = observations.first().map(|told| told.title.as_str());
+        let best = observations.first().map(|note| note.title.as_str());
         let title = summary::session_title(&self.analysis, best, &request).unwrap_or_default();
         let is_empty = [&request, &completed, &learned].iter().all(|field| field.is_empty());
         let summary =
             SummaryDraft { title, request, completed, learned, next_steps, ..SummaryDraft::default() };
-        ToldSession {
+        SessionSelection {
             summary: (!is_empty).then_some(summary),
             observations,
             overtaken: self.overtaken_texts().collect(),
@@ -180,18 +180,19 @@ impl<'w> Salience<'w> {
     /// emitted if they are clearly above the floor.
     pub fn observations(&mut self, before: &str) -> Vec<ChosenNote> {
         let before = self.analysis.read(before).content;
-        let told = self.valued(Known { before: &before, ..Known::default() }, selection::BUDGET, 0.0);
+        let notes = self.valued(Known { before: &before, ..Known::default() }, selection::BUDGET, 0.0);
         let [best, others] = ANNOUNCED;
         let floors = std::iter::once(best).chain(std::iter::repeat(others));
-        told.into_iter()
+        notes
+            .into_iter()
             .zip(floors)
             .filter(|((_, value), floor)| value >= floor)
-            .map(|((told, _), _)| told)
+            .map(|((note, _), _)| note)
             .collect()
     }
 
-    fn told(&self, known: Known<'_>, budget: f64, least: f64) -> Vec<ChosenNote> {
-        self.valued(known, budget, least).into_iter().map(|(told, _)| told).collect()
+    fn chosen_notes(&self, known: Known<'_>, budget: f64, least: f64) -> Vec<ChosenNote> {
+        self.valued(known, budget, least).into_iter().map(|(note, _)| note).collect()
     }
 
     /// The observations with at least this value to a colleague, above the floor, best first, each with its value.
@@ -211,15 +212,15 @@ impl<'w> Salience<'w> {
             let value = values.get(chosen.window).copied().unwrap_or(0.0);
             let subject = self.subject_of(chosen);
             let is_used = subject.is_some_and(|subject| used.borrow().contains(&subject));
-            let told = self.word(chosen, subject.filter(|_| !is_used))?;
+            let note = self.word(chosen, subject.filter(|_| !is_used))?;
             // Without the subject, which is another note's title, only a title that stands alone is understood.
-            if is_used && !wording::stands_alone(&told.title) {
+            if is_used && !wording::stands_alone(&note.title) {
                 return None;
             }
             let subject = subject.filter(|_| !is_used);
-            let kept = self.kept(&told, chosen, value);
+            let kept = self.kept(&note, chosen, value);
             (kept >= least).then(|| used.borrow_mut().extend(subject))?;
-            Some((told, kept))
+            Some((note, kept))
         })
     }
 
@@ -245,9 +246,9 @@ impl<'w> Salience<'w> {
     }
 
     /// The value to a colleague, above the floor. Zero without weights.
-    fn kept(&self, told: &ChosenNote, chosen: Chosen, value: f64) -> f64 {
+    fn kept(&self, note: &ChosenNote, chosen: Chosen, value: f64) -> f64 {
         let Some(window) = self.windows.get(chosen.window) else { return f64::MIN };
-        let ChosenNote { kind, title, narrative, facts, .. } = told;
+        let ChosenNote { kind, title, narrative, facts, .. } = note;
         let candidate = keep::Proposed { window, kind: *kind, title, narrative, facts };
         let features = keep::features(&self.analysis, (&self.units, value), candidate);
         self.weights.model(keep::MODEL).predict(&features.values())

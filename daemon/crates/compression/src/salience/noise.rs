@@ -136,8 +136,8 @@ pub(super) fn clean(kind: SourceKind, within: Within, units: Vec<Unit>) -> Vec<U
     if matches!(kind, SourceKind::Ask | SourceKind::Failure | SourceKind::Cure) {
         return units;
     }
-    let is_said = matches!(kind, SourceKind::Answer | SourceKind::Subagent);
-    let is_prose = is_said
+    let is_answer = matches!(kind, SourceKind::Answer | SourceKind::Subagent);
+    let is_prose = is_answer
         || matches!(
             kind,
             SourceKind::Commit | SourceKind::PullRequest | SourceKind::Document | SourceKind::Plan
@@ -147,7 +147,7 @@ pub(super) fn clean(kind: SourceKind, within: Within, units: Vec<Unit>) -> Vec<U
     for (number, mut unit) in units.into_iter().enumerate() {
         let text = unit.text.replace("<br>", " ");
         let mut text = text.trim();
-        if is_said && number < 2 {
+        if is_answer && number < 2 {
             text = without_opening(text);
         }
         let lower = text.to_lowercase();
@@ -157,7 +157,7 @@ pub(super) fn clean(kind: SourceKind, within: Within, units: Vec<Unit>) -> Vec<U
         if !has_words(text) || is_menu {
             continue;
         }
-        unit.is_offer = is_said && unit.form != Form::Code && is_offer(bare);
+        unit.is_offer = is_answer && unit.form != Form::Code && is_offer(bare);
         if (unit.is_offer && !is_end) || (is_prose && (is_announcement(bare) || is_status(bare))) {
             continue;
         }

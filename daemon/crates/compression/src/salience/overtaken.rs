@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use super::analysis::Analysis;
 use super::sources::SourceKind;
 use crate::wording;
-use recall_domain::changed::{Statement, says_a_change, words_of};
+use recall_domain::changed::{Statement, announces_change, words_of};
 
 /// The percentage of a retracted cause that the statement of that cause must contain.
 const COMMON_OF_CAUSE: usize = 60;
@@ -23,7 +23,7 @@ const CAUSES: &str = "cause, culprit, reason, smoking gun, root of, why";
 /// The words of a cause that a sentence retracts.
 fn taken_back(text: &str) -> Option<BTreeSet<String>> {
     let lower = wording::plain(text).to_lowercase().replace('\u{2019}', "'");
-    let at = wording::phrases(TAKEN_BACK).find_map(|said| lower.find(said))?;
+    let at = wording::phrases(TAKEN_BACK).find_map(|phrase| lower.find(phrase))?;
     let head = lower.get(..at)?;
     let clause = head.rsplit([':', ',', ';', '.']).next().unwrap_or(head);
     let words: BTreeSet<String> = words_of(clause).into_iter().collect();
@@ -32,7 +32,7 @@ fn taken_back(text: &str) -> Option<BTreeSet<String>> {
 
 fn names_a_cause(text: &str) -> bool {
     let lower = text.to_lowercase();
-    wording::says_why(text) || wording::phrases(CAUSES).any(|said| lower.contains(said))
+    wording::says_why(text) || wording::phrases(CAUSES).any(|phrase| lower.contains(phrase))
 }
 
 fn set(by: &mut [Option<usize>], unit: usize, later: usize) {
@@ -91,7 +91,7 @@ pub(super) fn overtaken(analysis: &Analysis) -> Vec<Option<usize>> {
             }
         }
         let Some(statement) = Statement::of(&wording::plain(text)) else { continue };
-        if says_a_change(text) {
+        if announces_change(text) {
             for unit in subjects.get(&statement.subject).into_iter().flatten() {
                 let Some((then, earlier)) = statements.get(unit) else { continue };
                 if *then < batch && earlier.is_changed_by(&statement) {

@@ -11,7 +11,7 @@ const LEAST_OF_BEST: f64 = 0.08;
 /// The maximum tokens of a session's observations and summary.
 pub const BUDGET: f64 = 1_000.0;
 /// The share of the summary's content that counts as said.
-const TOLD_BY_SUMMARY: f64 = 0.7;
+const COVERED_BY_SUMMARY: f64 = 0.7;
 /// How much more a run of the last batch counts than one of the first, because the last statement on a subject counts.
 const LATER: f64 = 0.3;
 /// The minimum length of a run. Shorter ones are fragments.
@@ -74,21 +74,21 @@ pub fn select<T>(
     }
     let whole: Vec<f64> = windows.iter().map(|window| window.content.iter().map(rarity).sum()).collect();
     // The told part of each run and of each term.
-    let mut told = vec![0.0_f64; windows.len()];
+    let mut covered = vec![0.0_f64; windows.len()];
     let mut share = vec![0.0_f64; terms];
-    let mut tell = |term: &Term, of: f64, told: &mut Vec<f64>| {
+    let mut cover = |term: &Term, of: f64, covered: &mut Vec<f64>| {
         let Some(share) = share.get_mut(term.index()) else { return };
         let more = (of - *share).max(0.0) * rarity(term);
         *share = share.max(of);
         if more > 0.0 {
             for holder in holders.get(term.index()).into_iter().flatten() {
-                if let Some(told) = told.get_mut(*holder as usize) {
-                    *told += more;
+                if let Some(covered) = covered.get_mut(*holder as usize) {
+                    *covered += more;
                 }
             }
         }
     };
-    known.before.iter().for_each(|term| tell(term, 1.0, &mut told));
+    known.before.iter().for_each(|term| cover(term, 1.0, &mut covered));
     let mut left = budget;
     let mut chosen: Vec<(Chosen, T)> = Vec::new();
     let mut tries = 0;
@@ -102,7 +102,7 @@ pub fn select<T>(
                 continue;
             }
             let at = |list: &[f64]| list.get(number).copied().unwrap_or(0.0);
-            let new = (1.0 - at(&told) / at(&whole).max(1e-6)).clamp(0.0, 1.0);
+            let new = (1.0 - at(&covered) / at(&whole).max(1e-6)).clamp(0.0, 1.0);
             let worth = at(values) * new * new;
             let batch = analysis.sources.get(window.source).map_or(0, |source| source.batch);
             let place = batch as f64 / analysis.batches.max(1) as f64;
@@ -120,7 +120,7 @@ pub fn select<T>(
         };
         left -= window.tokens();
         for term in &window.content {
-            tell(term, 1.0, &mut told);
+            cover(term, 1.0, &mut covered);
         }
         for (other, is_open) in windows.iter().zip(&mut is_open) {
             if other.source == window.source && other.overlaps(window) {
@@ -129,7 +129,7 @@ pub fn select<T>(
         }
         // The best run is an observation whatever the summary says: a summary is not found by subject or file.
         if chosen.is_empty() {
-            known.summary.iter().for_each(|term| tell(term, TOLD_BY_SUMMARY, &mut told));
+            known.summary.iter().for_each(|term| cover(term, COVERED_BY_SUMMARY, &mut covered));
         }
         chosen.push((run, worded));
     }
@@ -151,7 +151,7 @@ mod tests {
     const RATES: &str = "Exchange rates are cached for an hour because the provider bills every request.";
 
     /// The texts selected for a session with these answers, one per batch. `value` gives the value of each run.
-    fn told(answers: &[&str], value: impl Fn(&str) -> f64, known: [&str; 2], budget: f64) -> Vec<String> {
+    fn selected(answers: &[&str], value: impl Fn(&str) -> f64, known: [&str; 2], budget: f64) -> Vec<String> {
         let batch = |(number, answer): (usize, &&str)| {
             let response = SourcedText { event: EventId([number as u8; 16]), text: (*answer).to_owned() };
             BatchMaterial { response: Some(response), ..BatchMaterial::default() }
@@ -172,41 +172,41 @@ mod tests {
 
     #[test]
     fn only_the_later_of_two_equal_statements_is_selected() {
-        assert_eq!(told(&[DRAIN, DRAIN_AGAIN], |_| 3.0, ["", ""], BUDGET), [DRAIN_AGAIN]);
+        assert_eq!(selected(&[DRAIN, DRAIN_AGAIN], |_| 3.0, ["", ""], BUDGET), [DRAIN_AGAIN]);
     }
 
     #[test]
     fn statements_of_the_previous_text_are_not_selected_again() {
         let answers = [DRAIN, RATES];
-        assert_eq!(told(&answers, |_| 3.0, ["", ""], BUDGET).len(), 2);
-        assert_eq!(told(&answers, |_| 3.0, [DRAIN_AGAIN, ""], BUDGET), [RATES]);
+        assert_eq!(selected(&answers, |_| 3.0, ["", ""], BUDGET).len(), 2);
+        assert_eq!(selected(&answers, |_| 3.0, [DRAIN_AGAIN, ""], BUDGET), [RATES]);
     }
 
     #[test]
     fn the_best_run_is_selected_even_if_the_summary_has_it() {
-        assert_eq!(told(&[DRAIN], |_| 3.0, ["", DRAIN_AGAIN], BUDGET), [DRAIN]);
+        assert_eq!(selected(&[DRAIN], |_| 3.0, ["", DRAIN_AGAIN], BUDGET), [DRAIN]);
     }
 
     #[test]
     fn runs_of_little_value_are_not_selected_even_with_room_left() {
-        assert_eq!(told(&[DRAIN], |_| 0.1, ["", ""], BUDGET), [""; 0]);
+        assert_eq!(selected(&[DRAIN], |_| 0.1, ["", ""], BUDGET), [""; 0]);
         let value = |text: &str| if text.contains("rates") { 3.0 } else { -1.0 };
-        assert_eq!(told(&[DRAIN, RATES], value, ["", ""], BUDGET), [RATES]);
+        assert_eq!(selected(&[DRAIN, RATES], value, ["", ""], BUDGET), [RATES]);
     }
 
     #[test]
     fn runs_are_ranked_by_value_within_the_budget() {
         let value = |text: &str| if text.contains("rates") { 3.0 } else { 2.0 };
-        assert_eq!(told(&[DRAIN, RATES], value, ["", ""], BUDGET), [RATES, DRAIN]);
-        assert_eq!(told(&[DRAIN, RATES], value, ["", ""], 30.0), [RATES]);
-        assert_eq!(told(&[DRAIN, RATES], value, ["", ""], 10.0), [""; 0]);
+        assert_eq!(selected(&[DRAIN, RATES], value, ["", ""], BUDGET), [RATES, DRAIN]);
+        assert_eq!(selected(&[DRAIN, RATES], value, ["", ""], 30.0), [RATES]);
+        assert_eq!(selected(&[DRAIN, RATES], value, ["", ""], 10.0), [""; 0]);
     }
 
     #[test]
     fn runs_of_one_text_do_not_overlap() {
-        let told = told(&[&format!("{DRAIN} {RATES}")], |_| 3.0, ["", ""], BUDGET);
+        let selected = selected(&[&format!("{DRAIN} {RATES}")], |_| 3.0, ["", ""], BUDGET);
         for sentence in [DRAIN, RATES] {
-            assert!(told.iter().filter(|text| text.contains(sentence)).count() <= 1, "{told:?}");
+            assert!(selected.iter().filter(|text| text.contains(sentence)).count() <= 1, "{selected:?}");
         }
     }
 
@@ -222,18 +222,18 @@ mod tests {
         let values = vec![3.0; windows.len()];
         let runs = ValuedRuns { analysis: &analysis, windows: &windows, values: &values };
         let source = |chosen: Chosen| windows[chosen.window].source;
-        let told = |budget, kept: &dyn Fn(usize) -> bool| {
+        let selected_sources = |budget, kept: &dyn Fn(usize) -> bool| {
             select(runs, Known::default(), budget, |chosen| {
                 Some(source(chosen)).filter(|source| kept(*source))
             })
         };
-        assert_eq!(told(25.0, &|_| true), [1], "the later one, and there is no room for two");
-        assert_eq!(told(25.0, &|source| source == 0), [0]);
-        assert_eq!(told(25.0, &|_| false), [0; 0]);
+        assert_eq!(selected_sources(25.0, &|_| true), [1], "the later one, and there is no room for two");
+        assert_eq!(selected_sources(25.0, &|source| source == 0), [0]);
+        assert_eq!(selected_sources(25.0, &|_| false), [0; 0]);
     }
 
     #[test]
     fn no_run_is_selected_from_an_empty_session() {
-        assert_eq!(told(&[], |_| 3.0, ["", ""], BUDGET), [""; 0]);
+        assert_eq!(selected(&[], |_| 3.0, ["", ""], BUDGET), [""; 0]);
     }
 }

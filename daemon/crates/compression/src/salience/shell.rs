@@ -261,14 +261,14 @@ mod tests {
     /// One line per command: its words joined by `|`, its input after `<`.
     #[track_caller]
     fn check(script: &str, expected: &[&str]) {
-        let told: Vec<String> = commands(script)
+        let actual: Vec<String> = commands(script)
             .iter()
             .map(|command| {
                 let words = command.words.join("|");
                 command.stdin.as_ref().map_or(words.clone(), |stdin| format!("{words}<{stdin}"))
             })
             .collect();
-        assert_eq!(told, expected);
+        assert_eq!(actual, expected);
     }
 
     #[test]

@@ -136,7 +136,7 @@ fn without_images(text: &str) -> String {
 
 /// The texts that a successful call leaves for people: commits, pull requests, plans, a subagent's report, the user's
 /// answers. Documents and comments are left out, because an agent can read them in the repository.
-pub fn said_by(action: &Action, event: EventId) -> Vec<SourceText> {
+pub fn texts_for_people(action: &Action, event: EventId) -> Vec<SourceText> {
     let step = Step {
         event,
         at: Timestamp::default(),
@@ -254,12 +254,12 @@ fn messages(script: &str) -> Vec<(SourceKind, String)> {
     let files: Vec<&str> = media().flat_map(files).collect();
     let mut found: Vec<(SourceKind, String)> = Vec::new();
     for command in &commands {
-        let said: Vec<String> = if medium(command).is_some() { values(command) } else { Vec::new() };
+        let texts: Vec<String> = if medium(command).is_some() { values(command) } else { Vec::new() };
         let is_read = medium(command).is_some()
             || files.iter().any(|file| writes(command, file))
             || variable(command).is_some_and(|name| media().any(|reader| reads(reader, name)));
-        let said = said.into_iter().chain(command.stdin.clone().filter(|text| is_read && !is_code(text)));
-        for text in said {
+        let texts = texts.into_iter().chain(command.stdin.clone().filter(|text| is_read && !is_code(text)));
+        for text in texts {
             let text = without_trailers(&text);
             if text.len() > SHORTEST_MESSAGE && !found.iter().any(|(_, known)| *known == text) {
                 found.push((kind, text));
@@ -445,11 +445,11 @@ fn error_lines(error: &str) -> Vec<String> {
     let error = error.get(..error.floor_char_boundary(LONGEST_ERROR)).unwrap_or_default();
     let lines =
         || error.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("Exit code"));
-    let says_wrong = |line: &&str| {
+    let names_error = |line: &&str| {
         let lower = line.to_lowercase();
         WRONG.iter().any(|word| lower.contains(word))
     };
-    let mut found: Vec<&str> = lines().filter(says_wrong).take(MOST_ERROR_LINES).collect();
+    let mut found: Vec<&str> = lines().filter(names_error).take(MOST_ERROR_LINES).collect();
     if found.is_empty() {
         found = lines().take(2).collect();
     }
@@ -463,8 +463,9 @@ mod tests {
     #[track_caller]
     fn check(script: &str, expected: &[(SourceKind, &str)]) {
         let found = messages(script);
-        let told: Vec<(SourceKind, &str)> = found.iter().map(|(kind, text)| (*kind, text.as_str())).collect();
-        assert_eq!(told, expected);
+        let actual: Vec<(SourceKind, &str)> =
+            found.iter().map(|(kind, text)| (*kind, text.as_str())).collect();
+        assert_eq!(actual, expected);
     }
 
     #[test]

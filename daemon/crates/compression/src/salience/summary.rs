@@ -285,12 +285,12 @@ pub struct SummaryMaterial<'a> {
 impl SummaryMaterial<'_> {
     /// The texts of the fields, in the order of [`Field::ALL`].
     pub fn fields(&self, git: &GitFacts, weights: &Weights) -> [String; 4] {
-        let mut said: Vec<String> = Vec::new();
+        let mut previous: Vec<String> = Vec::new();
         Field::ALL.map(|field| {
-            let chosen = self.choose(field, weights.model(field.name()), &said);
+            let chosen = self.choose(field, weights.model(field.name()), &previous);
             let texts = chosen.iter().filter_map(|number| self.candidates.get(*number));
             let texts: Vec<String> = texts.map(|candidate| wording::plain(&candidate.text)).collect();
-            said.extend(texts.iter().cloned());
+            previous.extend(texts.iter().cloned());
             let fact = match field {
                 Field::Completed => git.done(),
                 Field::NextSteps => git.open(),
@@ -300,8 +300,8 @@ impl SummaryMaterial<'_> {
         })
     }
 
-    /// The units of a field. `said` are sentences of other fields, which are not repeated.
-    fn choose(&self, field: Field, model: &Linear, said: &[String]) -> Vec<usize> {
+    /// The units of a field. `previous` are sentences of other fields, which are not repeated.
+    fn choose(&self, field: Field, model: &Linear, previous: &[String]) -> Vec<usize> {
         let Self { analysis, salience, candidates } = *self;
         let rarity = |content: &[Term]| content.iter().map(|term| analysis.rarity(*term)).sum::<f64>();
         let (room, most) = (field.room(analysis.batches), field.most(analysis.batches));
@@ -321,7 +321,7 @@ impl SummaryMaterial<'_> {
                 (score > field.least()).then(|| (number, score, rarity(&candidate.content)))
             })
             .collect();
-        let mut told: Vec<Term> = Vec::new();
+        let mut covered: Vec<Term> = Vec::new();
         let mut chosen: Vec<usize> = Vec::new();
         let mut left = room;
         while chosen.len() < most {
@@ -335,7 +335,7 @@ impl SummaryMaterial<'_> {
                 let known: Vec<Term> = candidate
                     .content
                     .iter()
-                    .filter(|term| told.binary_search(term).is_ok())
+                    .filter(|term| covered.binary_search(term).is_ok())
                     .copied()
                     .collect();
                 let new = if *whole > 0.0 { 1.0 - rarity(&known) / whole } else { 1.0 };
@@ -347,15 +347,15 @@ impl SummaryMaterial<'_> {
             let Some((_, number)) = best else { break };
             let Some(candidate) = candidates.get(number) else { break };
             open.retain(|(other, ..)| *other != number);
-            let others: Vec<&str> = said.iter().map(String::as_str).collect();
+            let others: Vec<&str> = previous.iter().map(String::as_str).collect();
             if wording::without_repeats(&[&wording::plain(&candidate.text)], &others).is_empty() {
                 continue;
             }
             chosen.push(number);
             left = left.saturating_sub(candidate.text.chars().count() + 1);
-            told.extend(&candidate.content);
-            told.sort_unstable();
-            told.dedup();
+            covered.extend(&candidate.content);
+            covered.sort_unstable();
+            covered.dedup();
         }
         in_order(analysis, candidates, chosen)
     }
@@ -412,10 +412,10 @@ mod tests {
     use recall_domain::material::{Action, BatchMaterial, CallOutcome, SourcedText, Step};
 
     fn batch(prompt: &str, answer: &str) -> BatchMaterial {
-        let said = |text: &str| {
+        let sourced = |text: &str| {
             (!text.is_empty()).then(|| SourcedText { event: EventId([1; 16]), text: text.to_owned() })
         };
-        BatchMaterial { prompt: said(prompt), response: said(answer), ..BatchMaterial::default() }
+        BatchMaterial { prompt: sourced(prompt), response: sourced(answer), ..BatchMaterial::default() }
     }
 
     /// The fields, with weights that accept everything, so that only the filters decide.
@@ -460,8 +460,8 @@ mod tests {
             The gateway drops the sign of refunds without a word.";
         let [_, completed, learned, next_steps] =
             fields_of(&[batch("Round the totals of the cart once", answer)]);
-        let said = [&completed, &learned, &next_steps].map(|field| field.matches("are summed").count());
-        assert_eq!(said.iter().sum::<usize>(), 1, "{completed} / {learned} / {next_steps}");
+        let counts = [&completed, &learned, &next_steps].map(|field| field.matches("are summed").count());
+        assert_eq!(counts.iter().sum::<usize>(), 1, "{completed} / {learned} / {next_steps}");
     }
 
     #[test]

@@ -77,7 +77,7 @@ pub(super) fn units_of(source: &SourceText) -> Vec<Unit> {
         // What a user says to be left is what the session is for.
         SourceKind::Prompt | SourceKind::PlanPrompt => {
             let units = parse(text).into_iter();
-            units.map(|unit| Unit { progress: Progress::Unsaid, ..unit }).collect()
+            units.map(|unit| Unit { progress: Progress::Unstated, ..unit }).collect()
         }
         _ => parse(text),
     }
@@ -99,7 +99,7 @@ fn plain(text: String, paragraph: usize) -> Unit {
         is_led: false,
         lead: None,
         is_offer: false,
-        progress: Progress::Unsaid,
+        progress: Progress::Unstated,
     }
 }
 
@@ -234,7 +234,7 @@ impl<'a> Reader<'a> {
     fn flush(&mut self) {
         let Some(Pending { form, depth, mut lines }) = self.pending.take() else { return };
         let is_bold = lines.first().is_some_and(|line| line.starts_with("**"));
-        let mut ticked = Progress::Unsaid;
+        let mut ticked = Progress::Unstated;
         if let Some(first) = lines.first_mut().filter(|_| form == Form::Item) {
             (ticked, *first) = wording::ticked(first);
         }
@@ -250,22 +250,22 @@ impl<'a> Reader<'a> {
             return;
         }
         self.paragraph += 1;
-        let said = if form == Form::Row { vec![text.as_str()] } else { sentences(&text) };
+        let sentences = if form == Form::Row { vec![text.as_str()] } else { sentences(&text) };
         let is_entry = matches!(form, Form::Item | Form::Row);
         self.above.retain(|(above, _)| is_entry && *above < depth);
         let lead =
             self.above.last().map(|(_, entry)| entry).or(self.lead.as_ref()).filter(|_| is_entry).cloned();
         let is_led = self.lead.is_some() && is_entry;
         let inherited = match ticked {
-            Progress::Unsaid => self.remains.of_paragraph(form, depth, &said, &self.headings),
-            told => told,
+            Progress::Unstated => self.remains.of_paragraph(form, depth, &sentences, &self.headings),
+            progress => progress,
         };
-        for (number, sentence) in said.iter().enumerate() {
-            let is_left = inherited == Progress::Unsaid && wording::is_left(sentence);
+        for (number, sentence) in sentences.iter().enumerate() {
+            let is_left = inherited == Progress::Unstated && wording::is_left(sentence);
             let progress = match inherited {
-                _ if wording::is_settled(sentence) => Progress::Unsaid,
-                Progress::Unsaid if is_left => Progress::Left,
-                told => told,
+                _ if wording::is_settled(sentence) => Progress::Unstated,
+                Progress::Unstated if is_left => Progress::Left,
+                progress => progress,
             };
             self.units.push(Unit {
                 form,
@@ -280,7 +280,7 @@ impl<'a> Reader<'a> {
                 ..plain((*sentence).to_owned(), self.paragraph)
             });
         }
-        let last = said.last().map(|last| last.trim_end_matches(':').to_owned());
+        let last = sentences.last().map(|last| last.trim_end_matches(':').to_owned());
         if form == Form::Prose {
             self.lead = last.filter(|_| text.ends_with(':'));
         } else if let Some(entry) = last.filter(|_| form == Form::Item && text.ends_with(':')) {
@@ -321,11 +321,17 @@ struct Remains {
 impl Remains {
     /// What a paragraph or an entry inherits from the text above it. Also records what it says about the entries below
     /// it.
-    fn of_paragraph(&mut self, form: Form, depth: usize, said: &[&str], headings: &[Heading]) -> Progress {
+    fn of_paragraph(
+        &mut self,
+        form: Form,
+        depth: usize,
+        sentences: &[&str],
+        headings: &[Heading],
+    ) -> Progress {
         let is_entry = matches!(form, Form::Item | Form::Row);
         let (first, last) =
-            (said.first().copied().unwrap_or_default(), said.last().copied().unwrap_or_default());
-        let is_alone = said.len() == 1 && !last.ends_with(['.', '!']);
+            (sentences.first().copied().unwrap_or_default(), sentences.last().copied().unwrap_or_default());
+        let is_alone = sentences.len() == 1 && !last.ends_with(['.', '!']);
         let is_lead = (is_alone || last.ends_with([':', '：'])) && wording::names_what_is_left(last)
             || last.ends_with([':', '：']) && wording::is_left(last);
         if self.below.is_some_and(|above| form != Form::Item || depth <= above) {
@@ -334,8 +340,8 @@ impl Remains {
         let is_below = self.below.is_some();
         let is_of_bold = headings.last().is_some_and(|heading| heading.level == BOLD_LEVEL);
         let of_section = match of_headings(headings) {
-            Progress::Left if is_of_bold && self.had_entries && !is_entry => Progress::Unsaid,
-            told => told,
+            Progress::Left if is_of_bold && self.had_entries && !is_entry => Progress::Unstated,
+            progress => progress,
         };
         let is_open_row = form == Form::Row && wording::is_open_row(first);
         let is_led = self.is_led;
@@ -346,7 +352,7 @@ impl Remains {
             Form::Prose | Form::Code => self.is_led = is_lead,
         }
         // A label in front of a paragraph holds for all of it.
-        let is_labelled = said.len() > 1 && wording::is_left(first) && first.contains(": ");
+        let is_labelled = sentences.len() > 1 && wording::is_left(first) && first.contains(": ");
         match is_led || is_below || is_open_row || is_labelled {
             true => Progress::Left,
             false => of_section,
@@ -359,12 +365,12 @@ impl Remains {
 fn of_headings(headings: &[Heading]) -> Progress {
     let nearest = headings.len().saturating_sub(1);
     let counts = headings.iter().enumerate().filter(|(at, heading)| heading.level > 1 || *at == nearest);
-    let mut told = counts.map(|(_, heading)| match &heading.text {
+    let mut states = counts.map(|(_, heading)| match &heading.text {
         text if wording::names_what_is_left(text) => Progress::Left,
         text if wording::names_what_is_done(text) => Progress::Done,
-        _ => Progress::Unsaid,
+        _ => Progress::Unstated,
     });
-    told.rfind(|told| *told != Progress::Unsaid).unwrap_or_default()
+    states.rfind(|state| *state != Progress::Unstated).unwrap_or_default()
 }
 
 /// A rule: `---`, `***`, `═══`, three or more of the same sign. Also `★ Insight ─────`, the frame of a box.
@@ -453,11 +459,11 @@ mod tests {
     /// One line per unit: form, section, paragraph and text.
     #[track_caller]
     fn check(text: &str, expected: &[&str]) {
-        let told: Vec<String> = parse(text)
+        let actual: Vec<String> = parse(text)
             .iter()
             .map(|unit| format!("{:?} {}.{} {}", unit.form, unit.section, unit.paragraph, unit.text))
             .collect();
-        assert_eq!(told, expected);
+        assert_eq!(actual, expected);
     }
 
     #[test]

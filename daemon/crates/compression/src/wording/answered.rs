@@ -40,12 +40,12 @@ pub(crate) fn answered(
                 left.push(more);
             }
             match declared(&asked, assent) {
-                Some(said) => said,
+                Some(sentence) => sentence,
                 None => format!("{}: {}", topic(header, &asked)?, assent.word()),
             }
         }
         None => match topic(header, &asked) {
-            Some(topic) if says_more(&topic, &chosen) => format!("{topic}: {}", statement(&chosen)),
+            Some(topic) if adds_to_answer(&topic, &chosen) => format!("{topic}: {}", statement(&chosen)),
             _ => statement(&chosen),
         },
     };
@@ -139,8 +139,8 @@ fn declared(asked: &str, assent: Assent) -> Option<String> {
             let first = bare(words.get(1)?);
             if matches!(first.as_str(), "i" | "we" | "you") {
                 let deed = words.get(2..)?.join(" ");
-                let said = if assent == Assent::Yes { "Agreed" } else { "Declined" };
-                return (words.len() > 3).then(|| format!("{said}: {deed}"));
+                let decision = if assent == Assent::Yes { "Agreed" } else { "Declined" };
+                return (words.len() > 3).then(|| format!("{decision}: {deed}"));
             }
             // The subject ends before the verb that the auxiliary stood in front of.
             let rest = words.get(1..)?;
@@ -218,7 +218,7 @@ fn topic(header: Option<&str>, asked: &str) -> Option<String> {
 }
 
 /// Whether a topic in front of the answer adds something to it.
-fn says_more(topic: &str, answer: &str) -> bool {
+fn adds_to_answer(topic: &str, answer: &str) -> bool {
     let known = content(answer);
     content(topic).iter().any(|word| !known.contains(word))
 }
@@ -231,12 +231,12 @@ fn with_question(text: &str, asked: &str) -> String {
     let second = words.get(1).map(|word| bare(word)).unwrap_or_default();
     let asks = matches!(first.as_str(), "how" | "where" | "when" | "why" | "who" | "what");
     // `how do users choose it` is told as `how users choose it`; other auxiliaries would have to move.
-    let tells = matches!(second.as_str(), "do" | "does" | "did");
+    let is_do_question = matches!(second.as_str(), "do" | "does" | "did");
     let new = content(asked).iter().filter(|word| !known.contains(word)).count();
     let tail = format!("{first} {}", words.get(2..).unwrap_or_default().join(" "));
     let whole = format!("{text} (asked {tail})");
     if asks
-        && tells
+        && is_do_question
         && new > 0
         && opening(text) != Opening::Pronoun
         && whole.chars().count() <= LONGEST_TITLE

@@ -21,9 +21,9 @@ pub(crate) struct Body {
 /// What the pieces say beyond the title: sentences become the narrative, short list entries become facts. A piece
 /// without anything new is left out. A heading that names something precedes the first piece below it.
 pub(crate) fn body(pieces: &[Piece<'_>], title: Option<&Title>) -> Body {
-    let mut said = Said::default();
+    let mut known = KnownContent::default();
     if let Some(title) = title {
-        said.add(&title.text);
+        known.add(&title.text);
     }
     let mut body = Body::default();
     let mut sentences: Vec<String> = Vec::new();
@@ -42,17 +42,17 @@ pub(crate) fn body(pieces: &[Piece<'_>], title: Option<&Title>) -> Body {
                 || is_check(&text, piece.heading)
                 || is_check(&text, piece.lead)
                 || is_question(&text, piece.source));
-        if text.is_empty() || is_chaff || said.has(&text) && titled.is_none() {
+        if text.is_empty() || is_chaff || known.has(&text) && titled.is_none() {
             continue;
         }
         let text = match piece.about() {
             Some(new) if piece.about() != heading => {
                 heading = piece.about();
-                with_heading(new, &text, &said)
+                with_heading(new, &text, &known)
             }
             _ => text,
         };
-        said.add(&text);
+        known.add(&text);
         let is_line =
             !text.ends_with(['.', '!', '?']) && text.chars().count() <= LONGEST_FACT && titled.is_none();
         // A label says something together with what stands below it.
@@ -147,10 +147,12 @@ fn without_bracket(text: &str) -> String {
     }
 }
 
-fn with_heading(heading: &str, text: &str, said: &Said) -> String {
+fn with_heading(heading: &str, text: &str, known: &KnownContent) -> String {
     let heading = without_number(heading);
-    let adds =
-        !heading.is_empty() && !is_generic(&heading) && !said.has(&heading) && !Said::of(text).has(&heading);
+    let adds = !heading.is_empty()
+        && !is_generic(&heading)
+        && !known.has(&heading)
+        && !KnownContent::of(text).has(&heading);
     if adds { format!("{heading}: {text}") } else { text.to_owned() }
 }
 
@@ -171,9 +173,9 @@ pub(super) fn joined(sentences: &[String]) -> String {
 
 /// The content said so far.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Said(Vec<String>);
+pub(super) struct KnownContent(Vec<String>);
 
-impl Said {
+impl KnownContent {
     pub(super) fn of(text: &str) -> Self {
         Self(content(text))
     }
@@ -208,7 +210,7 @@ mod tests {
             lead: None,
             salience: 1.0,
             source: SourceKind::Answer,
-            progress: Progress::Unsaid,
+            progress: Progress::Unstated,
         }
     }
 
@@ -326,10 +328,10 @@ mod tests {
 
     #[test]
     fn a_new_number_or_name_makes_a_statement_new() {
-        let said = Said::of("The limit of the gateway is 30 s for the whole shop");
-        assert!(said.has("The whole shop's gateway has the limit 30"));
-        assert!(!said.has("The limit of the gateway is 60 s for the whole shop"));
-        assert!(!said.has("The limit of `pay.rs` is 30 s"));
+        let known = KnownContent::of("The limit of the gateway is 30 s for the whole shop");
+        assert!(known.has("The whole shop's gateway has the limit 30"));
+        assert!(!known.has("The limit of the gateway is 60 s for the whole shop"));
+        assert!(!known.has("The limit of `pay.rs` is 30 s"));
     }
 
     #[test]

@@ -124,8 +124,13 @@ pub(super) fn cut(text: &str, most: usize) -> Option<Cut> {
                 continue;
             }
             let is_longer = best.as_ref().is_none_or(|best| best.head.len() < head.len());
-            let says = border < Border::Clause || mark == " (" || states(head) || !states(text);
-            if head.chars().count() >= SHORTEST && is_longer && says && stands(head) && is_balanced(head) {
+            let is_statement = border < Border::Clause || mark == " (" || states(head) || !states(text);
+            if head.chars().count() >= SHORTEST
+                && is_longer
+                && is_statement
+                && stands(head)
+                && is_balanced(head)
+            {
                 best = Some(Cut { head: head.to_owned(), rest: rest.to_owned(), border });
             }
         }

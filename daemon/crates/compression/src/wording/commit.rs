@@ -15,19 +15,19 @@ pub(crate) fn committed_kind(subject: &str) -> Option<ObservationType> {
 pub(super) struct Conventional<'a> {
     name: &'a str,
     pub(super) scope: &'a str,
-    pub(super) said: &'a str,
+    pub(super) description: &'a str,
 }
 
 impl<'a> Conventional<'a> {
     /// `None` if the type is unknown here.
     pub(super) fn of(subject: &'a str) -> Option<Self> {
-        let (label, said) = subject.trim_start().split_once(": ")?;
+        let (label, description) = subject.trim_start().split_once(": ")?;
         let label = label.trim_end_matches('!');
         let (name, scope) = match label.split_once('(') {
             Some((name, scope)) => (name, scope.trim_end_matches(')')),
             None => (label, ""),
         };
-        TYPES.contains(&name).then_some(Self { name, scope, said })
+        TYPES.contains(&name).then_some(Self { name, scope, description })
     }
 
     /// The type that the author gives the commit. Other prefixes say where it was made, not what it is.

@@ -70,8 +70,10 @@ pub(super) fn faults(text: &str) -> f32 {
         against += 0.5;
     }
     // `It unwraps those rows`, `every line in it`: which ones, was said before.
-    let said = format!(" {} ", words.join(" "));
-    if phrases("those, these, in it, of it, fixed by").any(|pointer| said.contains(&format!(" {pointer} "))) {
+    let spaced_text = format!(" {} ", words.join(" "));
+    if phrases("those, these, in it, of it, fixed by")
+        .any(|pointer| spaced_text.contains(&format!(" {pointer} ")))
+    {
         against += 0.4;
     }
     // `The fix is in cart.rs`: where, not what.
@@ -86,9 +88,9 @@ pub(super) fn faults(text: &str) -> f32 {
     if text.matches(" = ").count() > 1 {
         against += 0.8;
     }
-    if let Some((_, said)) = text.split_once(": ")
-        && said.chars().count() < 24
-        && !said.split_whitespace().any(is_identifier)
+    if let Some((_, rest)) = text.split_once(": ")
+        && rest.chars().count() < 24
+        && !rest.split_whitespace().any(is_identifier)
     {
         against += 0.3;
     }
@@ -107,8 +109,8 @@ pub(super) fn faults(text: &str) -> f32 {
         "thought",
         "feedback",
     ];
-    let tells = words.iter().take(3).any(|word| TELLING.contains(&word.as_str()));
-    if tells && words.first().is_some_and(|the| the == "the" || the == "general") {
+    let is_meta = words.iter().take(3).any(|word| TELLING.contains(&word.as_str()));
+    if is_meta && words.first().is_some_and(|the| the == "the" || the == "general") {
         against += 0.35;
     }
     against += leaning(text, &words);
@@ -138,8 +140,8 @@ fn leaning(text: &str, words: &[String]) -> f32 {
     as above, on success, on failure, with that, with this, after that, after this, before that, before this, by then, \
     for this, for that, to this, such a, such an, both, all three, each of them";
     let mut against = 0.0;
-    let said = format!("{} ", words.join(" "));
-    if phrases(REFERENCES).any(|opening| said.starts_with(&format!("{opening} "))) {
+    let spaced_text = format!("{} ", words.join(" "));
+    if phrases(REFERENCES).any(|opening| spaced_text.starts_with(&format!("{opening} "))) {
         against += 0.5;
     }
     // `With the cache gone, it returns nothing`: what it is was said before.

@@ -24,8 +24,8 @@ pub(crate) fn kind(
     let Some(first) = pieces.first() else { return ObservationType::Change };
     // What is left to do beneath another title makes no next step of it.
     let is_left = |piece: &&Piece<'_>| piece.progress == Progress::Left;
-    let told = pieces.iter().filter(|piece| is_left(&first) || !is_left(piece));
-    let text = told.map(|piece| plain(piece.text)).collect::<Vec<_>>().join(" ");
+    let relevant = pieces.iter().filter(|piece| is_left(&first) || !is_left(piece));
+    let text = relevant.map(|piece| plain(piece.text)).collect::<Vec<_>>().join(" ");
     let heading = first.heading.map(|heading| lowered(&plain(heading))).unwrap_or_default();
     let titled = super::title(pieces).and_then(|title| pieces.get(title.piece));
     let titled = titled.map_or_else(|| text.clone(), |piece| plain(piece.text));
@@ -63,23 +63,24 @@ pub(crate) fn standing_kind(given: ObservationType, title: &str, batch: &BatchMa
     if !given.is_standing() {
         return given;
     }
-    let is_rejection = |step: &Step| matches!(&step.outcome, CallOutcome::Rejected { said: Some(said) } if !said.trim().is_empty());
+    let is_rejection = |step: &Step| matches!(&step.outcome, CallOutcome::Rejected { reason: Some(comment) } if !comment.trim().is_empty());
     if given == ObservationType::Correction && batch.steps.iter().any(is_rejection) {
         return given;
     }
     let prompt = batch.prompt.as_ref().filter(|_| batch.source.is_asked_openly());
     let typed = prompt.map(|prompt| typed_words(&prompt.text)).unwrap_or_default();
     let named = content(title);
-    let backs = |said: &str| {
-        let is_said = !said.ends_with('?') && said.split_whitespace().count() > 2 && !is_report(said);
+    let backs = |sentence: &str| {
+        let is_assertion =
+            !sentence.ends_with('?') && sentence.split_whitespace().count() > 2 && !is_report(sentence);
         let repeats = || {
-            let told = content(said);
-            let shared = named.iter().filter(|word| told.contains(word)).count();
+            let words = content(sentence);
+            let shared = named.iter().filter(|word| words.contains(word)).count();
             shared > 1 && shared * 2 > named.len()
         };
-        is_said
-            && (holds_beyond(said).is_some_and(ObservationType::is_standing)
-                || !is_english(said)
+        is_assertion
+            && (holds_beyond(sentence).is_some_and(ObservationType::is_standing)
+                || !is_english(sentence)
                 || repeats())
     };
     let mut sentences = typed.lines().flat_map(|line| line.split_inclusive(['.', '!', '?'])).map(str::trim);
@@ -91,15 +92,15 @@ pub(crate) fn standing_kind(given: ObservationType, title: &str, batch: &BatchMa
 
 /// The type of a prompt's sentence that holds beyond its task: a wish, a correction, a decision, a person, something
 /// postponed. `None` for a task, a question, or an answer to something else.
-pub(crate) fn holds_beyond(said: &str) -> Option<ObservationType> {
-    let text = plain(said);
+pub(crate) fn holds_beyond(sentence: &str) -> Option<ObservationType> {
+    let text = plain(sentence);
     let signs = Signs {
         titled: lowered(&text),
         text: lowered(&text),
         heading: String::new(),
         opening: opening(&text),
         source: SourceKind::Prompt,
-        progress: Progress::Unsaid,
+        progress: Progress::Unstated,
     };
     use ObservationType::{Contact, Correction, Decision, NextStep, Preference};
     let holds = |kind: &ObservationType| match kind {
@@ -111,19 +112,19 @@ pub(crate) fn holds_beyond(said: &str) -> Option<ObservationType> {
 }
 
 /// Whether a text gives a reason or a warning, like a comment that is worth reading outside the code.
-pub(crate) fn says_why(said: &str) -> bool {
+pub(crate) fn says_why(sentence: &str) -> bool {
     const WHY: &str = "because, otherwise, or else, so that, unless, never, must, must not, cannot, can't, since, instead of, \
         even if, even when, even though, only if, only when, would, to avoid, on purpose, deliberately";
-    let text = lowered(&plain(said));
+    let text = lowered(&plain(sentence));
     phrases(WHY).any(|why| has(&text, why))
 }
 
 /// Whether a plan's entry is a step: an imperative below a heading of tasks, or anything about how the result is
 /// tested.
-pub(crate) fn is_step(said: &str, headings: &[&str]) -> bool {
-    let text = plain(said);
-    let (_, said) = super::subject::labelled(&text);
-    let orders = opening(&text) == Opening::Imperative || opening(said) == Opening::Imperative;
+pub(crate) fn is_step(entry: &str, headings: &[&str]) -> bool {
+    let text = plain(entry);
+    let (_, statement) = super::subject::labelled(&text);
+    let orders = opening(&text) == Opening::Imperative || opening(statement) == Opening::Imperative;
     let is_of_steps = |heading: &&str| phrases(STEPS).any(|step| has(&lowered(&plain(heading)), step));
     headings.iter().any(|heading| is_of_testing(heading)) || orders && headings.iter().any(is_of_steps)
 }
@@ -137,7 +138,7 @@ pub(crate) fn valid_kind(given: ObservationType, title: &str, narrative: &str) -
         heading: String::new(),
         opening: opening(title),
         source: SourceKind::Answer,
-        progress: Progress::Unsaid,
+        progress: Progress::Unstated,
     };
     match given {
         // A fix says what was wrong.

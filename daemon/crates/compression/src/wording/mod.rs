@@ -19,7 +19,7 @@ mod answered;
 mod kind;
 mod open;
 mod summary;
-mod told;
+mod injected_line;
 mod alone;
 mod typed;
 
@@ -28,6 +28,7 @@ pub(crate) use answered::answered;
 pub(crate) use body::body;
 pub(crate) use commit::committed_kind;
 pub(crate) use faults::{manner, stands_alone, title_faults};
+pub use injected_line::injected_line;
 pub(crate) use kind::{Typed, holds_beyond, is_step, kind, says_why, standing_kind, valid_kind};
 pub(crate) use never::{Never, Within, never};
 pub(crate) use open::{
@@ -37,7 +38,6 @@ pub(crate) use plain::plain;
 pub(crate) use prompt::{own_words, statement};
 pub(crate) use summary::{is_chore, session_title, without_repeats};
 pub(crate) use title::{LONGEST_TITLE, clean_title, title};
-pub use told::told;
 pub(crate) use typed::{is_report, is_typed, typed_words};
 pub(crate) use word::{begins_with_deed, phrases};
 

@@ -100,11 +100,11 @@ pub(crate) fn never(text: &str, source: SourceKind, place: Within) -> Option<Nev
 
 /// `cart.rs — rounding of totals`: a file without a statement of what it does.
 fn is_named_file(text: &str) -> bool {
-    let (Label::File(_), said) = labelled(text) else { return false };
-    let words: Vec<&str> = said.split_whitespace().collect();
+    let (Label::File(_), statement) = labelled(text) else { return false };
+    let words: Vec<&str> = statement.split_whitespace().collect();
     words.len() < 10
         && is_english(text)
-        && opening(said) == Opening::Fragment
+        && opening(statement) == Opening::Fragment
         && verb_at(&words, 0).is_none()
         && !words.iter().any(|word| matches!(bare(word).as_str(), "no" | "not" | "only" | "now" | "instead"))
 }
@@ -118,14 +118,15 @@ fn is_aside(raw: &str) -> bool {
 
 /// `Yes, it does.`, `No, carts are empty.`: the question is elsewhere.
 fn is_short_answer(lower: &str, text: &str, words: &[String]) -> bool {
-    let said = starts(lower, "yes, no, ah, oh, hm, hmm, yep, nope, correct, right, exactly");
+    let is_opening_word = starts(lower, "yes, no, ah, oh, hm, hmm, yep, nope, correct, right, exactly");
     let is_set_off = words.first().is_some_and(|first| {
         lower
             .trim_start()
             .get(first.len()..)
             .is_some_and(|rest| rest.starts_with([',', '.', '!']) || rest.starts_with(" —"))
     });
-    said && is_set_off
+    is_opening_word
+        && is_set_off
         && words.len() <= 12
         && !text.split_whitespace().any(is_identifier)
         && !phrases("because, but, only, unless, instead").any(|why| words.iter().any(|word| word == why))
@@ -186,7 +187,7 @@ fn by_marks(raw: &str) -> Option<Never> {
     ]
     .iter()
     .any(|signature| raw.trim_start_matches(['*', '_', ' ']).to_lowercase().starts_with(signature));
-    if phrases(BOILERPLATE).any(|said| raw.starts_with(said)) || is_signature || raw.starts_with("🤖") {
+    if phrases(BOILERPLATE).any(|phrase| raw.starts_with(phrase)) || is_signature || raw.starts_with("🤖") {
         return Some(Never::Boilerplate);
     }
     let first = raw.split_whitespace().next().unwrap_or_default();
@@ -277,8 +278,8 @@ fn is_git_routine(lower: &str, words: &[String]) -> bool {
     // `Addressed both review threads and pushed 2e20f69`, but `Addressed it by rounding once`, `Addressed both: ...`.
     const REVIEW: &str = "replied to, addressed in, addressed and, addressed the, addressed both, addressed all, rebased the, \
     merged release, merged pr, created ready-for-review";
-    let says = lower.contains(" by ") || lower.contains(": ");
-    (starts(lower, openings) || starts(lower, REVIEW) && !says) && words.len() <= 16 && !explains
+    let explains_how = lower.contains(" by ") || lower.contains(": ");
+    (starts(lower, openings) || starts(lower, REVIEW) && !explains_how) && words.len() <= 16 && !explains
         || is_pure_link
         || closes
 }
@@ -308,12 +309,12 @@ fn is_of_the_moment(lower: &str, words: &[String]) -> bool {
     passing, clean, queued, pending, open, ready, done, complete, in place";
     const NEEDS: &str = "need a response, needs a response, need attention, needs attention, need action, needs action, need a \
     reply, needs a reply, need changes, left to do, to commit, to push";
-    let said = lower.trim_end_matches(['.', '!']);
+    let sentence = lower.trim_end_matches(['.', '!']);
     let explains =
         phrases("because, but, only, until, unless, instead, since, when, if, after, before, must, never")
             .any(|why| words.iter().any(|word| word == why));
     let is_state = phrases(STATES).any(|state| {
-        let subject = said.strip_suffix(state).map(str::trim_end).unwrap_or_default();
+        let subject = sentence.strip_suffix(state).map(str::trim_end).unwrap_or_default();
         let subject = ["now", "still", "all", "already", "currently", "fully"]
             .iter()
             .find_map(|adverb| subject.strip_suffix(adverb))
@@ -322,7 +323,7 @@ fn is_of_the_moment(lower: &str, words: &[String]) -> bool {
         subject.ends_with(" is") || subject.ends_with(" are")
     });
     let is_need =
-        starts(lower, "no, nothing, none of the") && phrases(NEEDS).any(|need| said.ends_with(need));
+        starts(lower, "no, nothing, none of the") && phrases(NEEDS).any(|need| sentence.ends_with(need));
     let names = words.iter().any(|word| is_identifier(word));
     // What a look at the checks or at the review found.
     const LOOKED: &str = "no failing, is now ready for review, is ready for review, fully green, currently running, still running, \
@@ -366,7 +367,7 @@ fn is_temporary(lower: &str) -> bool {
     temporarily added, temporary logging, console.log statements, debug print, debug output added, for \
     debugging purposes",
     )
-    .any(|said| lower.contains(said))
+    .any(|phrase| lower.contains(phrase))
 }
 
 #[cfg(test)]

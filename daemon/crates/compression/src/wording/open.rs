@@ -14,7 +14,7 @@ use crate::phrases::Phrases;
 pub enum Progress {
     /// Nothing.
     #[default]
-    Unsaid,
+    Unstated,
     /// It is open.
     Left,
     /// It is ticked off, or below a heading such as `Done`.
@@ -236,7 +236,7 @@ pub(crate) fn ticked(entry: &str) -> (Progress, &str) {
             return (progress, rest.trim_start());
         }
     }
-    (Progress::Unsaid, entry)
+    (Progress::Unstated, entry)
 }
 
 /// The phrases of the lists that are searched for in each sentence, as whole words.
@@ -249,8 +249,8 @@ fn whole_words(list: &str) -> Phrases {
 
 /// Whether a sentence says that nothing is left to do.
 pub(crate) fn is_settled(text: &str) -> bool {
-    let said = spaced(text);
-    ANY_SETTLED.are_in(&said) || SETTLED_OF_SIGNS.iter().any(|nothing| text.contains(nothing))
+    let spaced_text = spaced(text);
+    ANY_SETTLED.are_in(&spaced_text) || SETTLED_OF_SIGNS.iter().any(|nothing| text.contains(nothing))
 }
 
 /// Whether a sentence says plainly that something is left to do. Then it is not finished work.
@@ -267,14 +267,14 @@ pub(crate) fn is_left(text: &str) -> bool {
     if let Some((clause, rest)) = text.split_once("; ") {
         return is_left(clause) || is_left(rest);
     }
-    let said = spaced(text);
-    let words: Vec<&str> = said.split_whitespace().collect();
+    let spaced_text = spaced(text);
+    let words: Vec<&str> = spaced_text.split_whitespace().collect();
     is_labelled(text)
         || is_not_yet(&words)
         || is_undone(&words)
-        || (ANY_LEFT.are_in(&said) && phrases(LEFT).any(|left| says_it_is_left(&said, left)))
+        || (ANY_LEFT.are_in(&spaced_text) && phrases(LEFT).any(|left| contains_open_work(&spaced_text, left)))
         || phrases(LEFT_AT_THE_END).any(|left| {
-            let before = said.trim_end().strip_suffix(left).filter(|before| before.ends_with(' '));
+            let before = spaced_text.trim_end().strip_suffix(left).filter(|before| before.ends_with(' '));
             before.is_some_and(|before| {
                 let before: Vec<&str> = before.split_whitespace().collect();
                 before.len() > 1 && !is_condition(&before)
@@ -283,9 +283,9 @@ pub(crate) fn is_left(text: &str) -> bool {
 }
 
 /// Whether a sentence contains a phrase of open work that is neither in a condition nor attached to a noun.
-fn says_it_is_left(said: &str, left: &str) -> bool {
-    said.match_indices(&format!(" {left} ")).any(|(at, _)| {
-        let before: Vec<&str> = said.get(..at).unwrap_or_default().split_whitespace().collect();
+fn contains_open_work(text: &str, left: &str) -> bool {
+    text.match_indices(&format!(" {left} ")).any(|(at, _)| {
+        let before: Vec<&str> = text.get(..at).unwrap_or_default().split_whitespace().collect();
         let is_tied = before.len() > 1 && before.last().is_some_and(|last| is_relative(last));
         !is_condition(&before) && !is_tied
     })
@@ -300,8 +300,8 @@ fn is_relative(word: &str) -> bool {
 fn is_labelled(text: &str) -> bool {
     let text = text.trim_start_matches(|edge: char| !edge.is_alphanumeric());
     [": ", " — ", " – ", " - "].iter().any(|mark| {
-        text.split_once(mark).is_some_and(|(label, said)| {
-            !said.trim().is_empty() && label.split_whitespace().count() <= 6 && names_what_is_left(label)
+        text.split_once(mark).is_some_and(|(label, rest)| {
+            !rest.trim().is_empty() && label.split_whitespace().count() <= 6 && names_what_is_left(label)
         })
     })
 }
@@ -342,11 +342,11 @@ fn is_undone(words: &[&str]) -> bool {
     const HAS_NOT: &str = "i have not, i haven't, i've not, we have not, we haven't, i did not get to, i didn't get to, ich habe \
         noch, je n'ai pas, no he, haven't touched, have not touched";
     const FINDS: &str = "found, find, seen, noticed, encountered, observed, been, had, hit, able, vu, trouvé, visto, encontrado";
-    let said = format!(" {} ", words.join(" "));
+    let spaced_text = format!(" {} ", words.join(" "));
     phrases(HAS_NOT).any(|has_not| {
-        said.find(&format!(" {has_not} ")).is_some_and(|at| {
-            let ahead: Vec<&str> = said.get(..at).unwrap_or_default().split_whitespace().collect();
-            let behind = said.get(at + has_not.len() + 1..).unwrap_or_default();
+        spaced_text.find(&format!(" {has_not} ")).is_some_and(|at| {
+            let ahead: Vec<&str> = spaced_text.get(..at).unwrap_or_default().split_whitespace().collect();
+            let behind = spaced_text.get(at + has_not.len() + 1..).unwrap_or_default();
             let next = behind.split_whitespace().find(|word| !matches!(*word, "yet" | "even" | "encore"));
             ahead.len() <= 4
                 && !is_condition(&ahead)

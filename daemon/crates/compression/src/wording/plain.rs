@@ -2,9 +2,9 @@
 
 /// One line without list marks, bold, links, status signs and needless backticks.
 pub(crate) fn plain(text: &str) -> String {
-    let row = row(text).map(|(name, said)| match said.is_empty() {
+    let row = row(text).map(|(name, cells)| match cells.is_empty() {
         true => name.to_owned(),
-        false => format!("{name}: {}", said.join("; ")),
+        false => format!("{name}: {}", cells.join("; ")),
     });
     let text = row.as_deref().unwrap_or(text);
     let text = without_links(&without_signs(text));

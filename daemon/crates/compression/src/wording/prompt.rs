@@ -110,9 +110,9 @@ fn without_command(text: &str) -> &str {
 ///
 /// `Please never use tabs` becomes `Never use tabs`, `remind me to rotate the key` becomes `Rotate the key`, `I want a
 /// warning first` becomes `The user wants a warning first`.
-pub(crate) fn statement(said: &str) -> String {
-    let said = plain(said);
-    let mut rest = trimmed(said.trim()).to_owned();
+pub(crate) fn statement(sentence: &str) -> String {
+    let sentence = plain(sentence);
+    let mut rest = trimmed(sentence.trim()).to_owned();
     const COURTESIES: [&str; 36] = [
         "please ",
         "can you please ",
@@ -160,7 +160,7 @@ pub(crate) fn statement(said: &str) -> String {
         }
     }
     // `can you add x?` asks for a deed.
-    if rest.len() < said.len() && opening(&rest) == Opening::Imperative {
+    if rest.len() < sentence.len() && opening(&rest) == Opening::Imperative {
         rest = trimmed(rest.trim_end_matches('?')).to_owned();
     }
     const TURNS: [(&str, &str); 16] = [
@@ -182,9 +182,9 @@ pub(crate) fn statement(said: &str) -> String {
         ("i prefer ", "The user prefers "),
     ];
     let lower = rest.to_lowercase();
-    for (said, instead) in TURNS {
-        if lower.starts_with(said)
-            && let Some(after) = rest.get(said.len()..)
+    for (phrase, instead) in TURNS {
+        if lower.starts_with(phrase)
+            && let Some(after) = rest.get(phrase.len()..)
         {
             rest = format!("{instead}{after}");
             break;
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_prompt_sentence_becomes_a_statement_without_courtesy() {
-        for (said, told) in [
+        for (sentence, expected) in [
             ("Please never use tabs.", "Never use tabs"),
             ("ok, can you remind me to rotate the key", "Rotate the key"),
             ("We decided to drop Windows", "Decided to drop Windows"),
@@ -250,7 +250,7 @@ mod tests {
             ("we use pnpm here", "The project uses pnpm here"),
             ("Anna owns billing", "Anna owns billing"),
         ] {
-            assert_eq!(statement(said), told);
+            assert_eq!(statement(sentence), expected);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Words a session's summary for the reader who continues it.
 
-use super::body::Said;
+use super::body::KnownContent;
 use super::clause::trimmed;
 use super::plain::{capitalized, plain};
 use super::prompt::statement;
@@ -54,7 +54,7 @@ fn without_plan(heading: &str) -> String {
 fn subject_of(subject: &str) -> String {
     let line = plain(subject.lines().next().unwrap_or_default());
     match line.split_once(": ") {
-        Some((kind, said)) if !kind.contains(' ') && kind.len() < 24 => capitalized(said),
+        Some((kind, description)) if !kind.contains(' ') && kind.len() < 24 => capitalized(description),
         _ => line,
     }
 }
@@ -63,7 +63,7 @@ fn subject_of(subject: &str) -> String {
 pub(crate) fn is_chore(subject: &str) -> bool {
     let lower = subject.trim_start().to_lowercase();
     let is_reply = (lower.starts_with("address ") || lower.contains(": address "))
-        && ["review", "feedback", "comment", "findings"].iter().any(|said| lower.contains(said));
+        && ["review", "feedback", "comment", "findings"].iter().any(|word| lower.contains(word));
     const CHORES: [&str; 18] = [
         "merge ",
         "wip",
@@ -96,15 +96,15 @@ fn names_something(text: &str) -> bool {
 /// The sentences of one field that neither another field nor this one has said, so done and learned never repeat each
 /// other.
 pub(crate) fn without_repeats<'a>(sentences: &[&'a str], others: &[&str]) -> Vec<&'a str> {
-    let mut said = Said::default();
+    let mut known = KnownContent::default();
     for other in others {
-        said.add(other);
+        known.add(other);
     }
     let mut kept = Vec::new();
     for sentence in sentences {
         let sentence = trimmed(sentence);
-        if !sentence.is_empty() && !said.has(sentence) {
-            said.add(sentence);
+        if !sentence.is_empty() && !known.has(sentence) {
+            known.add(sentence);
             kept.push(sentence);
         }
     }

@@ -46,7 +46,7 @@ fn of_piece(pieces: &[Piece<'_>], at: usize, piece: Piece<'_>) -> Vec<(f32, Titl
     // A label in code may have its own colon: `` `Caused by:`: the pool is empty ``.
     let row = of_row(piece.text);
     let text = plain(row.as_deref().unwrap_or(piece.text)).replace(":: ", ": ");
-    let text = without_teller(&without_opening(without_speaker(without_count(&text))));
+    let text = without_pronoun(&without_opening(without_speaker(without_count(&text))));
     if text.is_empty()
         || text.ends_with(['?', ':', ','])
         || is_code(&text)
@@ -73,11 +73,11 @@ const SPEAKERS: [&str; 3] = ["user", "plan", "open"];
 
 fn without_speaker(text: &str) -> &str {
     let mut rest = text;
-    while let Some((label, said)) = rest.split_once(':') {
+    while let Some((label, after)) = rest.split_once(':') {
         if !SPEAKERS.iter().any(|speaker| label.trim().eq_ignore_ascii_case(speaker)) {
             break;
         }
-        rest = without_list_mark(said);
+        rest = without_list_mark(after);
     }
     rest
 }
@@ -86,7 +86,7 @@ fn without_speaker(text: &str) -> &str {
 fn without_count(text: &str) -> &str {
     const COUNTED: [&str; 10] =
         ["phase", "step", "task", "part", "stage", "issue", "milestone", "fix", "option", "pr"];
-    let Some((label, said)) =
+    let Some((label, after)) =
         text.split_once(": ").or_else(|| text.split_once(" — ")).or_else(|| text.split_once(". "))
     else {
         return text;
@@ -99,7 +99,7 @@ fn without_count(text: &str) -> &str {
             Some(number) => COUNTED.contains(&first.as_str()) && (is_number(&number) || number.len() == 1),
             None => is_number(&first) || first.len() == 1 && label.len() < 4,
         };
-    if is_count && said.split_whitespace().count() > 1 { said } else { text }
+    if is_count && after.split_whitespace().count() > 1 { after } else { text }
 }
 
 /// The value of a piece's place: earlier pieces make better titles, because later ones explain them.
@@ -134,27 +134,28 @@ fn forms(pieces: &[Piece<'_>], at: usize, piece: Piece<'_>, text: &str) -> Vec<F
     let subject = conventional(text, piece.source);
     let text = subject.as_deref().unwrap_or(text);
     let text = without_lead(text);
-    let (label, said) = labelled(text);
+    let (label, statement) = labelled(text);
     match label {
         Label::File(file) => {
-            return vec![form(Some(file), &uncapitalized(said), 0.0), form(None, said, -0.1)];
+            return vec![form(Some(file), &uncapitalized(statement), 0.0), form(None, statement, -0.1)];
         }
-        Label::Named(name) => forms.push(form(Some(name), said, 0.05)),
+        Label::Named(name) => forms.push(form(Some(name), statement, 0.05)),
         Label::Generic => {
             // `Medium: Hash collision — ...` has a second label.
-            match labelled(said) {
-                (Label::Named(name), said) => forms.push(form(Some(name), said, 0.0)),
-                (_, _) => forms.push(form(None, said, 0.0)),
+            match labelled(statement) {
+                (Label::Named(name), statement) => forms.push(form(Some(name), statement, 0.0)),
+                (_, _) => forms.push(form(None, statement, 0.0)),
             }
         }
         Label::None => {}
     }
-    let plainly = form(None, if label_of(text) == Label::Generic { said } else { text }, 0.0);
+    let plainly = form(None, if label_of(text) == Label::Generic { statement } else { text }, 0.0);
     if let Some(heading) = of_heading(piece.about(), text)
         && (plainly.needs_subject() || plainly.opening == Opening::Imperative)
     {
-        let said = uncapitalized(if matches!(label_of(text), Label::Generic) { said } else { text });
-        forms.push(form(Some(heading), &said, if plainly.needs_subject() { 0.1 } else { -0.15 }));
+        let statement =
+            uncapitalized(if matches!(label_of(text), Label::Generic) { statement } else { text });
+        forms.push(form(Some(heading), &statement, if plainly.needs_subject() { 0.1 } else { -0.15 }));
     }
     if let Some(named) = antecedent(pieces, at, text) {
         forms.push(form(None, &named, 0.05));
@@ -165,14 +166,14 @@ fn forms(pieces: &[Piece<'_>], at: usize, piece: Piece<'_>, text: &str) -> Vec<F
 
 /// A table row as `name: the cell that says most`.
 fn of_row(text: &str) -> Option<String> {
-    let (name, said) = row(text)?;
-    let said = said.into_iter().max_by_key(|cell| cell.split_whitespace().count())?;
-    (said.split_whitespace().count() > 2 && !name.contains(": ")).then(|| format!("{name}: {said}"))
+    let (name, cells) = row(text)?;
+    let longest = cells.into_iter().max_by_key(|cell| cell.split_whitespace().count())?;
+    (longest.split_whitespace().count() > 2 && !name.contains(": ")).then(|| format!("{name}: {longest}"))
 }
 
 /// `The problem is on start — x fails` without the introduction.
 fn without_lead(text: &str) -> &str {
-    let Some((lead, said)) = text.split_once(" — ").or_else(|| text.split_once(": ")) else { return text };
+    let Some((lead, rest)) = text.split_once(" — ").or_else(|| text.split_once(": ")) else { return text };
     let words: Vec<String> = lead.split_whitespace().map(bare).collect();
     let sort = matches!(
         words.get(1).map(String::as_str),
@@ -193,8 +194,8 @@ fn without_lead(text: &str) -> &str {
         )
     );
     let is_lead = sort && words.first().is_some_and(|the| the == "the" || the == "one") && words.len() < 8;
-    if is_lead && !lead.split_whitespace().any(is_identifier) && said.split_whitespace().count() > 2 {
-        said
+    if is_lead && !lead.split_whitespace().any(is_identifier) && rest.split_whitespace().count() > 2 {
+        rest
     } else {
         text
     }
@@ -224,15 +225,15 @@ impl Form {
         let room =
             LONGEST_TITLE.checked_sub(self.prefix.as_ref().map_or(0, |prefix| prefix.chars().count() + 2))?;
         let (cut, squeezed) = fitting(&self.statement, room)?;
-        let said = cut.head;
+        let head = cut.head;
         // All that is said may stand in brackets.
-        if !said.chars().any(char::is_alphanumeric) {
+        if !head.chars().any(char::is_alphanumeric) {
             return None;
         }
         let mut worth = self.worth - cut.border.cost() - squeezed;
         let text = match &self.prefix {
-            Some(prefix) => format!("{prefix}: {said}"),
-            None => said.clone(),
+            Some(prefix) => format!("{prefix}: {head}"),
+            None => head.clone(),
         };
         let text = capitalized(&text);
         let is_named = self.prefix.is_some();
@@ -353,10 +354,10 @@ fn conventional(text: &str, source: SourceKind) -> Option<String> {
     if !matches!(source, SourceKind::Commit | SourceKind::PullRequest) {
         return None;
     }
-    let Conventional { scope, said, .. } = Conventional::of(text)?;
+    let Conventional { scope, description, .. } = Conventional::of(text)?;
     let scope = scope.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-'));
-    let names_scope = scope.is_empty() || said.to_lowercase().contains(&scope.to_lowercase());
-    Some(if names_scope { capitalized(said) } else { format!("{scope}: {said}") })
+    let names_scope = scope.is_empty() || description.to_lowercase().contains(&scope.to_lowercase());
+    Some(if names_scope { capitalized(description) } else { format!("{scope}: {description}") })
 }
 
 /// Makes the first letter lower case, unless it begins a name.
@@ -442,10 +443,10 @@ fn without_opening(text: &str) -> String {
 }
 
 /// Turns `I've added x` into `Added x`, because the reader knows who did it.
-fn without_teller(text: &str) -> String {
-    const TELLERS: [&str; 8] =
+fn without_pronoun(text: &str) -> String {
+    const PRONOUNS: [&str; 8] =
         ["I've ", "I\u{2019}ve ", "I have ", "I ", "We've ", "We\u{2019}ve ", "We have ", "We "];
-    let rest = TELLERS.iter().find_map(|teller| text.strip_prefix(teller)).map(|rest| {
+    let rest = PRONOUNS.iter().find_map(|pronoun| text.strip_prefix(pronoun)).map(|rest| {
         let adverb =
             ["also ", "now ", "just ", "successfully "].iter().find_map(|adverb| rest.strip_prefix(adverb));
         adverb.unwrap_or(rest)

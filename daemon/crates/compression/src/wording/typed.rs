@@ -51,18 +51,18 @@ pub(crate) fn typed_words(prompt: &str) -> String {
 }
 
 /// Whether a sentence occurs in the typed text, even if it has lost its marks.
-pub(crate) fn is_typed(said: &str, typed: &str) -> bool {
+pub(crate) fn is_typed(sentence: &str, typed: &str) -> bool {
     let words = |text: &str| {
         let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
         format!(" {} ", words.map(str::to_lowercase).collect::<Vec<_>>().join(" "))
     };
-    let said = words(said);
-    said.len() > 2 && words(typed).contains(&said)
+    let sentence = words(sentence);
+    sentence.len() > 2 && words(typed).contains(&sentence)
 }
 
 /// Whether a sentence reports what somebody else says.
-pub(crate) fn is_report(said: &str) -> bool {
-    let lower = format!(" {} ", said.to_lowercase().replace([',', '.', ';', ':', '"', '!'], " "));
+pub(crate) fn is_report(sentence: &str) -> bool {
+    let lower = format!(" {} ", sentence.to_lowercase().replace([',', '.', ';', ':', '"', '!'], " "));
     let has = |list: &str| phrases(list).any(|phrase| lower.contains(&format!(" {phrase} ")));
     has(REPORTS) && !has(OWN_REPORTS)
 }

@@ -43,7 +43,7 @@ pub(super) enum Detail {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Code {
     None,
-    Told,
+    Named,
 }
 
 /// A block under construction. A piece that does not fit is left out entirely.
@@ -58,7 +58,7 @@ pub(super) struct Page {
     /// The budget spent on what persons wrote or pinned. Shares refer to the rest.
     by_hand: u32,
     /// What was said already about sessions and in notes by hand.
-    told: Vec<Words>,
+    shown: Vec<Words>,
     /// The length of the text before the first item.
     preamble: usize,
     closing: &'static str,
@@ -101,7 +101,7 @@ impl Page {
             code: Code::None,
             budget: limits.tokens,
             by_hand: 0,
-            told: Vec::new(),
+            shown: Vec::new(),
             closing,
             most_units: limits.utf16_units.saturating_sub(RESERVE),
         }
@@ -138,7 +138,7 @@ impl Page {
         for place in places {
             let (file, symbol) = (plain(&place.file), plain(&place.symbol()));
             if self.add(&format!("- {file}:{} {} {symbol}\n", place.line, place.kind)) == Added::Yes {
-                self.code = Code::Told;
+                self.code = Code::Named;
             }
         }
     }
@@ -163,7 +163,7 @@ impl Page {
             title: summary.title.clone(),
             reason: reason.to_owned(),
         });
-        self.told.push(Words::of(&summary.title));
+        self.shown.push(Words::of(&summary.title));
         // What is open is the most useful, so it comes first. What was done leaves room for what was learned.
         for (label, text, share) in [
             ("Open", &summary.next_steps, SUMMARY_SHARE),
@@ -198,7 +198,7 @@ impl Page {
             title,
             reason,
         });
-        self.told.push(Words::of(&summary.title));
+        self.shown.push(Words::of(&summary.title));
         for (label, text) in [("Done", &summary.completed), ("Open", &summary.next_steps)] {
             self.sentences(label, text, within);
         }
@@ -254,7 +254,7 @@ impl Page {
         let mut line = String::new();
         for sentence in sentences(text) {
             let words = Words::of(sentence);
-            if self.told.iter().any(|told| told.covers(&words)) {
+            if self.shown.iter().any(|shown| shown.covers(&words)) {
                 continue;
             }
             let piece = format!(" {}", plain(sentence));
@@ -262,7 +262,7 @@ impl Page {
             if self.allows(longer, budget) {
                 measure = longer;
                 line.push_str(&piece);
-                self.told.push(words);
+                self.shown.push(words);
             }
         }
         if !line.is_empty() {
@@ -298,7 +298,7 @@ impl Page {
                 continue;
             };
             heading = None;
-            self.told.push(Words::of(&note.title));
+            self.shown.push(Words::of(&note.title));
             let reason = with_warning(format!("written or pinned by hand, {}", age(note.at, now)), note);
             self.items.push(note.item(extent, reason));
         }
@@ -309,16 +309,16 @@ impl Page {
     /// Returns the notes in their order. Notes whose titles only repeat what is above move to the end; notes that say
     /// nothing new at all are removed. A note with a speaker is never a repeat, because its line names who said it.
     fn news_first<'a>(&self, notes: &[&'a Note]) -> Vec<&'a Note> {
-        let mut told = self.told.clone();
+        let mut shown = self.shown.clone();
         let (mut news, mut again) = (Vec::new(), Vec::new());
         for note in notes {
             let words = Words::of(&note.title);
-            if note.voice.is_none() && told.iter().any(|told| told.has_all_of(&words)) {
-                if !without_repeats(&detail_line(note), &mut told.clone()).is_empty() {
+            if note.voice.is_none() && shown.iter().any(|shown| shown.has_all_of(&words)) {
+                if !without_repeats(&detail_line(note), &mut shown.clone()).is_empty() {
                     again.push(*note);
                 }
             } else {
-                told.push(words);
+                shown.push(words);
                 news.push(*note);
             }
         }
@@ -415,15 +415,15 @@ fn after_colon(title: &str) -> String {
     if title.is_empty() { title } else { format!(": {title}") }
 }
 
-/// Returns the sentences of a text that say something new. `told` is what was said before.
-pub(crate) fn without_repeats(text: &str, told: &mut Vec<Words>) -> String {
+/// Returns the sentences of a text that say something new. `shown` is what was said before.
+pub(crate) fn without_repeats(text: &str, shown: &mut Vec<Words>) -> String {
     let mut kept = Vec::new();
     for sentence in sentences(text) {
         let words = Words::of(sentence);
-        if told.iter().any(|told| told.covers(&words)) {
+        if shown.iter().any(|shown| shown.covers(&words)) {
             continue;
         }
-        told.push(words);
+        shown.push(words);
         kept.push(sentence);
     }
     kept.join(" ")

@@ -35,11 +35,11 @@ pub(super) fn denials(sessions: &[PastSession]) -> Vec<Friction> {
         }
     }
     let groups = groups.of_sessions(1).into_iter().filter(|group| group.times() >= LEAST_TIMES);
-    let told = groups.filter_map(|group| {
+    let frictions = groups.filter_map(|group| {
         let last = group.occurrences.first()?;
         // The user's words say more than the name of a rule.
-        let said = group.occurrences.iter().find_map(|one| match &one.what.by {
-            By::User(said) => said.clone(),
+        let reason = group.occurrences.iter().find_map(|one| match &one.what.by {
+            By::User(reason) => reason.clone(),
             By::Guard(_) => None,
         });
         let guard = group.occurrences.iter().find_map(|one| match one.what.by {
@@ -47,9 +47,9 @@ pub(super) fn denials(sessions: &[PastSession]) -> Vec<Friction> {
             By::User(_) => None,
         });
         let call = &last.what.call;
-        let (text, example) = match (said, guard) {
-            (Some(said), _) => {
-                (format!("Do not ask for `{call}`: {said}"), Some(format!("the user said: {said}")))
+        let (text, example) = match (reason, guard) {
+            (Some(reason), _) => {
+                (format!("Do not ask for `{call}`: {reason}"), Some(format!("the user said: {reason}")))
             }
             (None, Some(guard)) => (
                 format!("Do not try `{call}`; the guard `{guard}` refuses it."),
@@ -67,15 +67,15 @@ pub(super) fn denials(sessions: &[PastSession]) -> Vec<Friction> {
             note: None,
         })
     });
-    told.take(MOST).collect()
+    frictions.take(MOST).collect()
 }
 
 /// Who denied the call. `None` if it ran.
 fn denied_by(outcome: &CallOutcome) -> Option<By> {
     match outcome {
-        CallOutcome::Rejected { said } => {
-            let said = said.as_deref().map(|said| shortened_line(said, CHARS));
-            Some(By::User(said.filter(|said| !said.is_empty())))
+        CallOutcome::Rejected { reason } => {
+            let reason = reason.as_deref().map(|reason| shortened_line(reason, CHARS));
+            Some(By::User(reason.filter(|reason| !reason.is_empty())))
         }
         CallOutcome::Failed { error } => refusal_in(error).map(By::Guard),
         _ => None,

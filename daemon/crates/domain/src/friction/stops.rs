@@ -15,9 +15,9 @@ pub(super) fn stops(sessions: &[PastSession]) -> Vec<Friction> {
         let batches: Vec<&BatchMaterial> = session.material.batches.iter().collect();
         for pair in batches.windows(2) {
             let [stopped, next] = pair else { continue };
-            if let (Some(at), Some(said)) = (stopped_at(stopped), prompt(next)) {
+            if let (Some(at), Some(next_prompt)) = (stopped_at(stopped), prompt(next)) {
                 let asked = prompt(stopped).unwrap_or_default();
-                groups.add(String::new(), &session.id, at, (asked, said));
+                groups.add(String::new(), &session.id, at, (asked, next_prompt));
             }
         }
     }
@@ -28,8 +28,8 @@ pub(super) fn stops(sessions: &[PastSession]) -> Vec<Friction> {
             what: "Turns end without an answer, and the user says something else".to_owned(),
             times: group.times(),
             example: group.occurrences.first().map(|one| {
-                let (asked, said) = &one.what;
-                format!("asked \"{asked}\", then \"{said}\"")
+                let (asked, next_prompt) = &one.what;
+                format!("asked \"{asked}\", then \"{next_prompt}\"")
             }),
             met: group.met,
             remember: None,

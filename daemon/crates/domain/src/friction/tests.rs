@@ -6,7 +6,7 @@ use crate::past_work::testing::{done, edited, failed, session};
 
 const LOCK: &str = "error: could not acquire the lock of /var/lib/shop/index.lock";
 
-fn told(found: &[Friction], kind: FrictionKind) -> Vec<(String, u32, usize)> {
+fn counts_of(found: &[Friction], kind: FrictionKind) -> Vec<(String, u32, usize)> {
     let of_kind = found.iter().filter(|friction| friction.kind == kind);
     of_kind.map(|friction| (friction.what.clone(), friction.times, friction.met.len())).collect()
 }
@@ -33,12 +33,12 @@ fn a_failure_needs_three_sessions_and_commands_come_before_tools() {
     ];
     let found = friction(&sessions);
     let error = "String to replace not found in the file".to_owned();
-    assert_eq!(told(&found, FrictionKind::Failure), [(LOCK.to_owned(), 4, 3), (error, 3, 3)]);
+    assert_eq!(counts_of(&found, FrictionKind::Failure), [(LOCK.to_owned(), 4, 3), (error, 3, 3)]);
     let (kind, text) = found[0].remember.clone().unwrap();
     assert_eq!(kind, ObservationType::Gotcha);
     assert_eq!(text, format!("When `npm test` says \"{LOCK}\": run `make unlock`."));
     assert_eq!(found[1].remember, None, "the project cannot help it");
-    assert_eq!(told(&friction(&sessions[..2]), FrictionKind::Failure), []);
+    assert_eq!(counts_of(&friction(&sessions[..2]), FrictionKind::Failure), []);
 }
 
 #[test]
@@ -62,15 +62,15 @@ fn an_error_of_a_piped_check_counts_and_one_in_a_printed_file_does_not() {
         )
     };
     let found = friction(&[of("a"), of("b"), of("c")]);
-    let errors = told(&found, FrictionKind::Failure);
+    let errors = counts_of(&found, FrictionKind::Failure);
     assert_eq!(errors, [("error: linker `cc` not found in the path".to_owned(), 3, 3)]);
 }
 
 fn turn(prompt: &str, answer: Option<&str>, steps: Vec<Step>) -> BatchMaterial {
-    let said = |text: &str| SourcedText { event: EventId([0; 16]), text: text.to_owned() };
+    let sourced = |text: &str| SourcedText { event: EventId([0; 16]), text: text.to_owned() };
     BatchMaterial {
-        prompt: Some(said(prompt)),
-        response: answer.map(said),
+        prompt: Some(sourced(prompt)),
+        response: answer.map(sourced),
         steps,
         ..BatchMaterial::default()
     }
@@ -95,15 +95,18 @@ fn a_stopped_turn_is_reported_with_the_users_next_prompt() {
         )
     };
     let found = friction(&[stopped("a"), stopped("b"), stopped("c")]);
-    assert_eq!(told(&found, FrictionKind::Stop).first().map(|(_, times, met)| (*times, *met)), Some((3, 3)));
+    assert_eq!(
+        counts_of(&found, FrictionKind::Stop).first().map(|(_, times, met)| (*times, *met)),
+        Some((3, 3))
+    );
     assert_eq!(found[0].example.as_deref(), Some("asked \"Sort them\", then \"By date, I said\""));
     assert!(friction(&[stopped("a"), stopped("b")]).is_empty(), "two may be chance");
 }
 
 #[test]
 fn a_repeatedly_denied_call_is_reported_with_the_reason() {
-    let denied = |line: &str, said: Option<&str>| Step {
-        outcome: CallOutcome::Rejected { said: said.map(str::to_owned) },
+    let denied = |line: &str, reason: Option<&str>| Step {
+        outcome: CallOutcome::Rejected { reason: reason.map(str::to_owned) },
         ..done(line, "")
     };
     let found = friction(&[
@@ -113,7 +116,7 @@ fn a_repeatedly_denied_call_is_reported_with_the_reason() {
         ),
         session("b", [denied("git push origin main", None)]),
     ]);
-    assert_eq!(told(&found, FrictionKind::Denial), [("git push origin main".to_owned(), 2, 2)]);
+    assert_eq!(counts_of(&found, FrictionKind::Denial), [("git push origin main".to_owned(), 2, 2)]);
     let (_, text) = found[0].remember.clone().unwrap();
     assert_eq!(text, "Do not ask for `git push origin main`: never push");
 }
@@ -127,14 +130,14 @@ fn workarounds_are_found_in_command_options_and_answers() {
     };
     let found = friction(&[one("a", "git commit --no-verify -m x"), one("b", "git commit -m y --no-verify")]);
     assert_eq!(
-        told(&found, FrictionKind::Workaround),
+        counts_of(&found, FrictionKind::Workaround),
         [
             ("`--no-verify` switches a check off".to_owned(), 2, 2),
             ("For now the tax table is read from a file.".to_owned(), 2, 2),
         ]
     );
     let once = friction(&[one("a", "git commit --no-verify -m x")]);
-    assert_eq!(told(&once, FrictionKind::Workaround).len(), 1, "an option once is an exception");
+    assert_eq!(counts_of(&once, FrictionKind::Workaround).len(), 1, "an option once is an exception");
     let proposal = of_turns("a", vec![turn("How?", Some(answer), vec![done("ls", "")])]);
     assert!(friction(&[proposal]).is_empty(), "nothing was done");
 }
@@ -154,7 +157,7 @@ fn a_file_change_is_no_remedy_and_timeouts_are_counted_per_command() {
         )
     });
     let found = friction(&sessions);
-    assert_eq!(told(&found, FrictionKind::Failure), [(LOCK.to_owned(), 3, 3)]);
+    assert_eq!(counts_of(&found, FrictionKind::Failure), [(LOCK.to_owned(), 3, 3)]);
     let (_, text) = found[0].remember.clone().unwrap();
     assert_eq!(text, format!("When `npm test` says \"{LOCK}\": …"));
 }
@@ -176,8 +179,8 @@ fn a_call_repeatedly_refused_by_a_guard_is_reported_as_denied() {
         session("b", [refused("cat .env"), refused("head .env.local")]),
         session("c", [refused("cat .env")]),
     ]);
-    assert_eq!(told(&found, FrictionKind::Denial), [("cat .env".to_owned(), 3, 3)]);
-    assert_eq!(told(&found, FrictionKind::Failure), [], "it is no failure");
+    assert_eq!(counts_of(&found, FrictionKind::Denial), [("cat .env".to_owned(), 3, 3)]);
+    assert_eq!(counts_of(&found, FrictionKind::Failure), [], "it is no failure");
     assert_eq!(found[0].example.as_deref(), Some("recall guard `secrets` refused it"));
     assert_eq!(
         found[0].remember.clone().unwrap().1,

@@ -8,7 +8,7 @@ use crate::past_work::{PastSession, command_of};
 use crate::text::{one_line, shortened_line};
 
 /// Phrases by which an answer calls something provisional.
-const SAID: [&str; 9] = [
+const PHRASES: [&str; 9] = [
     "for now",
     "as a workaround",
     "workaround:",
@@ -36,7 +36,7 @@ const SHORTEST: usize = 25;
 
 pub(super) fn workarounds(sessions: &[PastSession]) -> Vec<Friction> {
     let mut options = Groups::new();
-    let mut said = Groups::new();
+    let mut mentions = Groups::new();
     for session in sessions {
         for step in session.steps().filter(|step| !step.outcome.is_failed()) {
             let Some(command) = command_of(step) else { continue };
@@ -49,7 +49,7 @@ pub(super) fn workarounds(sessions: &[PastSession]) -> Vec<Friction> {
         for batch in &session.material.batches {
             let Some(at) = batch.steps.last().map(|step| step.at) else { continue };
             for sentence in provisional(batch) {
-                said.add(super::failures::form(&sentence), &session.id, at, sentence);
+                mentions.add(super::failures::form(&sentence), &session.id, at, sentence);
             }
         }
     }
@@ -69,7 +69,7 @@ pub(super) fn workarounds(sessions: &[PastSession]) -> Vec<Friction> {
             note: None,
         })
     });
-    let of_answers = said.of_sessions(1).into_iter().filter_map(|group| {
+    let of_answers = mentions.of_sessions(1).into_iter().filter_map(|group| {
         let last = group.occurrences.first()?;
         Some(Friction {
             kind: FrictionKind::Workaround,
@@ -103,7 +103,7 @@ fn provisional(batch: &BatchMaterial) -> Vec<String> {
         for sentence in sentences(line) {
             let sentence = one_line(sentence);
             let lower = sentence.to_lowercase();
-            if SAID.iter().any(|said| lower.contains(said)) && sentence.len() >= SHORTEST {
+            if PHRASES.iter().any(|phrase| lower.contains(phrase)) && sentence.len() >= SHORTEST {
                 found.push(shortened_line(sentence.trim_start_matches(['-', '*', '#', ' ']), CHARS));
             }
         }

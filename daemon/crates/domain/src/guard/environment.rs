@@ -107,8 +107,8 @@ mod tests {
             let spaced = serde_json::to_string_pretty(&changed).unwrap();
             assert!(unset.taken_from(&spaced).is_some());
         }
-        let said = json!({"content": format!("as in: {}", unset.put_before("make"))}).to_string();
-        assert_eq!(unset.taken_from(&said), None);
+        let quoted = json!({"content": format!("as in: {}", unset.put_before("make"))}).to_string();
+        assert_eq!(unset.taken_from(&quoted), None);
     }
 
     /// The output of a command in a real shell, with secrets in its environment.

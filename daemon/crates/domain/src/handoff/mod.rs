@@ -203,10 +203,10 @@ impl Handoff {
 
     fn state(&self) -> Section {
         // A summary often repeats the last answer.
-        let mut told = Vec::new();
-        without_repeats(self.answered.as_deref().unwrap_or_default(), &mut told);
+        let mut shown = Vec::new();
+        without_repeats(self.answered.as_deref().unwrap_or_default(), &mut shown);
         let mut labelled = |label: &str, text: &str, most: usize| {
-            let text = shortened(&plain(&without_repeats(text, &mut told)), most);
+            let text = shortened(&plain(&without_repeats(text, &mut shown)), most);
             if text.is_empty() { text } else { format!("{label}: {text}") }
         };
         let lines =
@@ -218,9 +218,9 @@ impl Handoff {
         let next = shortened(&plain(&self.next_steps), DONE_CHARS);
         let next = (!next.is_empty()).then_some(next);
         // The summary's next steps and the notes often repeat each other.
-        let told = next.clone().unwrap_or_default();
+        let shown = next.clone().unwrap_or_default();
         let notes =
-            self.open_notes.iter().filter(|note| !told.contains(plain(&note.title).trim_end_matches('.')));
+            self.open_notes.iter().filter(|note| !shown.contains(plain(&note.title).trim_end_matches('.')));
         let tasks = self.open_tasks.iter().map(|task| short(task));
         let entries = next.into_iter().chain(notes.map(note_line)).chain(tasks);
         Section::of_list("Open", entries)

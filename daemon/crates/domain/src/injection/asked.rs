@@ -139,8 +139,8 @@ pub fn names_what_is_unknown<'a>(prompt: &str, mut texts: impl Iterator<Item = &
 
 /// Whether a text names other issues or pull requests than the prompt does.
 pub fn is_of_another_number(prompt: &str, text: &str) -> bool {
-    let (asked, told) = (numbers(prompt), numbers(text));
-    !asked.is_empty() && !told.is_empty() && !told.iter().any(|number| asked.contains(number))
+    let (asked, named) = (numbers(prompt), numbers(text));
+    !asked.is_empty() && !named.is_empty() && !named.iter().any(|number| asked.contains(number))
 }
 
 #[cfg(test)]
@@ -184,8 +184,8 @@ mod tests {
 
     #[test]
     fn an_issue_number_that_no_text_names_is_unknown() {
-        let told = ["The cart rounds once.", "It closes #41."];
-        let is_unknown = |prompt: &str| names_what_is_unknown(prompt, told.into_iter());
+        let texts = ["The cart rounds once.", "It closes #41."];
+        let is_unknown = |prompt: &str| names_what_is_unknown(prompt, texts.into_iter());
         assert!(is_unknown("why does https://github.com/acme/shop/issues/97#issuecomment-41 fail?"));
         assert!(!is_unknown("why does https://github.com/acme/shop/issues/41 fail?"));
         assert!(!is_unknown("why does the cart round once?"));

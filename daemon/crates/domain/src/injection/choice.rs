@@ -1,6 +1,6 @@
 //! Chooses which answers to inject: nothing twice, each fact once, the newest of a thread.
 
-use super::excerpt::{self, says_nothing, sentences};
+use super::excerpt::{self, is_filler, sentences};
 use super::prompt::{Situation, opens_with_a_question};
 use crate::document::DocumentKind;
 use crate::ids::Timestamp;
@@ -137,14 +137,14 @@ fn hash(word: &str) -> u64 {
 /// Whether a passage states something. A prompt says what a person wanted, a plan or task list what somebody intended,
 /// and the opening of an answer says nothing yet.
 pub fn is_statement(kind: DocumentKind, text: &str) -> bool {
-    let told = !matches!(kind, DocumentKind::Prompt | DocumentKind::Plan);
+    let is_statement_kind = !matches!(kind, DocumentKind::Prompt | DocumentKind::Plan);
     let is_task = |line: &&str| TASKS.iter().any(|mark| line.trim_start().starts_with(mark));
     let lines = text.lines().filter(|line| !line.trim().is_empty()).count();
     let tasks = text.lines().filter(is_task).count();
     let sentences = sentences(text);
     // A title may be the whole statement.
-    let says_something = sentences.is_empty() || !sentences.into_iter().all(says_nothing);
-    told && tasks * 2 < lines.max(1) && says_something
+    let has_content = sentences.is_empty() || !sentences.into_iter().all(is_filler);
+    is_statement_kind && tasks * 2 < lines.max(1) && has_content
 }
 
 /// Prefixes of task list entries.
@@ -179,11 +179,11 @@ impl<T> StatementChoice<T> {
         if self.known.iter().any(|known| words.are_known_from(known)) {
             return;
         }
-        let is_told = |(known, then, _): &(Words, Timestamp, T)| {
+        let is_covered = |(known, then, _): &(Words, Timestamp, T)| {
             let is_newer = *then < at && (words.covers(known) || words.differs_in_a_word(known));
             known.covers(&words) && !is_newer
         };
-        if self.chosen.iter().any(is_told) {
+        if self.chosen.iter().any(is_covered) {
             return;
         }
         if self.chosen.iter().any(|(known, then, _)| known.differs_in_a_value(&words) && *then > at) {

@@ -76,23 +76,23 @@ pub fn of(heading: &str, text: &str, terms: &[PassageTerm], most: u32) -> (Strin
 /// Returns the best sentences that fit, in the order of the text.
 fn together(sentences: &[&str], order: impl Iterator<Item = (f32, usize)>, room: u32) -> String {
     let mut kept: Vec<usize> = Vec::new();
-    let mut told = String::new();
+    let mut excerpt = String::new();
     for (_, place) in order {
         let at = kept.partition_point(|known| *known < place);
         kept.insert(at, place);
         let longer = joined(sentences, &kept);
         if estimate(&longer) <= room {
-            told = longer;
+            excerpt = longer;
         } else {
             kept.remove(at);
         }
     }
-    told
+    excerpt
 }
 
 /// Joins sentences in the order of the text, and marks omissions.
 pub fn joined(sentences: &[&str], kept: &[usize]) -> String {
-    let mut told = String::new();
+    let mut text = String::new();
     let mut last: Option<usize> = None;
     for place in kept {
         let between = match last {
@@ -100,11 +100,11 @@ pub fn joined(sentences: &[&str], kept: &[usize]) -> String {
             Some(last) if last + 1 == *place => " ",
             Some(_) => " \u{2026} ",
         };
-        told.push_str(between);
-        told.push_str(sentences.get(*place).copied().unwrap_or_default());
+        text.push_str(between);
+        text.push_str(sentences.get(*place).copied().unwrap_or_default());
         last = Some(*place);
     }
-    told
+    text
 }
 
 /// Returns as many whole words of a text as fit into `tokens`.
@@ -125,7 +125,7 @@ pub fn beginning(text: &str, tokens: u32) -> String {
 }
 
 /// Whether a sentence only opens an answer, offers something or asks.
-pub fn says_nothing(sentence: &str) -> bool {
+pub fn is_filler(sentence: &str) -> bool {
     let sentence = sentence.trim_start_matches(|c: char| !c.is_alphanumeric()).trim_end();
     let opens = OPENINGS.iter().any(|opening| {
         let head = sentence.get(..opening.len()).unwrap_or_default();
@@ -142,7 +142,7 @@ fn worth(sentence: &str, terms: &[PassageTerm]) -> f32 {
     let names =
         sentence.split_whitespace().filter(|word| is_code(word.trim_matches(|c: char| !c.is_alphanumeric())));
     let names = names.take(MOST_NAMES).count() as f32;
-    asked + names - if says_nothing(sentence) { INTRODUCTION } else { 0.0 }
+    asked + names - if is_filler(sentence) { INTRODUCTION } else { 0.0 }
 }
 
 /// Splits each line into sentences. A line of code is one sentence.
@@ -186,20 +186,20 @@ mod tests {
 
     #[test]
     fn a_short_text_is_kept_whole_and_a_long_one_is_excerpted() {
-        let told = |heading: &str, text: &str, asked: &[PassageTerm]| {
+        let excerpt_of = |heading: &str, text: &str, asked: &[PassageTerm]| {
             let (heading, text) = of(heading, text, asked, LINE);
             format!("{heading}|{text}")
         };
         let short = "Rounding happens once.\n- after the sum";
-        assert_eq!(told("Cart", short, &[]), format!("Cart|{short}"));
+        assert_eq!(excerpt_of("Cart", short, &[]), format!("Cart|{short}"));
         let filler = "This says nothing about it at all, and goes on for quite a while here. ".repeat(9);
         let text = format!(
             "I changed the cart. {filler}\nThe gateway waits `gateway.timeout` = 30 s. Shall I go on?"
         );
-        let found = told("", &text, &[term("gateway")]);
+        let found = excerpt_of("", &text, &[term("gateway")]);
         assert!(found.ends_with("The gateway waits `gateway.timeout` = 30 s."), "{found}");
         let opened = format!("Done. {filler} The gateway waits 30 s.");
-        assert!(!told("", &opened, &[term("gateway")]).contains("Done"));
+        assert!(!excerpt_of("", &opened, &[term("gateway")]).contains("Done"));
     }
 
     #[test]
@@ -207,10 +207,10 @@ mod tests {
         for nothing in
             ["Done.", "**Perfect!**", "Want me to commit it?", "Here is the summary:", "Yes, go on."]
         {
-            assert!(says_nothing(nothing), "{nothing}");
+            assert!(is_filler(nothing), "{nothing}");
         }
         for something in ["Nothing is rounded twice.", "The cart is done by rounding.", "Notes are kept."] {
-            assert!(!says_nothing(something), "{something}");
+            assert!(!is_filler(something), "{something}");
         }
     }
 
@@ -221,11 +221,11 @@ mod tests {
             text in "([a-zA-Z\u{e9}]{1,9}[ .!?\n]{1,2}|\u{3002}|`){0,300}",
         ) {
             for most in [LINE, ANSWER] {
-                let (heading, told) = of(&heading, &text, &[term("abc")], most);
-                prop_assert!(estimate(&heading) + estimate(&told) <= most + 2, "{heading} {told}");
+                let (heading, excerpt) = of(&heading, &text, &[term("abc")], most);
+                prop_assert!(estimate(&heading) + estimate(&excerpt) <= most + 2, "{heading} {excerpt}");
             }
-            let (_, told) = of(&heading, &text, &[term("abc")], LINE);
-            for part in told.split('\u{2026}') {
+            let (_, excerpt) = of(&heading, &text, &[term("abc")], LINE);
+            for part in excerpt.split('\u{2026}') {
                 for word in part.split_whitespace() {
                     prop_assert!(text.contains(word), "{word}");
                 }

@@ -83,13 +83,13 @@ pub struct PromptDecision {
     /// Whether somebody who remembers would speak up. `None` at a question that opens a session.
     pub need: Option<Judgement>,
     /// The passages to inject, best first.
-    pub told: Vec<JudgedPassage>,
+    pub chosen: Vec<JudgedPassage>,
     /// Whether the best passage is an answer, injected or not.
     pub best: Option<(PassageKey, Judgement)>,
 }
 
 /// Whether any answer could be injected at such a prompt. If not, nothing needs to be searched.
-pub fn may_speak(situation: &Situation<'_>, weights: &Weights, floors: Floors) -> bool {
+pub fn may_inject(situation: &Situation<'_>, weights: &Weights, floors: Floors) -> bool {
     let least = if prompt::opens_with_a_question(situation) { floors.question } else { floors.prompt };
     of_prompt(situation, weights).probability >= least
 }
@@ -130,9 +130,9 @@ pub fn decide(
         None => known >= floors.question,
     };
     if best.probability > 0.0 && speaks {
-        let told = judged.iter().map(|(one, _)| *one);
+        let passages = judged.iter().map(|(one, _)| *one);
         let least = best.probability * SHARE_OF_BEST;
-        decision.told = told.take_while(|one| one.probability >= least).collect();
+        decision.chosen = passages.take_while(|one| one.probability >= least).collect();
     }
     decision
 }
@@ -144,17 +144,17 @@ pub fn need_of(
     prompt: f64,
     judged: &[(JudgedPassage, Featured<'_>)],
 ) -> Option<FeatureSet> {
-    let (best, candidate) = best_told(judged)?;
+    let (best, candidate) = best_injectable(judged)?;
     Some(need::features(situation, log_odds(best.probability), log_odds(prompt), candidate))
 }
 
 /// The best passage that is neither prompt nor plan.
-pub fn best_told<'a, 'b>(
+pub fn best_injectable<'a, 'b>(
     judged: &'a [(JudgedPassage, Featured<'b>)],
 ) -> Option<&'a (JudgedPassage, Featured<'b>)> {
-    let is_told =
+    let is_injectable =
         |one: &JudgedPassage| !matches!(one.key.document.kind, DocumentKind::Prompt | DocumentKind::Plan);
-    judged.iter().find(|(one, _)| is_told(one))
+    judged.iter().find(|(one, _)| is_injectable(one))
 }
 
 /// Judges the passages, the most probable answer first.

@@ -80,8 +80,8 @@ mod tests {
         assert_eq!(of(&first(prompt), &matches, key(&matches, 0)), "names `bcrypt`, `login`, `slow`");
         let spoken = Spoken::of(["The login is slow."]);
         let later = Situation { prompts_before: 2, spoken: Some(&spoken), ..first(prompt) };
-        let told = of(&later, &matches, key(&matches, 0));
-        assert_eq!(told, "names `bcrypt`, which this session has not mentioned");
+        let reason = of(&later, &matches, key(&matches, 0));
+        assert_eq!(reason, "names `bcrypt`, which this session has not mentioned");
         assert_eq!(of(&later, &matches, key(&matches, 1)), "names `login`, `slow`");
     }
 
@@ -93,7 +93,7 @@ mod tests {
         asked.key.document.kind = DocumentKind::Prompt;
         asked.strength = 0.9;
         matches.matches.push(asked);
-        let told = of(&first("x"), &matches, key(&matches, 0));
-        assert!(told.starts_with("the same was asked in its session; "), "{told}");
+        let reason = of(&first("x"), &matches, key(&matches, 0));
+        assert!(reason.starts_with("the same was asked in its session; "), "{reason}");
     }
 }

@@ -67,9 +67,9 @@ const ALMOST_EVER: Floors = Floors { question: 0.01, prompt: 0.01, need: 0.01, c
 fn a_clear_answer_to_a_first_question_is_injected() {
     let decision =
         decide(&first("why did we make the login with bcrypt so slow?"), &clear(), built_in(), FLOORS);
-    let told: Vec<i64> = decision.told.iter().map(|one| one.key.document.row).collect();
-    assert_eq!(told.first(), Some(&1), "{decision:?}");
-    assert!(!told.contains(&3), "{decision:?}");
+    let rows: Vec<i64> = decision.chosen.iter().map(|one| one.key.document.row).collect();
+    assert_eq!(rows.first(), Some(&1), "{decision:?}");
+    assert!(!rows.contains(&3), "{decision:?}");
     assert!(!decision.prompt.parts.is_empty() && decision.best.is_some());
 }
 
@@ -85,7 +85,7 @@ fn words_raise_an_answers_probability_and_suffice_without_a_vector() {
     one_lacks.matches[0].cosine = None;
     let decision = decide(&situation, &one_lacks, built_in(), EVER);
     let words = decide(&situation, &clear(), built_in(), EVER);
-    assert!(decision.told.iter().any(
+    assert!(decision.chosen.iter().any(
         |one| (one.key.document.row, one.probability) == (1, words.best.as_ref().unwrap().1.probability)
     ));
 }
@@ -97,9 +97,9 @@ fn weak_matches_are_not_injected() {
     matches.matches = vec![found(2, 1, 0.12, 0b100), found(3, 2, 0.1, 0b100)];
     let decision =
         decide(&first("why did we make the login with bcrypt so slow?"), &matches, built_in(), FLOORS);
-    assert!(decision.told.is_empty(), "{decision:?}");
+    assert!(decision.chosen.is_empty(), "{decision:?}");
     let nothing = decide(&first("why is the login slow?"), &PassageMatches::default(), built_in(), FLOORS);
-    assert!(nothing.told.is_empty() && nothing.best.is_none());
+    assert!(nothing.chosen.is_empty() && nothing.best.is_none());
 }
 
 #[test]
@@ -111,9 +111,9 @@ fn replies_that_continue_the_conversation_get_no_injection() {
             answer_before: "The login is slow because of bcrypt. Shall I change its cost?",
             ..Situation::default()
         };
-        assert!(!may_speak(&situation, built_in(), FLOORS), "{prompt}");
+        assert!(!may_inject(&situation, built_in(), FLOORS), "{prompt}");
     }
-    assert!(may_speak(&first("does the login use bcrypt already?"), built_in(), FLOORS));
+    assert!(may_inject(&first("does the login use bcrypt already?"), built_in(), FLOORS));
 }
 
 #[test]
@@ -128,27 +128,27 @@ fn pasted_text_gets_no_injection_and_a_stack_trace_is_not_pasted_text() {
         decision.prompt.parts.iter().any(|(name, _)| *name == "is pasted")
     };
     let pasted = decide(&first(&plan), &clear(), built_in(), ALMOST_EVER);
-    assert!(is_pasted(&first(&plan)) && pasted.told.is_empty(), "{pasted:?}");
-    assert!(!may_speak(&first(&plan), built_in(), ALMOST_EVER));
+    assert!(is_pasted(&first(&plan)) && pasted.chosen.is_empty(), "{pasted:?}");
+    assert!(!may_inject(&first(&plan), built_in(), ALMOST_EVER));
     assert!(!is_pasted(&first(question)) && !is_pasted(&first(&error)));
     // The task of a subagent is as long, but nobody pasted it.
     let task = Situation { author: Author::Agent, ..first(&plan) };
-    assert!(!is_pasted(&task) && !decide(&task, &clear(), built_in(), ALMOST_EVER).told.is_empty());
+    assert!(!is_pasted(&task) && !decide(&task, &clear(), built_in(), ALMOST_EVER).chosen.is_empty());
 }
 
 /// Form, place and names decide, so prompts in other languages work too.
 #[test]
 fn a_first_question_in_another_language_may_be_answered() {
     for prompt in ["Warum ist das Anmelden mit `bcrypt` so langsam?", "为什么登录很慢？"] {
-        assert!(may_speak(&first(prompt), built_in(), FLOORS), "{prompt}");
+        assert!(may_inject(&first(prompt), built_in(), FLOORS), "{prompt}");
     }
 }
 
 #[test]
 fn without_weights_nothing_is_injected() {
     let decision = decide(&first("why is the login slow?"), &clear(), &Weights::none(), EVER);
-    assert!(decision.told.is_empty());
-    assert!(!may_speak(&first("why is the login slow?"), &Weights::none(), FLOORS));
+    assert!(decision.chosen.is_empty());
+    assert!(!may_inject(&first("why is the login slow?"), &Weights::none(), FLOORS));
 }
 
 #[test]
@@ -181,18 +181,18 @@ fn need_or_certainty_decides_about_injection_at_a_later_prompt() {
     let question = "don't we have a rule for why the login with bcrypt was so slow?";
     let spoken = Spoken::of(["The cart is rounded."]);
     let of_question = decide(&first(question), &clear(), built_in(), FLOORS);
-    assert!(of_question.need.is_none() && !of_question.told.is_empty(), "{of_question:?}");
+    assert!(of_question.need.is_none() && !of_question.chosen.is_empty(), "{of_question:?}");
     let decision = decide(&later(question, &spoken), &clear(), built_in(), FLOORS);
     assert!(decision.need.as_ref().is_some_and(|need| need.probability >= FLOORS.need), "{decision:?}");
-    assert!(!decision.told.is_empty() && decision.need.as_ref().is_some_and(|need| !need.parts.is_empty()));
+    assert!(!decision.chosen.is_empty() && decision.need.as_ref().is_some_and(|need| !need.parts.is_empty()));
     let product = decision.prompt.probability * decision.known.probability;
-    let told = |need: f64, certain: f64| {
+    let is_injected = |need: f64, certain: f64| {
         let floors = Floors { need, certain, ..FLOORS };
-        !decide(&later(question, &spoken), &clear(), built_in(), floors).told.is_empty()
+        !decide(&later(question, &spoken), &clear(), built_in(), floors).chosen.is_empty()
     };
     let need = decision.need.unwrap().probability;
-    assert!(!told(need + 0.01, product + 0.01) && told(need, product + 0.01));
-    assert!(told(need + 0.01, product), "or there is little doubt");
+    assert!(!is_injected(need + 0.01, product + 0.01) && is_injected(need, product + 0.01));
+    assert!(is_injected(need + 0.01, product), "or there is little doubt");
     // A first prompt that is not a question is judged by its need too.
     assert!(decide(&first("the login with bcrypt is slow"), &clear(), built_in(), FLOORS).need.is_some());
 }
@@ -214,7 +214,7 @@ fn a_prompt_is_never_the_best_answer() {
     let mut matches = clear();
     matches.matches[0].key.document.kind = DocumentKind::Prompt;
     let judged = judge(&matches, built_in());
-    assert_eq!(best_told(&judged).unwrap().0.key.document.row, 2);
+    assert_eq!(best_injectable(&judged).unwrap().0.key.document.row, 2);
     matches.matches.truncate(1);
-    assert!(best_told(&judge(&matches, built_in())).is_none());
+    assert!(best_injectable(&judge(&matches, built_in())).is_none());
 }

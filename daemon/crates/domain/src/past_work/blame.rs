@@ -79,12 +79,12 @@ mod tests {
             session("other", [edited("src/tax.rs"), failed("make", "no")]),
         ];
         let asked = Asked { file: "src/cart.rs", line: None };
-        let told: Vec<_> = blame(asked, &sessions)
+        let touches: Vec<_> = blame(asked, &sessions)
             .into_iter()
             .map(|touch| (touch.session.0, touch.changes, touch.asked))
             .collect();
         let prompt = Some("Do it".to_owned());
-        assert_eq!(told, [("new".to_owned(), 2, prompt.clone()), ("old".to_owned(), 1, prompt)]);
+        assert_eq!(touches, [("new".to_owned(), 2, prompt.clone()), ("old".to_owned(), 1, prompt)]);
     }
 
     #[test]

@@ -165,9 +165,9 @@ fn shows_error(step: &Step, line: &str) -> bool {
     if !step.outcome.is_failed() && only_looks() {
         return false;
     }
-    let says_so =
+    let is_reported =
         || step.outcome.is_failed() || known_error::error_line(text).is_some_and(|found| is_it(&found, line));
-    !text.is_empty() && is_it(text, line) && says_so()
+    !text.is_empty() && is_it(text, line) && is_reported()
 }
 
 fn is_it(text: &str, line: &str) -> bool {
@@ -251,8 +251,9 @@ mod tests {
             ),
         ];
         let met = fix("ECONNREFUSED", &sessions);
-        let told: Vec<_> = met.iter().map(|met| (met.session.as_str(), met.passed_at.is_some())).collect();
-        assert_eq!(told, [("cured", true), ("open", false)]);
+        let outcomes: Vec<_> =
+            met.iter().map(|met| (met.session.as_str(), met.passed_at.is_some())).collect();
+        assert_eq!(outcomes, [("cured", true), ("open", false)]);
         assert_eq!(met[1].steps, [], "nobody knows whether it helped");
     }
 

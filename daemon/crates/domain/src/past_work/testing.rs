@@ -35,11 +35,11 @@ pub(crate) fn edited(path: &str) -> Step {
 }
 
 pub(crate) fn session(id: &str, steps: impl IntoIterator<Item = Step>) -> PastSession {
-    let said = |text: &str| Some(SourcedText { event: EventId([0; 16]), text: text.to_owned() });
+    let sourced = |text: &str| Some(SourcedText { event: EventId([0; 16]), text: text.to_owned() });
     let batch = BatchMaterial {
         prompt_number: 1,
-        prompt: said("Do it"),
-        response: said("It is done."),
+        prompt: sourced("Do it"),
+        response: sourced("It is done."),
         steps: steps.into_iter().collect(),
         ..BatchMaterial::default()
     };

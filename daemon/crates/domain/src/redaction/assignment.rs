@@ -7,7 +7,9 @@ use std::ops::Range;
 
 use super::byte_set::ByteSet;
 use super::cursor::Cursor;
-use super::plausibility::{Name, ValuePosition, is_broken, is_secret, is_telling, is_words, looks_random};
+use super::plausibility::{
+    Name, ValuePosition, is_broken, is_secret, is_words, looks_random, may_be_password,
+};
 
 /// Words that make a name sensitive, in any case.
 pub(super) const WORDS: &[(&str, Name)] = &[
@@ -399,7 +401,7 @@ fn argument(at: Cursor<'_>, name: Name) -> Option<Range<usize>> {
         && !next.starts_with(['-', '|', '>', '<', '&', ';', '$', '"', '\''])
         && !next.contains(['.', '/', ':', '@', '=']);
     let is_end = !goes_on && !rest.starts_with([',', '.', ')', ']', '>', '|']);
-    (is_end && is_telling(value) && is_secret(value, name, ValuePosition::Certain)).then_some(word)
+    (is_end && may_be_password(value) && is_secret(value, name, ValuePosition::Certain)).then_some(word)
 }
 
 fn flag_place(name: Name) -> ValuePosition {

@@ -32,7 +32,7 @@ pub(super) const PARAMETERS: &[&str] = &[
 /// The number of bytes of a cookie header that are examined.
 const COOKIES: usize = 4096;
 /// Parts of a cookie's name that mark its value as a secret.
-const TELLING: [&str; 12] = [
+const SECRET_COMMANDS: [&str; 12] = [
     "sess",
     "sid",
     "auth",
@@ -90,14 +90,14 @@ pub(super) fn cookie_list(at: Cursor<'_>) -> (Vec<Range<usize>>, usize) {
 
 fn is_cookie(name: &str, value: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    let is_telling = TELLING.iter().any(|part| name.contains(part));
+    let may_be_password = SECRET_COMMANDS.iter().any(|part| name.contains(part));
     let letters = value.bytes().filter(u8::is_ascii_alphabetic).count();
     let digits = value.bytes().filter(u8::is_ascii_digit).count();
     let is_word = value.bytes().all(|byte| byte.is_ascii_graphic() && !b"${}<>()[]*".contains(&byte));
     !ATTRIBUTES.contains(&name.as_str())
         && is_word
         && !value.starts_with('.')
-        && (is_telling && value.len() >= 8 && (digits > 0 || value.len() >= 16)
+        && (may_be_password && value.len() >= 8 && (digits > 0 || value.len() >= 16)
             || value.len() >= 16 && letters > 0 && digits > 1)
 }
 

@@ -27,7 +27,7 @@ mod cut;
 mod mnemonic;
 pub(super) mod json_text;
 mod secret_files;
-mod telling_commands;
+mod secret_commands;
 mod elsewhere;
 pub mod own_calls;
 mod scan;
@@ -418,7 +418,7 @@ impl Redactor {
             return Cow::Borrowed(payload);
         }
         let is_secret =
-            secret_files::is_named(payload, &is_secret_file) || telling_commands::is_named(payload);
+            secret_files::is_named(payload, &is_secret_file) || secret_commands::is_named(payload);
         let json = match is_secret {
             true => secret_files::without_contents(payload, Suspect::ContentFields, &is_secret_file),
             false => secret_files::without_shown(payload, &is_secret_file),
@@ -460,7 +460,7 @@ fn without_contents(call: ToolCall, is_hidden: &dyn Fn(&str) -> bool) -> ToolCal
 
 /// Returns the call without the output of a command that prints secrets.
 fn without_secret_output(call: ToolCall) -> ToolCall {
-    if !telling_commands::is_named(&call.input) {
+    if !secret_commands::is_named(&call.input) {
         return call;
     }
     let result = match &call.result {

@@ -44,7 +44,7 @@ const ID_FIELDS: [&str; 3] = ["id", "ids", "anchor"];
 const SILENT: [&str; 9] =
     ["install", "uninstall", "doctor", "config", "completions", "man", "model", "daemon", "help"];
 /// Commands that print or store content. They identify the program where it is not the first word.
-const TELLING: [&str; 26] = [
+const SECRET_COMMANDS: [&str; 26] = [
     "search", "show", "timeline", "context", "why", "sessions", "sql", "export", "import", "remember",
     "edit", "pin", "undo", "resolve", "forget", "stats", "events", "status", "guard", "mcp", "ctl", "wrong",
     "review", "improve", "handoff", "friction",
@@ -237,7 +237,7 @@ fn own_commands(command: &str, depth: usize, found: &mut Vec<String>) {
             let is_first = program.is_none();
             let is_own = match follows() {
                 Some(next) if is_first => !SILENT.contains(&next.as_str()),
-                Some(next) => TELLING.contains(&next.as_str()),
+                Some(next) => SECRET_COMMANDS.contains(&next.as_str()),
                 None => is_first,
             };
             own = is_own.then(|| PROGRAM.to_owned());

@@ -552,7 +552,7 @@ const ABOUT: [&str; 38] = [
 ];
 
 /// Whether a plain word may be a password, because it does not describe one.
-pub(super) fn is_telling(word: &str) -> bool {
+pub(super) fn may_be_password(word: &str) -> bool {
     word.len() >= 6
         && word.bytes().all(|byte| byte.is_ascii_lowercase())
         && !ABOUT.contains(&word)

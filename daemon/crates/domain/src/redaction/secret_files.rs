@@ -49,7 +49,7 @@ const COMMAND_KEYS: [&str; 5] = ["command", "cmd", "script", "commandline", "arg
 /// Fields for program code. A name counts there only as a string literal of the program.
 const CODE_KEYS: [&str; 4] = ["code", "expression", "function", "program"];
 /// Fields for search terms or messages, which may contain the name of a file without opening one.
-const SAID_KEYS: [&str; 9] =
+const MENTION_KEYS: [&str; 9] =
     ["pattern", "query", "regex", "search", "prompt", "message", "title", "question", "type"];
 const CONTENT_KEYS: [&str; 24] = [
     "content",
@@ -254,7 +254,7 @@ fn is_file(key: &str, text: &str, is_hidden: &dyn Fn(&str) -> bool) -> bool {
         return !text.starts_with('!') && (is_hidden(text) || matches_hidden(text, is_hidden));
     }
     let is_text =
-        [&COMMAND_KEYS[..], &CODE_KEYS, &SAID_KEYS, &CONTENT_KEYS].iter().any(|keys| is_one_of(key, keys));
+        [&COMMAND_KEYS[..], &CODE_KEYS, &MENTION_KEYS, &CONTENT_KEYS].iter().any(|keys| is_one_of(key, keys));
     !is_text && is_name(text) && is_hidden(text)
 }
 

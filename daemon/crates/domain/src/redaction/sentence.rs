@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::assignment;
 use super::cursor::Cursor;
-use super::plausibility::{Name, ValuePosition, is_secret, is_telling, is_words};
+use super::plausibility::{Name, ValuePosition, is_secret, is_words, may_be_password};
 
 /// The maximum distance of a value from its name, in bytes and in words.
 const REACH: usize = 96;
@@ -96,7 +96,7 @@ fn value(text: &str, at: usize, name: Name) -> Option<Range<usize>> {
             .filter(|_| word.len() >= 60)
             .or(Some(range));
     }
-    (name == Name::Password && ends_sentence(text, range.end) && is_telling(word)).then_some(range)
+    (name == Name::Password && ends_sentence(text, range.end) && may_be_password(word)).then_some(range)
 }
 
 /// Returns a passphrase such as `correct horse battery staple`, up to the end of the sentence.

@@ -173,7 +173,7 @@ impl Shapes {
 /// The length of base64 that is decoded, in bytes.
 const ENCODED: Range<usize> = 24..16_384;
 /// The number of base64 characters that show whether it is text.
-const TELLING: usize = 16;
+const SECRET_COMMANDS: usize = 16;
 
 /// Decodes a run that is text in base64.
 fn decoded(run: &str) -> Option<String> {
@@ -181,7 +181,7 @@ fn decoded(run: &str) -> Option<String> {
         !plain.is_empty() && plain.iter().all(|byte| byte.is_ascii_graphic() || b" \t\r\n".contains(byte))
     };
     let is_long = ENCODED.contains(&run.len()) && !run.bytes().any(|byte| matches!(byte, b'.' | b'~'));
-    if !is_long || !is_text(&base64(run.get(..TELLING)?)) {
+    if !is_long || !is_text(&base64(run.get(..SECRET_COMMANDS)?)) {
         return None;
     }
     let plain = base64(run);

@@ -506,7 +506,7 @@ const PLACED: &[(&str, &[&str])] = &[
 ];
 
 /// Sentences and commands in which secrets were once missed. Each secret stands between `§`.
-const TOLD: &[&str] = &[
+const REVEALED: &[&str] = &[
     // A dot or a full stop in the value.
     "my password=§hunter2hunter2§.",
     "pw=§hunter2hunter2§.",
@@ -605,7 +605,7 @@ const TOLD: &[&str] = &[
 fn secrets_revealed_by_wording_or_a_command_are_redacted() {
     let redactor = redactor();
     let mut missed = Vec::new();
-    for template in TOLD {
+    for template in REVEALED {
         let secret = template.split('§').nth(1).unwrap();
         let text = template.replace('§', "");
         let json = serde_json::json!({ "stdout": text }).to_string();
@@ -792,7 +792,7 @@ fn a_command_that_prints_secrets_is_kept_and_its_output_redacted() {
 }
 
 /// Texts that look like the ones above and contain no secret.
-const UNTOLD: &[&str] = &[
+const WITHOUT_SECRETS: &[&str] = &[
     "login(user=me, password=settings.password)",
     "login(password=self.password1)",
     "connect(user, password=password, host=host)",
@@ -841,8 +841,10 @@ const UNTOLD: &[&str] = &[
 #[test]
 fn code_and_texts_that_only_resemble_secrets_are_kept() {
     let redactor = redactor();
-    let lost =
-        UNTOLD.iter().map(|text| redactor.redact_text(text)).filter(|text| text.contains("[redacted:"));
+    let lost = WITHOUT_SECRETS
+        .iter()
+        .map(|text| redactor.redact_text(text))
+        .filter(|text| text.contains("[redacted:"));
     assert_eq!(lost.collect::<Vec<_>>(), Vec::<String>::new());
 }
 
@@ -1435,7 +1437,7 @@ const SHAPELESS: &[(&str, &str)] = &[
 ];
 
 /// Places with a word that announces a secret.
-const TOLD_PLACES: &[&str] = &[
+const ANNOUNCED_PLACES: &[&str] = &[
     "the api key is §",
     "API key: §",
     "Use the token § for the calls",
@@ -1486,7 +1488,7 @@ fn placements(places: &[&str]) -> (usize, Vec<String>) {
 #[test]
 #[ignore = "measures, and proves nothing"]
 fn missed_placements_of_secrets_without_a_format_are_printed() {
-    for (name, places) in [("with a word", TOLD_PLACES), ("without a word", BARE_PLACES)] {
+    for (name, places) in [("with a word", ANNOUNCED_PLACES), ("without a word", BARE_PLACES)] {
         let (tried, leaks) = placements(places);
         println!("{name}: {} of {tried} stay\n  {}", leaks.len(), leaks.join("\n  "));
     }

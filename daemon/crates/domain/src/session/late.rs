@@ -114,8 +114,8 @@ impl Transition<'_> {
             self.move_activities(moved.iter().copied().chain([place]).min().unwrap_or(place));
         }
         let answered = self.take_answers(&arranged);
-        let anew: Vec<usize> = moved.into_iter().chain(new).collect();
-        self.set_states(&arranged, &anew);
+        let changed: Vec<usize> = moved.into_iter().chain(new).collect();
+        self.set_states(&arranged, &changed);
         for at in answered.into_iter().chain(new) {
             if self.session.batches.get(at).is_some_and(|batch| batch.state == BatchState::Closed) {
                 self.compress(at);
@@ -217,12 +217,12 @@ impl Transition<'_> {
     }
 
     /// Opens and closes batches. A closed batch stays closed unless its turn changed.
-    fn set_states(&mut self, arranged: &[Arranged], anew: &[usize]) {
+    fn set_states(&mut self, arranged: &[Arranged], changed: &[usize]) {
         let is_over = self.session.status == SessionStatus::Completed
             || self.session.ended.is_some_and(|ended| !ended.is_before(&self.capture.order));
         for (at, to) in arranged.iter().enumerate() {
             let Some(batch) = self.session.batches.get_mut(at) else { continue };
-            let is_anew = anew.contains(&at);
+            let is_changed = changed.contains(&at);
             let (seq, state) = (batch.seq, batch.state);
             let wanted = match to.progress {
                 BatchProgress::Answered => (BatchState::Closed, CloseReason::Stop),
@@ -237,11 +237,11 @@ impl Transition<'_> {
             };
             match wanted {
                 (BatchState::Closed, why) if state != BatchState::Closed => self.close(at, why),
-                (BatchState::Open, _) if is_anew && state != BatchState::Open => {
+                (BatchState::Open, _) if is_changed && state != BatchState::Open => {
                     batch.state = BatchState::Open;
                     self.effects.push(Effect::SetState { seq, state: BatchState::Open });
                 }
-                (BatchState::Waiting, _) if is_anew && state != BatchState::Waiting => {
+                (BatchState::Waiting, _) if is_changed && state != BatchState::Waiting => {
                     batch.state = BatchState::Waiting;
                     self.effects.push(Effect::SetState { seq, state: BatchState::Waiting });
                 }

@@ -107,8 +107,8 @@ impl Transition<'_> {
                 let is_open = self.note(event, EventName::Notification.as_str(), detail);
                 let kind = notification.kind.clone();
                 let hidden = Notification { kind, ..Notification::default() };
-                let told = if is_open { notification.clone() } else { hidden };
-                self.effects.push(Effect::PublishNotification(told));
+                let published = if is_open { notification.clone() } else { hidden };
+                self.effects.push(Effect::PublishNotification(published));
             }
             HookEventKind::PreCompact { trigger } => self.compaction_begins(event, trigger),
             HookEventKind::PostCompact { trigger, summary } => {

@@ -354,10 +354,10 @@ impl Transition<'_> {
         let since_last = message_count.saturating_sub(self.session.compacted);
         self.session.compacted = message_count;
         // The agent's summary may also describe earlier private prompts.
-        let is_told = |batch: &Batch| {
+        let is_earlier_private = |batch: &Batch| {
             batch.source == BatchSource::Private && !self.capture.order.is_before(&batch.opened)
         };
-        let private = self.session.batches.iter().any(is_told);
+        let private = self.session.batches.iter().any(is_earlier_private);
         let summary = summary.filter(|text| !private && !text.trim().is_empty()).map(str::to_owned);
         let (prompt, trigger) = (event.prompt.clone(), trigger.to_owned());
         self.effects.push(Effect::EndCompaction { seq, prompt, trigger, message_count, since_last, summary });

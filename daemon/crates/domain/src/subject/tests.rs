@@ -1,9 +1,9 @@
 use super::*;
 
 #[track_caller]
-fn check(said: &str, expected: Option<&str>) {
-    let key = of_title(ObservationType::Decision, said);
-    assert_eq!(key.as_ref().map(SubjectKey::as_str), expected, "{said:?}");
+fn check(title: &str, expected: Option<&str>) {
+    let key = of_title(ObservationType::Decision, title);
+    assert_eq!(key.as_ref().map(SubjectKey::as_str), expected, "{title:?}");
 }
 
 #[test]
@@ -24,7 +24,7 @@ fn statements_of_different_values_of_a_setting_share_a_subject_key() {
 
 #[test]
 fn statements_without_a_value_or_a_name_have_no_subject_key() {
-    for said in [
+    for title in [
         "`Config::load` is slow because it resolves host names",
         "It is 3",
         "This is `broken`",
@@ -37,7 +37,7 @@ fn statements_without_a_value_or_a_name_have_no_subject_key() {
         "",
         "is 3",
     ] {
-        check(said, None);
+        check(title, None);
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::item::{ItemFields, SharedItem};
-use super::kind::{ItemKind, said_in, summary_of};
+use super::kind::{ItemKind, message_of, summary_of};
 use crate::ids::{SessionId, SessionKey};
 use crate::observation::ObservationType;
 
@@ -36,7 +36,7 @@ pub fn are_valid(kind: ItemKind, fields: &ItemFields) -> bool {
         ItemKind::Observation => fits_observation(name, value),
         ItemKind::Summary => fits_summary(name, value),
         ItemKind::Plan => fits_plan(name, value),
-        ItemKind::Prompt | ItemKind::Answer => fits_said(name, value),
+        ItemKind::Prompt | ItemKind::Answer => fits_message(name, value),
     };
     fields.len() <= MOST_FIELDS && fields.iter().all(is_valid)
 }
@@ -104,7 +104,7 @@ fn fits_plan(name: &str, value: &Value) -> bool {
     }
 }
 
-fn fits_said(name: &str, value: &Value) -> bool {
+fn fits_message(name: &str, value: &Value) -> bool {
     match name {
         "agent" | "session" => is_text(value, MOST_OF_NAME),
         "author" | "device" => is_text(value, MOST_CHARS),
@@ -129,7 +129,7 @@ pub fn is_complete(name: &str, item: &SharedItem) -> bool {
         kind @ (ItemKind::Prompt | ItemKind::Answer) => {
             let text = item.get("text").as_str().unwrap_or_default();
             has(&["text", "created_at"])
-                && session_of(item).is_some_and(|session| said_in(&session, kind, text) == name)
+                && session_of(item).is_some_and(|session| message_of(&session, kind, text) == name)
         }
     }
 }
@@ -197,7 +197,7 @@ mod tests {
     }
     #[test]
     fn a_summary_under_the_name_of_another_session_is_never_complete() {
-        let said = |session: &str| {
+        let summary_item = |session: &str| {
             let texts = PARTS.iter().chain(&["title", "origin"]).map(|name| ((*name).to_owned(), json!("x")));
             let more = [("agent", json!("codex")), ("session", json!(session)), ("created_at", json!(7))];
             let more = more.map(|(name, value)| (name.to_owned(), value));
@@ -208,8 +208,8 @@ mod tests {
             );
             item
         };
-        let name = summary_of(&session_of(&said("mine")).unwrap());
-        assert!(is_complete(&name, &said("mine")));
-        assert!(!is_complete(&name, &said("another")));
+        let name = summary_of(&session_of(&summary_item("mine")).unwrap());
+        assert!(is_complete(&name, &summary_item("mine")));
+        assert!(!is_complete(&name, &summary_item("another")));
     }
 }

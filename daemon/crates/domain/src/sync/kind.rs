@@ -66,7 +66,7 @@ impl ItemKind {
     }
 
     /// Whether it is an unchanging text of a session: its name is derived from the text.
-    pub fn is_said(self) -> bool {
+    pub fn is_message(self) -> bool {
         matches!(self, Self::Prompt | Self::Answer)
     }
 
@@ -80,7 +80,7 @@ impl ItemKind {
 
     /// Whether documents of this kind can be shared.
     pub fn has_document(kind: DocumentKind) -> bool {
-        kind == DocumentKind::Said || Self::ALL.iter().any(|known| known.document() == kind)
+        kind == DocumentKind::ReceivedText || Self::ALL.iter().any(|known| known.document() == kind)
     }
 }
 
@@ -95,7 +95,7 @@ pub fn plan_of(session: &SessionKey, path: &str) -> String {
 }
 
 /// The name of a session's prompt or answer. The same text twice in a session is one item.
-pub fn said_in(session: &SessionKey, kind: ItemKind, text: &str) -> String {
+pub fn message_of(session: &SessionKey, kind: ItemKind, text: &str) -> String {
     let mark = if kind == ItemKind::Answer { ANSWER_MARK } else { PROMPT_MARK };
     derived(mark, &["recall-said-1", session.agent.as_str(), session.id.as_str(), text])
 }
@@ -132,10 +132,13 @@ mod tests {
         assert_eq!(ItemKind::of(&plan), ItemKind::Plan);
         assert_ne!(plan, plan_of(&key("claude-code", "s1"), ""));
         for kind in [ItemKind::Prompt, ItemKind::Answer] {
-            let said = said_in(&key("claude-code", "s1"), kind, "Why is the total rounded once?");
-            assert_eq!(ItemKind::of(&said), kind);
-            assert_ne!(said, said_in(&key("claude-code", "s2"), kind, "Why is the total rounded once?"));
-            assert_ne!(said, said_in(&key("claude-code", "s1"), kind, "Why?"));
+            let message_name = message_of(&key("claude-code", "s1"), kind, "Why is the total rounded once?");
+            assert_eq!(ItemKind::of(&message_name), kind);
+            assert_ne!(
+                message_name,
+                message_of(&key("claude-code", "s2"), kind, "Why is the total rounded once?")
+            );
+            assert_ne!(message_name, message_of(&key("claude-code", "s1"), kind, "Why?"));
         }
         // A random name is an observation's, even with the same beginning.
         for other in ["01890a5d-ac96-774b-bcce-b302099a8057", "5e551025-ac96-474b-bcce-b302099a8057", ""] {

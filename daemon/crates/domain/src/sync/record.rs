@@ -173,11 +173,11 @@ impl Record {
     /// Whether the sender says that a person made this change. Earlier versions do not say so.
     pub fn cause(&self) -> Cause {
         #[derive(Deserialize)]
-        struct Said {
+        struct Declared {
             by: Option<String>,
         }
-        let said = self.body.as_ref().and_then(|body| serde_json::from_str::<Said>(body).ok());
-        if said.and_then(|said| said.by).is_some_and(|by| by == PERSON) {
+        let declared = self.body.as_ref().and_then(|body| serde_json::from_str::<Declared>(body).ok());
+        if declared.and_then(|declared| declared.by).is_some_and(|by| by == PERSON) {
             Cause::Person
         } else {
             Cause::Machine

@@ -16,9 +16,9 @@ pub enum Skew {
 impl Skew {
     /// Compares a machine's clock reading with the local clock. The reading was taken before `now`, and after `after`
     /// if that is known. Returns `None` if the clocks may agree.
-    pub fn of(said: Timestamp, after: Option<Timestamp>, now: Timestamp) -> Option<Self> {
-        let ahead = said.0.saturating_sub(now.0);
-        let behind = after.map_or(0, |after| after.0.saturating_sub(said.0));
+    pub fn of(reading: Timestamp, after: Option<Timestamp>, now: Timestamp) -> Option<Self> {
+        let ahead = reading.0.saturating_sub(now.0);
+        let behind = after.map_or(0, |after| after.0.saturating_sub(reading.0));
         match () {
             () if ahead > TOLERATED_MS => Some(Self::AheadAtLeast(ahead)),
             () if behind > TOLERATED_MS => Some(Self::BehindAtLeast(behind)),
@@ -34,7 +34,7 @@ mod tests {
     #[test]
     fn clock_skew_is_reported_only_if_the_readings_cannot_agree() {
         let at = Timestamp;
-        for (said, after, now, expected) in [
+        for (reading, after, now, expected) in [
             (1_000_000, None, 1_000_000, None),
             (1_120_000, None, 1_000_000, None),
             (1_120_001, None, 1_000_000, Some(Skew::AheadAtLeast(120_001))),
@@ -44,7 +44,7 @@ mod tests {
             (879_999, Some(1_000_000), 1_060_000, Some(Skew::BehindAtLeast(120_001))),
             (i64::MIN, Some(i64::MAX), i64::MAX, Some(Skew::BehindAtLeast(i64::MAX))),
         ] {
-            assert_eq!(Skew::of(at(said), after.map(at), at(now)), expected, "{said}");
+            assert_eq!(Skew::of(at(reading), after.map(at), at(now)), expected, "{reading}");
         }
     }
 }

@@ -65,9 +65,9 @@ fn body(model: &str, request: &ChatRequest) -> Value {
 fn reply(answer: &Value) -> ChatReply {
     let blocks = answer.get("content").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let input = blocks.iter().find_map(|block| block.get("input")).map(Value::to_string);
-    let said =
+    let all_text =
         || blocks.iter().filter_map(|block| block.get("text").and_then(Value::as_str)).collect::<String>();
-    ChatReply { text: input.unwrap_or_else(said), tokens: tokens(answer.get("usage")), micro_usd: None }
+    ChatReply { text: input.unwrap_or_else(all_text), tokens: tokens(answer.get("usage")), micro_usd: None }
 }
 
 /// Counts the tokens, including those read from or written to a cache.

@@ -128,12 +128,12 @@ fn read(answer: &Value, status: ExitStatus) -> Result<ChatReply, ProviderError> 
     let is_error = answer.get("is_error").and_then(Value::as_bool).unwrap_or(true);
     if is_error || !status.success() {
         let status = answer.get("api_error_status").and_then(Value::as_u64);
-        let said = answer.get("result").and_then(Value::as_str).unwrap_or_default();
+        let message = answer.get("result").and_then(Value::as_str).unwrap_or_default();
         return Err(match status {
             Some(401..=403) => {
                 barred(format!("the provider of `claude` rejects it: {}", status.unwrap_or(0)))
             }
-            None if said.contains("/login") => barred("`claude` is not logged in".to_owned()),
+            None if message.contains("/login") => barred("`claude` is not logged in".to_owned()),
             Some(400) => {
                 ProviderError::Unacceptable { why: "`claude` does not accept the request: 400".to_owned() }
             }

@@ -165,11 +165,11 @@ async fn a_reset_connection_is_an_error_that_may_have_cost_something() {
 
 #[tokio::test]
 async fn a_success_status_without_a_valid_answer_is_unreadable() {
-    let said = |why: &str| Err(ProviderError::Unreadable { why: why.to_owned() });
+    let unreadable_because = |why: &str| Err(ProviderError::Unreadable { why: why.to_owned() });
     for body in ["<html>Sign in</html>", "", r#"{"choices": [{"mess"#] {
         assert_eq!(
             answered(200, "", body.to_owned()).await.result,
-            said("the provider's answer is not JSON")
+            unreadable_because("the provider's answer is not JSON")
         );
     }
     for (body, why) in [
@@ -178,7 +178,7 @@ async fn a_success_status_without_a_valid_answer_is_unreadable() {
         (r#"{"error":{"code":7}}"#, "no message"),
     ] {
         let expected = format!("the provider responded with an error: {why}");
-        assert_eq!(answered(200, "", body.to_owned()).await.result, said(&expected));
+        assert_eq!(answered(200, "", body.to_owned()).await.result, unreadable_because(&expected));
     }
     for body in [r#"{"choices":[],"error":"x"}"#, r#"{"error":null}"#] {
         assert!(answered(200, "", body.to_owned()).await.result.is_ok(), "{body}");

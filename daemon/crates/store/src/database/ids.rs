@@ -7,8 +7,8 @@ use crate::database::bind::Bind;
 use crate::database::row::FromRow;
 use recall_domain::ids::{
     ActivityId, AgentName, AsideId, BatchId, BranchName, CallId, CommitId, CompactionId, InjectionId, JobId,
-    LogSeq, ObservationId, PlanId, ProjectKey, ProjectRow, PromptId, SaidId, SessionId, SessionRow, ShareId,
-    SubagentId, SummaryId, VectorId,
+    LogSeq, ObservationId, PlanId, ProjectKey, ProjectRow, PromptId, ReceivedTextId, SessionId, SessionRow,
+    ShareId, SubagentId, SummaryId, VectorId,
 };
 use recall_domain::observation::NoteOrigin;
 use recall_domain::sync::DeviceId;
@@ -52,7 +52,7 @@ newtypes! {
     ProjectKey: String,
     ProjectRow: i64,
     PromptId: String,
-    SaidId: i64,
+    ReceivedTextId: i64,
     SessionId: String,
     ShareId: i64,
     SubagentId: i64,

@@ -45,9 +45,9 @@ const RESTORING: &str = ".restoring";
 const DRAFT: &str = ".restoring.part";
 const FOREIGN: &str = ".restoring.foreign";
 /// How long a repair is reported, in milliseconds.
-const TOLD_FOR_MS: i64 = 7 * 24 * 60 * 60 * 1000;
+const REPORTED_FOR_MS: i64 = 7 * 24 * 60 * 60 * 1000;
 /// The maximum number of repairs in the note, in case a disk keeps damaging files.
-const MOST_TOLD: usize = 10;
+const MOST_REPAIRS: usize = 10;
 /// The number of bytes of the note that are read.
 const MOST_NOTE: u64 = 1 << 20;
 
@@ -101,8 +101,8 @@ pub fn repair(
     let is_wanted = matches!(evidence, Evidence::Unwanted { .. });
     let outcome = look_and_replace(site, readers, evidence, why, at);
     match &outcome {
-        Ok(RepairOutcome::Repaired(repair)) if is_wanted => readers.say_replaced(Ok(repair.clone())),
-        Err(error) if is_wanted => readers.say_replaced(Err(in_full(error))),
+        Ok(RepairOutcome::Repaired(repair)) if is_wanted => readers.set_replaced(Ok(repair.clone())),
+        Err(error) if is_wanted => readers.set_replaced(Err(in_full(error))),
         Ok(_) | Err(_) => {}
     }
     outcome
@@ -192,7 +192,7 @@ pub(crate) fn finish_repair(database: &Path) -> io::Result<()> {
 pub fn recent_repairs(note: &Path, now: Timestamp) -> Vec<Repair> {
     let Ok(bytes) = trusted_file::read(note, Links::Refused, MOST_NOTE) else { return Vec::new() };
     let mut repairs: Vec<Repair> = serde_json::from_slice(&bytes).unwrap_or_default();
-    repairs.retain(|repair| now.since(repair.at) < TOLD_FOR_MS);
+    repairs.retain(|repair| now.since(repair.at) < REPORTED_FOR_MS);
     repairs
 }
 
@@ -249,7 +249,7 @@ fn prepare(
     if !foreign.is_empty() {
         copy_rows(site, &draft, &mut foreign)?;
         tracing::warn!(
-            left_behind = foreign.told().len(),
+            left_behind = foreign.describe().len(),
             "restored only the rows of a backup with different tables"
         );
     }
@@ -267,7 +267,7 @@ fn prepare(
     File::open(&draft).and_then(|file| file.sync_all()).map_err(failed)?;
     fs::rename(&draft, &ready).map_err(failed)?;
     sync_folder_of(&ready).map_err(failed)?;
-    Ok(LeftOut { forgotten, foreign: foreign.told() })
+    Ok(LeftOut { forgotten, foreign: foreign.describe() })
 }
 
 /// Replaces a copied database with a new one that has the same rows.
@@ -333,7 +333,7 @@ fn modified(path: &Path) -> Option<Timestamp> {
 fn remember(note: &Path, repair: &Repair) {
     let mut repairs = recent_repairs(note, repair.at);
     repairs.push(repair.clone());
-    let surplus = repairs.len().saturating_sub(MOST_TOLD);
+    let surplus = repairs.len().saturating_sub(MOST_REPAIRS);
     repairs.drain(..surplus);
     if let Err(error) = write_note(note, &repairs) {
         tracing::warn!(note = %note.display(), %error, "cannot write the repair note; the repair is reported only here");
@@ -515,7 +515,7 @@ mod tests {
     #[test]
     fn repairs_are_reported_for_a_week_and_at_most_ten_are_kept() {
         let fixture = Fixture::new(false);
-        let told = Repair {
+        let repair = Repair {
             at: NOW,
             why: "malformed".to_owned(),
             damaged: PathBuf::from("/d"),
@@ -524,10 +524,10 @@ mod tests {
             left_out: LeftOut::default(),
         };
         for day in 0..12 {
-            remember(&fixture.site.note, &Repair { at: Timestamp(NOW.0 + day), ..told.clone() });
+            remember(&fixture.site.note, &Repair { at: Timestamp(NOW.0 + day), ..repair.clone() });
         }
         let at = |ms: i64| recent_repairs(&fixture.site.note, Timestamp(NOW.0 + ms)).len();
-        assert_eq!((at(12), at(TOLD_FOR_MS + 5), at(TOLD_FOR_MS + 12)), (10, 6, 0));
+        assert_eq!((at(12), at(REPORTED_FOR_MS + 5), at(REPORTED_FOR_MS + 12)), (10, 6, 0));
         fs::write(&fixture.site.note, b"[{").unwrap();
         assert_eq!(at(0), 0);
     }

@@ -90,7 +90,7 @@ const SUMMARIES: &str = "SELECT m.id, m.created_at, s.agent, s.session_id, m.uui
 const PLANS: &str = "SELECT l.id, l.updated_at, s.agent, s.session_id, l.kind, l.path, l.uuid FROM plans l
     LEFT JOIN sessions s ON s.id = l.session WHERE TRUE";
 
-const SAID: &str = "SELECT id, created_at, uuid FROM said_elsewhere WHERE TRUE";
+const RECEIVED_TEXTS: &str = "SELECT id, created_at, uuid FROM said_elsewhere WHERE TRUE";
 
 /// Names all rows that a statement finds, or those of a JSON array.
 fn named<T: FromRow>(db: &Connection, sql: &str, these: Option<&str>) -> rusqlite::Result<Vec<Named<T>>> {
@@ -108,7 +108,7 @@ fn named<T: FromRow>(db: &Connection, sql: &str, these: Option<&str>) -> rusqlit
                 CopyOf::Uuid(&text(2)?).name(),
                 CopyOf::Statement { title: &text(3)?, text: &text(4)? }.name(),
             ],
-            SAID => vec![CopyOf::Uuid(&text(2)?).name()],
+            RECEIVED_TEXTS => vec![CopyOf::Uuid(&text(2)?).name()],
             SUMMARIES => match row.cell::<Option<String>>(4)? {
                 Some(uuid) => vec![CopyOf::Uuid(&uuid).name()],
                 None => {
@@ -151,7 +151,7 @@ pub(super) fn remember(db: &Connection, to_forget: &RowsToForget, at: Timestamp)
         (PLANS, "plans", set(&to_forget.plans)?),
         (ASIDES, "", set(&to_forget.asides)?),
         (OBSERVATIONS, "", set(&to_forget.observations)?),
-        (SAID, "", set(&to_forget.said)?),
+        (RECEIVED_TEXTS, "", set(&to_forget.received_texts)?),
     ] {
         let rows = match table {
             "" => rows,
@@ -238,7 +238,7 @@ impl Memory {
         self.add_named(db, OBSERVATIONS, &mut found.observations)?;
         self.add_named(db, SUMMARIES, &mut found.summaries)?;
         self.add_named(db, PLANS, &mut found.plans)?;
-        self.add_named(db, SAID, &mut found.said)?;
+        self.add_named(db, RECEIVED_TEXTS, &mut found.received_texts)?;
         let titles = found.sessions_of_rows(db)?;
         found.titles.extend(titles);
         Ok(found)

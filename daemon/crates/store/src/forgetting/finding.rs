@@ -12,8 +12,8 @@ use crate::forgetting::{Criteria, ForgottenCounts, Selection};
 use crate::{Reader, SqliteError, StoreError};
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{
-    ActivityId, AsideId, BatchId, CompactionId, ObservationId, PlanId, ProjectRow, SaidId, SessionKey,
-    SessionRow, SubagentId, SummaryId, Timestamp,
+    ActivityId, AsideId, BatchId, CompactionId, ObservationId, PlanId, ProjectRow, ReceivedTextId,
+    SessionKey, SessionRow, SubagentId, SummaryId, Timestamp,
 };
 
 /// The ids of the rows to remove.
@@ -32,7 +32,7 @@ pub struct RowsToForget {
     /// Plans and task lists.
     pub(super) plans: BTreeSet<PlanId>,
     /// Prompts and answers of other machines.
-    pub(super) said: BTreeSet<SaidId>,
+    pub(super) received_texts: BTreeSet<ReceivedTextId>,
     /// Subagents that lose their final message.
     pub(super) subagents: BTreeSet<SubagentId>,
     /// Compactions that lose their summary.
@@ -113,7 +113,7 @@ impl RowsToForget {
             activities: self.activities.len(),
             unparsed: self.unparsed.len(),
             asides: self.asides.len()
-                + self.said.len()
+                + self.received_texts.len()
                 + self.subagents.len()
                 + self.compactions.len()
                 + self.former_texts.len(),
@@ -132,7 +132,7 @@ impl RowsToForget {
             .chain(keys_of(&self.plans))
             .chain(keys_of(&self.activities))
             .chain(keys_of(&self.compactions))
-            .chain(keys_of(&self.said))
+            .chain(keys_of(&self.received_texts))
     }
 
     fn add_document(&mut self, db: &Connection, key: DocumentKey) -> Result<(), StoreError> {
@@ -148,7 +148,7 @@ impl RowsToForget {
             DocumentKind::Activity => drop(self.activities.insert(ActivityId(key.row))),
             DocumentKind::Plan => drop(self.plans.insert(PlanId(key.row))),
             DocumentKind::Compaction => drop(self.compactions.insert(CompactionId(key.row))),
-            DocumentKind::Said => drop(self.said.insert(SaidId(key.row))),
+            DocumentKind::ReceivedText => drop(self.received_texts.insert(ReceivedTextId(key.row))),
         }
         Ok(())
     }
@@ -214,7 +214,7 @@ impl RowsToForget {
             add(db, &mut self.plans, of_others, of_project)?;
             let of_others =
                 "SELECT id FROM said_elsewhere WHERE share IN (SELECT id FROM shares WHERE project = ?1)";
-            add(db, &mut self.said, of_others, of_project)?;
+            add(db, &mut self.received_texts, of_others, of_project)?;
         }
         Ok(())
     }
@@ -233,7 +233,7 @@ impl RowsToForget {
         matcher.add(db, &mut self.observations, OBSERVATIONS)?;
         matcher.add(db, &mut self.summaries, SUMMARIES)?;
         matcher.add(db, &mut self.plans, PLANS)?;
-        matcher.add(db, &mut self.said, SAID)?;
+        matcher.add(db, &mut self.received_texts, RECEIVED_TEXTS)?;
         matcher.add(db, &mut self.subagents, SUBAGENTS)?;
         matcher.add(db, &mut self.compactions, COMPACTIONS)?;
         self.add_matching_unparsed(db, &matcher)?;
@@ -398,7 +398,7 @@ const SUMMARIES: &str =
 const PLANS: &str =
     "SELECT l.id, l.updated_at, ifnull(s.project, h.project), l.title, l.text, l.path FROM plans l
     LEFT JOIN sessions s ON s.id = l.session LEFT JOIN shares h ON h.id = l.share";
-const SAID: &str =
+const RECEIVED_TEXTS: &str =
     "SELECT t.id, t.created_at, h.project, t.text FROM said_elsewhere t JOIN shares h ON h.id = t.share";
 const SUBAGENTS: &str =
     "SELECT g.id, ifnull(g.ended_at, ifnull(g.started_at, 0)), s.project, g.message, g.agent_type

@@ -24,7 +24,7 @@ use recall_domain::ids::{ProjectRow, SessionKey, SessionRow, Timestamp};
 pub(super) use copies::{CopyOf, Memory, forgotten_at, keep_forgotten, memory};
 pub use finding::{RowsToForget, has_all_words};
 pub(super) use removal::{
-    Foreign, ForgetAgain, forget_document, forget_said, leave, withdraw, without_lost_titles,
+    Foreign, ForgetAgain, forget_document, forget_own_text, leave, withdraw, without_lost_titles,
 };
 pub use removal::{Forget, TracesRemoved};
 pub(super) use tombstones::{belongs_to_forgotten_session, is_forgotten, was_forgotten};

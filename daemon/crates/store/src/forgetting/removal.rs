@@ -20,12 +20,12 @@ use crate::notes::threads::rethread;
 use crate::operation::{Operation, RemovedCopies, WriteContext, log};
 use crate::sessions::lineage::settle;
 use crate::sessions::lives;
-use crate::sharing::say_anew;
+use crate::sharing::log_again;
 use crate::{Reader, StoreError};
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{
-    BatchId, InjectionId, ObservationId, PlanId, ProjectRow, SaidId, SessionKey, SessionRow, SummaryId,
-    Timestamp,
+    BatchId, InjectionId, ObservationId, PlanId, ProjectRow, ReceivedTextId, SessionKey, SessionRow,
+    SummaryId, Timestamp,
 };
 use recall_domain::observation::NoteOrigin;
 use recall_domain::order::Order;
@@ -101,7 +101,7 @@ pub(crate) fn forget_document(
 }
 
 /// Removes what was forgotten on another machine of what was said here: that text alone, and nothing of the work on it.
-pub(crate) fn forget_said(
+pub(crate) fn forget_own_text(
     db: &WriteContext<'_>,
     key: DocumentKey,
     at: Timestamp,
@@ -121,7 +121,7 @@ pub(crate) struct Foreign {
     pub observations: BTreeSet<ObservationId>,
     pub summaries: BTreeSet<SummaryId>,
     pub plans: BTreeSet<PlanId>,
-    pub said: BTreeSet<SaidId>,
+    pub received_texts: BTreeSet<ReceivedTextId>,
 }
 
 /// Removes rows that may come back later.
@@ -129,9 +129,9 @@ pub(crate) fn leave(db: &WriteContext<'_>, foreign: Foreign, at: Timestamp) -> R
     if foreign == Foreign::default() {
         return Ok(());
     }
-    let Foreign { observations, summaries, plans, said } = foreign;
-    let to_leave = RowsToForget { observations, summaries, plans, said, ..RowsToForget::default() };
-    say_to_index(db, &to_leave)?;
+    let Foreign { observations, summaries, plans, received_texts } = foreign;
+    let to_leave = RowsToForget { observations, summaries, plans, received_texts, ..RowsToForget::default() };
+    log_documents(db, &to_leave)?;
     remove_rows(db, &to_leave)?;
     forget_titles_given(db, &[])?;
     owe_cleaning(db, at)
@@ -148,13 +148,13 @@ fn remove(db: &WriteContext<'_>, to_forget: &RowsToForget, at: Order) -> Result<
     };
     let to_compress = shared_batches(db, to_forget)?;
     let (concerned, since) = (concerned(db, to_forget)?, earliest(db, to_forget)?);
-    say_to_index(db, to_forget)?;
+    log_documents(db, to_forget)?;
     bury_observations(db, to_forget)?;
     copies::remember(db, to_forget, at.wall)?;
     strip_evidence(db, to_forget)?;
     stop_work(db, to_forget, at)?;
     remove_rows(db, to_forget)?;
-    say_anew(db, &to_forget.former_texts)?;
+    log_again(db, &to_forget.former_texts)?;
     for session in &touched {
         // A running call loses its task too, because tasks are not searched.
         db.run(
@@ -319,7 +319,7 @@ fn earliest(db: &Connection, to_forget: &RowsToForget) -> Result<Timestamp, Stor
     )
 }
 
-fn say_to_index(db: &WriteContext<'_>, to_forget: &RowsToForget) -> Result<(), StoreError> {
+fn log_documents(db: &WriteContext<'_>, to_forget: &RowsToForget) -> Result<(), StoreError> {
     to_forget.documents().try_for_each(|key| log(db, key))
 }
 
@@ -392,7 +392,7 @@ fn remove_rows(db: &Connection, to_forget: &RowsToForget) -> Result<(), StoreErr
     remove(db, "UPDATE observations SET made_as = '' WHERE made_as <> '' AND id", &to_forget.former_texts)?;
     remove(db, "DELETE FROM session_summaries WHERE id", &to_forget.summaries)?;
     remove(db, "DELETE FROM plans WHERE id", &to_forget.plans)?;
-    remove(db, "DELETE FROM said_elsewhere WHERE id", &to_forget.said)?;
+    remove(db, "DELETE FROM said_elsewhere WHERE id", &to_forget.received_texts)?;
     remove(db, "UPDATE subagents SET message = NULL WHERE id", &to_forget.subagents)?;
     remove(db, "UPDATE compactions SET summary = NULL WHERE id", &to_forget.compactions)?;
     remove(

@@ -159,7 +159,7 @@ fn a_forgotten_session_leaves_no_readable_text() {
 
 #[test]
 fn forgetting_also_erases_subagent_messages_and_compaction_summaries() {
-    let told = "SELECT (SELECT count(*) FROM subagents WHERE message IS NOT NULL)
+    let count_texts = "SELECT (SELECT count(*) FROM subagents WHERE message IS NOT NULL)
               + 10 * (SELECT count(*) FROM compactions WHERE summary IS NOT NULL)";
     for (selection, left) in [
         (document("p1"), 11),
@@ -171,7 +171,7 @@ fn forgetting_also_erases_subagent_messages_and_compaction_summaries() {
     ] {
         let (_home, db) = memory();
         forget(&db, &selection, NOW).unwrap();
-        assert_eq!(db.query_row(told, [], |row| row.get::<_, i64>(0)).unwrap(), left, "{selection:?}");
+        assert_eq!(db.query_row(count_texts, [], |row| row.get::<_, i64>(0)).unwrap(), left, "{selection:?}");
     }
 }
 

@@ -5,11 +5,11 @@ use crate::database::bind::params;
 use crate::database::row::Sql;
 use crate::jobs::job_kind::JobKind;
 use crate::jobs::queue;
-use crate::jobs::queue::tell;
+use crate::jobs::queue::publish;
 use crate::notes::choice;
 use crate::notes::choice::SessionChoice;
+use crate::notes::injection_uses::{InjectionUse, keep_uses};
 use crate::notes::results::{BatchResult, DuplicateScope, keep_summary, replace_observations};
-use crate::notes::told_uses::{ToldUse, keep_uses};
 use crate::operation::{Operation, WriteContext};
 use recall_domain::ids::{BatchId, JobId, SessionRow, Timestamp};
 use recall_domain::observation::{NoteOrigin, SummaryDraft};
@@ -41,7 +41,7 @@ pub struct SessionResult {
     /// Present if the observations of the session's batches were selected again.
     pub choice: Option<SessionChoice>,
     /// How the session used the injected items.
-    pub uses: Vec<ToldUse>,
+    pub uses: Vec<InjectionUse>,
     pub next: Next,
 }
 
@@ -119,7 +119,7 @@ fn keep(db: &WriteContext<'_>, finished: &FinishedJob, reach: DuplicateScope) ->
     match (&finished.result, batch) {
         (JobResult::Observations(made), Some(batch)) => {
             let created = replace_observations(db, &finished.origin, batch, made, reach)?;
-            tell(db, session, finished.now, created)?;
+            publish(db, session, finished.now, created)?;
             choice::batch_is_made(db, session, batch, &finished.origin, finished.now)?;
         }
         (JobResult::Session(made), _) => {
@@ -131,7 +131,7 @@ fn keep(db: &WriteContext<'_>, finished: &FinishedJob, reach: DuplicateScope) ->
                 created.extend(keep_summary(db, &finished.origin, session, summary)?);
             }
             keep_uses(db, &made.uses)?;
-            tell(db, session, finished.now, created)?;
+            publish(db, session, finished.now, created)?;
             if made.next == Next::Notes {
                 ask_for_notes(db, finished, session)?;
             }

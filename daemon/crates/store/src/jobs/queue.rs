@@ -221,14 +221,14 @@ impl Operation for JobFailure {
         db.queue_work();
         if status == "dead" {
             let dead = LifecycleKind::JobDead { job: failure.job, attempts, error: failure.error };
-            tell(db, session, failure.now, vec![dead])?;
+            publish(db, session, failure.now, vec![dead])?;
         }
         Ok(())
     }
 }
 
 /// Publishes events of a session.
-pub(crate) fn tell(
+pub(crate) fn publish(
     db: &WriteContext<'_>,
     session: SessionRow,
     at: Timestamp,
@@ -275,7 +275,7 @@ impl Operation for GiveBackJobs {
             db.queue_work();
         }
         for (job, session, _, attempts) in given.into_iter().filter(|(_, _, status, _)| status == "dead") {
-            tell(db, session, now, vec![LifecycleKind::JobDead { job, attempts, error: error.clone() }])?;
+            publish(db, session, now, vec![LifecycleKind::JobDead { job, attempts, error: error.clone() }])?;
         }
         Ok(())
     }
@@ -318,7 +318,7 @@ pub struct Released {
 
 impl Released {
     /// Logs what was released, if anything.
-    pub fn tell(self) {
+    pub fn log(self) {
         let Self { jobs, calls } = self;
         if jobs > 0 {
             tracing::info!(jobs, "returned the jobs of stopped compressors to the queue");

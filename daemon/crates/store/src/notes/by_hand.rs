@@ -52,23 +52,23 @@ impl Operation for Remembered {
     type Output = ObservationId;
 
     fn execute(self, db: &WriteContext<'_>) -> Result<ObservationId, StoreError> {
-        let said = self;
-        let project = projects::resolve(db, &said.project, &said.project_name, said.at)?;
+        let remark = self;
+        let project = projects::resolve(db, &remark.project, &remark.project_name, remark.at)?;
         let known: Option<ObservationId> = db.first(
             "SELECT id FROM observations WHERE project = ?1 AND title = ?2 AND
                  narrative = ?3 AND origin = ?4 LIMIT 1",
-            params![project.0, said.draft.title, said.draft.narrative, said.author.origin()],
+            params![project.0, remark.draft.title, remark.draft.narrative, remark.author.origin()],
         )?;
         if let Some(known) = known {
             lineage::uphold(db, known)?;
             return Ok(known);
         }
-        let place = ObservationScope { session: None, batch: None, project, at: said.at };
-        let id = results::insert(db, &place, &said.draft, &said.author.origin(), 0)?;
+        let place = ObservationScope { session: None, batch: None, project, at: remark.at };
+        let id = results::insert(db, &place, &remark.draft, &remark.author.origin(), 0)?;
         log(db, id)?;
-        if let Some(subject) = said.draft.subject.as_ref().map(SubjectHash::of) {
+        if let Some(subject) = remark.draft.subject.as_ref().map(SubjectHash::of) {
             aim(db, id, Some(subject))?;
-            lineage::settle(db, project, &[subject].into(), said.at)?;
+            lineage::settle(db, project, &[subject].into(), remark.at)?;
         }
         threads::rethread(db, project, &[id].into())?;
         Ok(id)
@@ -86,7 +86,7 @@ mod tests {
     fn remembering_a_resolved_note_again_reactivates_it() {
         let home = tempfile::tempdir().unwrap();
         let db = empty_database(home.path());
-        let said = |title: &str| Remembered {
+        let remark = |title: &str| Remembered {
             project: vec![ProjectKey::from("path:/shop")],
             project_name: "shop".to_owned(),
             draft: ObservationDraft {
@@ -105,7 +105,7 @@ mod tests {
             author: RemarkAuthor::User,
             at: Timestamp(7),
         };
-        let remember = |title: &str| execute(&db, said(title), &mut Changes::default()).unwrap();
+        let remember = |title: &str| execute(&db, remark(title), &mut Changes::default()).unwrap();
         let first = remember("Round once");
         let resolve = MarkObservations { ids: vec![first], validity: Validity::Resolved, at: Timestamp(0) };
         execute(&db, resolve, &mut Changes::default()).unwrap();

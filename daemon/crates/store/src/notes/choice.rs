@@ -226,9 +226,9 @@ pub(crate) fn keep_choice(
         let among = origin.is_built_in().then(|| stored(choice.among, choice.extent));
         db.run("UPDATE prompt_batches SET chosen_among = ?2 WHERE id = ?1", params![batch, among])?;
     }
-    let mut told = pass.end(db, project)?;
-    told.extend(replaced);
-    Ok(told)
+    let mut events = pass.end(db, project)?;
+    events.extend(replaced);
+    Ok(events)
 }
 
 /// Returns those of the observations that belong to the batch.
@@ -250,10 +250,10 @@ fn replacement(
     new: &[ObservationId],
 ) -> Result<Option<LifecycleKind>, StoreError> {
     let words = |id| db.one::<ThreadWords>("SELECT words FROM observations WHERE id = ?1", params![id]);
-    let said = words(gone)?;
+    let gone_words = words(gone)?;
     let mut best = None;
     for id in new {
-        let share = said.share_in(&words(*id)?);
+        let share = gone_words.share_in(&words(*id)?);
         if share >= MOST_OF_IT && best.is_none_or(|(most, _)| share > most) {
             best = Some((share, *id));
         }

@@ -161,7 +161,7 @@ pub(crate) fn written(db: &Connection, id: ObservationId) -> Result<Value, Store
 }
 
 pub(super) fn write(db: &WriteContext<'_>, id: ObservationId, new: &Value) -> Result<(), StoreError> {
-    let said = ["title", "narrative"].into_iter().filter_map(|key| new[key].as_str());
+    let title_and_narrative = ["title", "narrative"].into_iter().filter_map(|key| new[key].as_str());
     let facts: Vec<String> = texts(&new["facts"]).collect();
     db.run(
         "UPDATE observations SET type = ?2, title = ?3, subtitle = ?4, narrative = ?5, facts = ?6, files_read = ?7,
@@ -177,7 +177,7 @@ pub(super) fn write(db: &WriteContext<'_>, id: ObservationId, new: &Value) -> Re
             new["files_modified"].to_string(),
             new["origin"].as_str(),
             new["made_as"].as_str(),
-            thread_words_of(said.chain(facts.iter().map(String::as_str))),
+            thread_words_of(title_and_narrative.chain(facts.iter().map(String::as_str))),
         ],
     )?;
     db.run("DELETE FROM observation_files WHERE observation = ?1", params![id])?;

@@ -73,12 +73,12 @@ pub(crate) fn merge(
         params![id, batch, evidence_json(&draft.evidence)?, draft.importance.get()],
     )?;
     keep_files(db, id, draft)?;
-    rest_anew(db, id)?;
+    recompute_evidence(db, id)?;
     Ok(id)
 }
 
 /// Recomputes an observation's evidence from its own batch and the shares of other batches, in order.
-pub(crate) fn rest_anew(db: &Connection, id: ObservationId) -> Result<(), StoreError> {
+pub(crate) fn recompute_evidence(db: &Connection, id: ObservationId) -> Result<(), StoreError> {
     let own: Option<Option<Vec<String>>> =
         db.first("SELECT own_evidence FROM observations WHERE id = ?1", params![id])?;
     let Some(mut evidence) = own.flatten() else { return Ok(()) };
@@ -108,21 +108,21 @@ pub(crate) fn retract_missing(
         taken_over.extend(leave(db, gone, session, batch)?);
         log(db, gone)?;
     }
-    let said_again: Vec<ObservationId> =
+    let repeated: Vec<ObservationId> =
         db.all("SELECT observation FROM observation_batches WHERE batch = ?1", params![batch])?;
-    for unsaid in said_again.into_iter().filter(|id| !kept.contains(id)) {
+    for gone in repeated.into_iter().filter(|id| !kept.contains(id)) {
         db.run(
             "DELETE FROM observation_batches WHERE observation = ?1 AND batch = ?2",
-            params![unsaid, batch],
+            params![gone, batch],
         )?;
         db.run(
             "DELETE FROM observation_sessions WHERE observation = ?1 AND session = ?2 AND NOT EXISTS (
                 SELECT 1 FROM observation_batches m JOIN prompt_batches b ON b.id = m.batch
                 WHERE m.observation = ?1 AND b.session = ?2)",
-            params![unsaid, session],
+            params![gone, session],
         )?;
-        rest_anew(db, unsaid)?;
-        log(db, unsaid)?;
+        recompute_evidence(db, gone)?;
+        log(db, gone)?;
     }
     Ok(taken_over)
 }
@@ -149,7 +149,7 @@ fn leave(
             params![id, heir, its_session],
         )?;
         db.run("DELETE FROM observation_batches WHERE observation = ?1 AND batch = ?2", params![id, heir])?;
-        rest_anew(db, id)?;
+        recompute_evidence(db, id)?;
         return Ok(Some(id));
     }
     // Older rows only record whether another session said it too.

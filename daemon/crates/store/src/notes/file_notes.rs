@@ -10,7 +10,7 @@ use recall_domain::earlier::{Earlier, IMPORTANT, MOST_SHOWN, SETTLED};
 use recall_domain::ids::{ActivityId, BatchId, ObservationId, ProjectRow, SessionId, SessionRow, Timestamp};
 use recall_domain::material::ProjectFolder;
 use recall_domain::observation::ObservationType;
-use recall_domain::review::Tellable;
+use recall_domain::review::Injectable;
 use recall_domain::subject;
 
 record! {
@@ -58,7 +58,7 @@ pub struct NotesWanted<'a> {
     pub least_importance: u8,
     pub most: u32,
     /// Which of them may be injected.
-    pub tellable: Tellable,
+    pub injectable: Injectable,
 }
 
 impl Reader<'_> {
@@ -93,11 +93,11 @@ impl Reader<'_> {
         path: &str,
         wanted: NotesWanted<'_>,
     ) -> Result<Vec<FileNoteRow>, StoreError> {
-        let NotesWanted { kinds, least_importance, most, tellable } = wanted;
+        let NotesWanted { kinds, least_importance, most, injectable } = wanted;
         let kinds: Vec<_> = kinds.iter().map(|kind| format!("'{}'", kind.as_str())).collect();
-        let reviewed = match tellable {
-            Tellable::Everything => "",
-            Tellable::Reviewed => {
+        let reviewed = match injectable {
+            Injectable::Everything => "",
+            Injectable::Reviewed => {
                 "AND (o.reviewed_at IS NOT NULL OR o.pinned_at IS NOT NULL OR o.origin = 'user')"
             }
         };

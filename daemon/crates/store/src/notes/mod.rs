@@ -15,4 +15,4 @@ pub(crate) mod review;
 pub(crate) mod sessions_elsewhere;
 pub(crate) mod subjects;
 pub(crate) mod threads;
-pub(crate) mod told_uses;
+pub(crate) mod injection_uses;

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::database::bind::params;
 use crate::database::row::{Cells, FromRow, Sql, record};
-use crate::notes::evidence::{evidence_json, keep_files, merge, rest_anew, retract_missing};
+use crate::notes::evidence::{evidence_json, keep_files, merge, recompute_evidence, retract_missing};
 use crate::notes::subjects::{Aimed, SubjectHash, aim, subjects, with_heirs};
 use crate::notes::threads::{rethread, thread_words};
 use crate::operation::{WriteContext, log};
@@ -276,12 +276,12 @@ fn known_as(
         params![place.project, place.batch, draft.kind.as_str(), LATEST],
     )?;
     let new = ComparedNote { kind: draft.kind, title: &draft.title, body: &body };
-    let says_the_same = |known: &KnownColumns| {
+    let is_same_statement = |known: &KnownColumns| {
         let known_body = std::iter::once(&known.narrative).chain(&known.facts).map(String::as_str);
         let known_body = known_body.collect::<Vec<_>>().join("\n");
         is_duplicate(ComparedNote { kind: draft.kind, title: &known.title, body: &known_body }, new)
     };
-    let known = latest.into_iter().find(|known| within_reach(known.made) && says_the_same(known));
+    let known = latest.into_iter().find(|known| within_reach(known.made) && is_same_statement(known));
     Ok(known.map(|known| (known.id, known.made)))
 }
 
@@ -368,7 +368,7 @@ fn rewrite(
     )?;
     db.run("DELETE FROM observation_files WHERE observation = ?1", params![id])?;
     keep_files(db, id, draft)?;
-    rest_anew(db, id)?;
+    recompute_evidence(db, id)?;
     Ok(id)
 }
 
@@ -381,7 +381,7 @@ pub(crate) fn keep_summary(
 ) -> Result<Option<LifecycleKind>, StoreError> {
     let title = titles::of_summary(db, session, &summary.title)?;
     sharing::claim_summary(db, session)?;
-    let said = params![
+    let values = params![
         session,
         title,
         summary.request,
@@ -395,7 +395,7 @@ pub(crate) fn keep_summary(
         "SELECT EXISTS (SELECT 1 FROM session_summaries WHERE session = ?1
                 AND (title, request, investigated, learned, completed, next_steps, notes)
                     IS (?2, ?3, ?4, ?5, ?6, ?7, ?8))",
-        said,
+        values,
     )?;
     db.run(
         "INSERT INTO session_summaries (session, project, title, request, investigated, learned, completed, next_steps,
@@ -405,7 +405,7 @@ pub(crate) fn keep_summary(
                 investigated = excluded.investigated, learned = excluded.learned, completed = excluded.completed,
                 next_steps = excluded.next_steps, notes = excluded.notes, origin = excluded.origin,
                 created_at = excluded.created_at",
-        rusqlite::params_from_iter(said.into_iter().chain(params![origin])),
+        rusqlite::params_from_iter(values.into_iter().chain(params![origin])),
     )?;
     let id: SummaryId = db.one("SELECT id FROM session_summaries WHERE session = ?1", params![session])?;
     log(db, id)?;
@@ -495,7 +495,7 @@ mod tests {
     fn a_summary_is_published_once_and_again_when_its_text_changes() {
         let home = tempfile::tempdir().unwrap();
         let db = database(home.path());
-        let told = |completed: &str| {
+        let count_published = |completed: &str| {
             db.execute("UPDATE jobs SET status = 'running' WHERE id = 1", []).unwrap();
             let summary = SummaryDraft {
                 title: "Cart".to_owned(),
@@ -510,7 +510,10 @@ mod tests {
             execute(&db, FinishJob(finished), &mut changes).unwrap();
             changes.events.len()
         };
-        assert_eq!(["Rounded.", "Rounded.", "Rounded once.", "Rounded once."].map(told), [1, 0, 1, 0]);
+        assert_eq!(
+            ["Rounded.", "Rounded.", "Rounded once.", "Rounded once."].map(count_published),
+            [1, 0, 1, 0]
+        );
     }
 
     #[test]

@@ -41,8 +41,9 @@ impl Operation for ReviewObservations {
         let Self { ids, verdict, at } = self;
         for id in ids {
             let before = Reviewed::of(db, id)?;
-            let is_said = before.at.is_some() && before.is_rejected == (verdict == ReviewVerdict::Rejected);
-            if is_said {
+            let is_recorded =
+                before.at.is_some() && before.is_rejected == (verdict == ReviewVerdict::Rejected);
+            if is_recorded {
                 continue;
             }
             let ended = lineage::enders(db, id)?;

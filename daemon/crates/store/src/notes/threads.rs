@@ -86,11 +86,11 @@ fn concerned(
 
 /// Columns of an observation `o` that a person wrote here or elsewhere, and that sessions may receive.
 pub(crate) const IS_BY_HAND: &str = "o.origin IN ('user', 'shared:user') OR o.by_hand";
-pub(crate) const IS_TOLD: &str = "o.share IS NULL OR (SELECT inject FROM shares WHERE id = o.share)";
+pub(crate) const INJECTABLE: &str = "o.share IS NULL OR (SELECT inject FROM shares WHERE id = o.share)";
 
 fn latest(db: &Connection, project: ProjectRow) -> Result<Vec<Saying>, StoreError> {
     let sql = format!(
-        "SELECT o.id, {IS_BY_HAND}, {IS_TOLD}, o.session, o.created_at, o.words, o.work FROM observations o
+        "SELECT o.id, {IS_BY_HAND}, {INJECTABLE}, o.session, o.created_at, o.words, o.work FROM observations o
          WHERE o.project = ?1 AND o.subject IS NULL AND o.words IS NOT NULL
          ORDER BY o.created_at DESC, o.id DESC LIMIT ?2"
     );

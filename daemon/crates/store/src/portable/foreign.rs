@@ -55,17 +55,17 @@ impl Misfits {
     }
 
     /// Describes the differences for people, with the names in the file.
-    pub(crate) fn told(&self) -> Vec<String> {
+    pub(crate) fn describe(&self) -> Vec<String> {
         let short = |name: &String| name.chars().take(NAME_CHARS).collect::<String>();
-        let mut told: Vec<String> = self.things.iter().take(MOST_NAMES).map(short).collect();
+        let mut lines: Vec<String> = self.things.iter().take(MOST_NAMES).map(short).collect();
         if let Some(more) = self.things.len().checked_sub(MOST_NAMES).filter(|more| *more > 0) {
-            told.push(format!("{more} more tables, indexes, triggers or views"));
+            lines.push(format!("{more} more tables, indexes, triggers or views"));
         }
-        told.extend(
+        lines.extend(
             self.values.iter().map(|(column, count)| format!("unreadable values of {column}: {count}")),
         );
-        told.extend(self.rows.iter().map(|(table, count)| format!("unusable rows of {table}: {count}")));
-        told
+        lines.extend(self.rows.iter().map(|(table, count)| format!("unusable rows of {table}: {count}")));
+        lines
     }
 }
 
@@ -115,19 +115,19 @@ fn foreign_things(db: &Connection, ours: &Connection) -> Result<Vec<String>, Sto
         Ok(all.into_iter().map(|(kind, name, sql)| ((kind, name), sql)).collect())
     };
     let (there, expected) = (things(db)?, things(ours)?);
-    let mut told = Vec::new();
+    let mut differences = Vec::new();
     for (thing, sql) in &there {
         let (kind, name) = thing;
         match expected.get(thing) {
             Some(made) if made == sql => {}
-            Some(_) => told.push(format!("{kind} {name}, which differs")),
-            None => told.push(format!("{kind} {name}")),
+            Some(_) => differences.push(format!("{kind} {name}, which differs")),
+            None => differences.push(format!("{kind} {name}")),
         }
     }
     for thing in expected.keys().filter(|thing| !there.contains_key(*thing)) {
-        told.push(format!("{} {}, which is missing", thing.0, thing.1));
+        differences.push(format!("{} {}, which is missing", thing.0, thing.1));
     }
-    if told.is_empty() {
+    if differences.is_empty() {
         let tables: BTreeSet<String> = our_tables(ours)?.into_iter().collect();
         let counted: Vec<String> = db.all("SELECT CAST(name AS TEXT) FROM sqlite_sequence", [])?;
         let foreign = counted.iter().filter(|name| !tables.contains(*name)).count();
@@ -139,10 +139,10 @@ fn foreign_things(db: &Connection, ours: &Connection) -> Result<Vec<String>, Sto
         )?;
         let encoding: String = db.one("PRAGMA encoding", [])?;
         if foreign > 0 || odd > 0 || encoding != "UTF-8" {
-            told.push("rows that say nothing about any table".to_owned());
+            differences.push("rows that say nothing about any table".to_owned());
         }
     }
-    Ok(told)
+    Ok(differences)
 }
 
 fn our_tables(ours: &Connection) -> Result<Vec<String>, StoreError> {

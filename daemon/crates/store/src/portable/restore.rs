@@ -450,10 +450,11 @@ fn complete_observation(db: &WriteContext<'_>, id: ObservationId, line: &Value) 
             db.run("INSERT OR IGNORE INTO observation_files VALUES (?1, ?2, ?3)", params![id, path, usage])?;
         }
     }
-    let said = ["title", "narrative"].into_iter().filter_map(|key| line[key].as_str()).chain(texts("facts"));
+    let statement_texts =
+        ["title", "narrative"].into_iter().filter_map(|key| line[key].as_str()).chain(texts("facts"));
     db.run(
         "UPDATE observations SET words = ?2, own_evidence = evidence, own_importance = importance WHERE id = ?1",
-        params![id, thread_words_of(said)],
+        params![id, thread_words_of(statement_texts)],
     )?;
     // The status follows from rows that a file does not contain.
     if line["status"] == Status::Resolved.as_str() {

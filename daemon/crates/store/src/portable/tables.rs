@@ -79,7 +79,7 @@ pub(super) struct Table {
 }
 
 const OF_SESSION: &str = "(SELECT s.project FROM sessions s WHERE s.id = t.session)";
-const HEARD: &str = "(SELECT s.last_event_at FROM sessions s WHERE s.id = t.session)";
+const LAST_EVENT: &str = "(SELECT s.last_event_at FROM sessions s WHERE s.id = t.session)";
 
 /// All tables, in this order, because a row may refer to rows of earlier tables.
 pub(super) const TABLES: &[Table] = &[
@@ -127,7 +127,7 @@ pub(super) const TABLES: &[Table] = &[
         ],
         page: "t.session",
         project: OF_SESSION,
-        time: HEARD,
+        time: LAST_EVENT,
         documents: &[],
     },
     Table {
@@ -154,7 +154,7 @@ pub(super) const TABLES: &[Table] = &[
         ],
         page: "t.id",
         project: OF_SESSION,
-        time: HEARD,
+        time: LAST_EVENT,
         documents: &[(DocumentKind::Prompt, "prompt"), (DocumentKind::Response, "response")],
     },
     Table {
@@ -177,7 +177,7 @@ pub(super) const TABLES: &[Table] = &[
         ],
         page: "t.id",
         project: OF_SESSION,
-        time: HEARD,
+        time: LAST_EVENT,
         documents: &[(DocumentKind::Activity, "tool_name")],
     },
     Table {
@@ -233,7 +233,7 @@ pub(super) const TABLES: &[Table] = &[
         ],
         page: "t.id",
         project: "t.project",
-        time: HEARD,
+        time: LAST_EVENT,
         documents: &[(DocumentKind::Summary, "title")],
     },
     Table {
@@ -254,7 +254,7 @@ pub(super) const TABLES: &[Table] = &[
         ],
         page: "t.id",
         project: OF_SESSION,
-        time: HEARD,
+        time: LAST_EVENT,
         documents: &[(DocumentKind::Plan, "title")],
     },
     Table {
@@ -274,7 +274,7 @@ pub(super) const TABLES: &[Table] = &[
         ],
         page: "t.id",
         project: OF_SESSION,
-        time: HEARD,
+        time: LAST_EVENT,
         documents: &[(DocumentKind::Compaction, "summary")],
     },
     Table {
@@ -293,7 +293,7 @@ pub(super) const TABLES: &[Table] = &[
         ],
         page: "t.id",
         project: OF_SESSION,
-        time: HEARD,
+        time: LAST_EVENT,
         documents: &[],
     },
 ];

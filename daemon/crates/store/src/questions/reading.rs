@@ -11,7 +11,7 @@ use recall_domain::ids::{
     BranchName, CommitId, ObservationId, ProjectRow, SessionId, SessionRow, SummaryId, Timestamp,
 };
 use recall_domain::observation::{Importance, Maker, NoteOrigin, ObservationType};
-use recall_domain::review::Tellable;
+use recall_domain::review::Injectable;
 
 record! {
 /// An observation with everything that can be shown about it.
@@ -122,7 +122,7 @@ impl Reader<'_> {
             DocumentKind::Activity => "(SELECT batch FROM activities WHERE id = ?1)",
             DocumentKind::Plan => "(SELECT batch FROM plans WHERE id = ?1)",
             DocumentKind::Compaction => "(SELECT batch FROM compactions WHERE id = ?1)",
-            DocumentKind::Said => return Ok(Vec::new()),
+            DocumentKind::ReceivedText => return Ok(Vec::new()),
         };
         let sql = format!(
             "SELECT json_array(branch, head_commit, base_commit),
@@ -147,9 +147,9 @@ impl Reader<'_> {
         self,
         project: ProjectRow,
         each: u32,
-        tellable: Tellable,
+        injectable: Injectable,
     ) -> Result<Vec<ObservationRow>, StoreError> {
-        self.0.all(&candidates(tellable), params![project, each])
+        self.0.all(&candidates(injectable), params![project, each])
     }
 
     /// Returns the most important valid notes of a project that a person wrote or pinned, at most `most`. If only
@@ -158,9 +158,9 @@ impl Reader<'_> {
         self,
         project: ProjectRow,
         most: u32,
-        tellable: Tellable,
+        injectable: Injectable,
     ) -> Result<Vec<ObservationRow>, StoreError> {
-        self.0.all(&kept_by_hand(tellable), params![project, most])
+        self.0.all(&kept_by_hand(injectable), params![project, most])
     }
 
     /// Returns the summary of the project's last session with work in it, except `except`. A session counts if
@@ -243,60 +243,60 @@ impl Reader<'_> {
 }
 
 /// The query of [`Reader::candidates`]. It names its indexes, because otherwise SQLite reads all of a large project.
-fn candidates(tellable: Tellable) -> String {
+fn candidates(injectable: Injectable) -> String {
     let (newest, weightiest) =
-        (source(tellable, "observations_newest"), source(tellable, "observations_weightiest"));
+        (source(injectable, "observations_newest"), source(injectable, "observations_weightiest"));
     format!(
         "{} WHERE o.id IN (
-            SELECT id FROM (SELECT id FROM {newest} AND {TOLD}
+            SELECT id FROM (SELECT id FROM {newest} AND {INJECTABLE}
                             ORDER BY created_at DESC, id DESC LIMIT ?2)
             UNION
-            SELECT id FROM (SELECT id FROM {weightiest} AND {TOLD}
+            SELECT id FROM (SELECT id FROM {weightiest} AND {INJECTABLE}
                             ORDER BY importance DESC, created_at DESC, id DESC LIMIT ?2)
             UNION
             SELECT id FROM (SELECT id FROM observations INDEXED BY observations_by_hand
-                            WHERE project = ?1 AND status = 'active' AND origin = 'user' AND {TOLD}
+                            WHERE project = ?1 AND status = 'active' AND origin = 'user' AND {INJECTABLE}
                             ORDER BY importance DESC, created_at DESC, id DESC LIMIT ?2)
             UNION
             SELECT id FROM observations INDEXED BY observations_pinned
-                WHERE project = ?1 AND pinned_at IS NOT NULL AND status <> 'resolved' AND rejected_at IS NULL AND {TOLD})",
+                WHERE project = ?1 AND pinned_at IS NOT NULL AND status <> 'resolved' AND rejected_at IS NULL AND {INJECTABLE})",
         ObservationRow::SELECT
     )
 }
 
 /// The query of [`Reader::kept_by_hand`], which names its indexes too.
-fn kept_by_hand(tellable: Tellable) -> String {
-    let kept = match tellable {
-        Tellable::Everything => String::new(),
-        Tellable::Reviewed => format!(
-            "SELECT id FROM (SELECT id FROM {} AND {TOLD}
+fn kept_by_hand(injectable: Injectable) -> String {
+    let kept = match injectable {
+        Injectable::Everything => String::new(),
+        Injectable::Reviewed => format!(
+            "SELECT id FROM (SELECT id FROM {} AND {INJECTABLE}
                                  ORDER BY importance DESC, created_at DESC, id DESC LIMIT ?2) UNION ",
-            source(tellable, "observations_weightiest")
+            source(injectable, "observations_weightiest")
         ),
     };
     format!(
         "{} WHERE o.id IN ({kept}
             SELECT id FROM (SELECT id FROM observations INDEXED BY observations_by_hand
-                            WHERE project = ?1 AND status = 'active' AND origin = 'user' AND {TOLD}
+                            WHERE project = ?1 AND status = 'active' AND origin = 'user' AND {INJECTABLE}
                             ORDER BY importance DESC, created_at DESC, id DESC LIMIT ?2)
             UNION
             SELECT id FROM observations INDEXED BY observations_pinned
-                WHERE project = ?1 AND pinned_at IS NOT NULL AND status = 'active' AND {TOLD})
+                WHERE project = ?1 AND pinned_at IS NOT NULL AND status = 'active' AND {INJECTABLE})
          ORDER BY o.pinned_at IS NULL, o.importance DESC, o.created_at DESC, o.id DESC LIMIT ?2",
         ObservationRow::SELECT
     )
 }
 
 /// Whether an observation may be injected: it is this machine's, or its share allows it.
-const TOLD: &str = "(share IS NULL OR share IN (SELECT id FROM shares WHERE inject))";
+const INJECTABLE: &str = "(share IS NULL OR share IN (SELECT id FROM shares WHERE inject))";
 
 /// The active observations of a project that may be injected, whoever made them. `index` provides the required order.
-fn source(tellable: Tellable, index: &str) -> String {
-    match tellable {
-        Tellable::Everything => {
+fn source(injectable: Injectable, index: &str) -> String {
+    match injectable {
+        Injectable::Everything => {
             format!("observations INDEXED BY {index} WHERE project = ?1 AND status = 'active'")
         }
-        Tellable::Reviewed => {
+        Injectable::Reviewed => {
             "observations INDEXED BY observations_reviewed WHERE project = ?1 AND status = 'active'
                 AND reviewed_at IS NOT NULL"
                 .to_owned()
@@ -392,10 +392,10 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let db = empty_database(home.path());
         for (sql, expected) in [
-            (candidates(Tellable::Everything), &["newest", "weightiest", "by_hand", "pinned"][..]),
-            (candidates(Tellable::Reviewed), &["reviewed", "reviewed", "by_hand", "pinned"]),
-            (kept_by_hand(Tellable::Everything), &["by_hand", "pinned"]),
-            (kept_by_hand(Tellable::Reviewed), &["reviewed", "by_hand", "pinned"]),
+            (candidates(Injectable::Everything), &["newest", "weightiest", "by_hand", "pinned"][..]),
+            (candidates(Injectable::Reviewed), &["reviewed", "reviewed", "by_hand", "pinned"]),
+            (kept_by_hand(Injectable::Everything), &["by_hand", "pinned"]),
+            (kept_by_hand(Injectable::Reviewed), &["reviewed", "by_hand", "pinned"]),
         ] {
             assert_eq!(indexes(&db, &sql), expected, "{sql}");
         }

@@ -6,8 +6,8 @@ use crate::database::bind::params;
 use crate::database::row::{Sql, record};
 use crate::sessions::compactions;
 use crate::sessions::turns::{ActivityRow, SessionInfo};
-use crate::sharing::said;
-use crate::{CompactionRow, ObservationRow, PlanRow, Reader, SaidRow, StoreError, SummaryRow};
+use crate::sharing::received_text;
+use crate::{CompactionRow, ObservationRow, PlanRow, Reader, ReceivedTextRow, StoreError, SummaryRow};
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{
     BatchId, CompactionId, LogSeq, ObservationId, PlanId, SessionId, SessionRow, SummaryId, Timestamp,
@@ -101,7 +101,7 @@ impl Reader<'_> {
             DocumentKind::Compaction => {
                 "SELECT id FROM compactions WHERE id > ?1 AND summary IS NOT NULL ORDER BY id LIMIT ?2"
             }
-            DocumentKind::Said => "SELECT id FROM said_elsewhere WHERE id > ?1 ORDER BY id LIMIT ?2",
+            DocumentKind::ReceivedText => "SELECT id FROM said_elsewhere WHERE id > ?1 ORDER BY id LIMIT ?2",
         };
         let rows = self.0.all(sql, params![after, limit])?;
         Ok(rows.into_iter().map(|row| DocumentKey { kind, row }).collect())
@@ -118,7 +118,7 @@ pub enum DocumentRow {
     Plan { row: Box<PlanRow>, session: Option<Box<SessionInfo>>, project: crate::ProjectInfo },
     Activity { row: Box<ActivityRow>, session: Box<SessionInfo> },
     Compaction { row: Box<CompactionRow>, session: Box<SessionInfo> },
-    Said { row: Box<SaidRow>, project: crate::ProjectInfo },
+    ReceivedText { row: Box<ReceivedTextRow>, project: crate::ProjectInfo },
 }
 
 fn load(db: &Connection, key: DocumentKey) -> Result<Option<DocumentRow>, StoreError> {
@@ -158,10 +158,10 @@ fn load(db: &Connection, key: DocumentKey) -> Result<Option<DocumentRow>, StoreE
             let session = Box::new(Reader(db).session_info(row.session)?);
             Ok(Some(DocumentRow::Compaction { row: Box::new(row), session }))
         }
-        DocumentKind::Said => {
-            let Some(row) = said(db, key.row)? else { return Ok(None) };
+        DocumentKind::ReceivedText => {
+            let Some(row) = received_text(db, key.row)? else { return Ok(None) };
             let project = Reader(db).project(row.project)?;
-            Ok(Some(DocumentRow::Said { row: Box::new(row), project }))
+            Ok(Some(DocumentRow::ReceivedText { row: Box::new(row), project }))
         }
     }
 }
@@ -202,7 +202,7 @@ impl DocumentRow {
             | Self::Response { session, .. }
             | Self::Compaction { session, .. }
             | Self::Activity { session, .. } => Some(session),
-            Self::Said { .. } => None,
+            Self::ReceivedText { .. } => None,
         }
     }
 
@@ -222,7 +222,7 @@ impl DocumentRow {
             Self::Observation { row, .. } => (row.author.as_ref(), row.device.as_ref()),
             Self::Summary { row, .. } => (row.author.as_ref(), row.device.as_ref()),
             Self::Plan { row, .. } => (row.author.as_ref(), row.device.as_ref()),
-            Self::Said { row, .. } => (Some(&row.author), Some(&row.device)),
+            Self::ReceivedText { row, .. } => (Some(&row.author), Some(&row.device)),
             Self::Prompt { .. } | Self::Response { .. } | Self::Compaction { .. } | Self::Activity { .. } => {
                 (None, None)
             }

@@ -22,7 +22,7 @@ const KINDS: [DocumentKind; 6] = [
     DocumentKind::Compaction,
     DocumentKind::Prompt,
     DocumentKind::Response,
-    DocumentKind::Said,
+    DocumentKind::ReceivedText,
 ];
 
 /// The minimum number of texts of each kind that are compared, however slow the machine is.
@@ -141,7 +141,7 @@ fn sql(kind: DocumentKind) -> &'static str {
              FROM compactions c JOIN sessions s ON s.id = c.session
              WHERE c.summary IS NOT NULL AND c.ended_at >= ?1 ORDER BY c.ended_at DESC, c.id DESC"
         }
-        DocumentKind::Said => {
+        DocumentKind::ReceivedText => {
             "SELECT t.id, t.created_at, h.project, NULL, NULL, NULL, t.text
              FROM said_elsewhere t JOIN shares h ON h.id = t.share
              WHERE t.created_at >= ?1 ORDER BY t.created_at DESC, t.id DESC"

@@ -21,7 +21,7 @@ const EMBEDDED: [DocumentKind; 7] = [
     DocumentKind::Prompt,
     DocumentKind::Plan,
     DocumentKind::Compaction,
-    DocumentKind::Said,
+    DocumentKind::ReceivedText,
 ];
 /// How many of these kinds may be injected soonest.
 const SOONEST: usize = 4;
@@ -342,7 +342,7 @@ fn without_vectors(kind: DocumentKind) -> String {
         DocumentKind::Prompt => "prompt_batches d WHERE d.prompt IS NOT NULL",
         DocumentKind::Compaction => "compactions d WHERE d.summary IS NOT NULL",
         DocumentKind::Activity => "activities d WHERE d.kind = 'tool'",
-        DocumentKind::Said => "said_elsewhere d WHERE true",
+        DocumentKind::ReceivedText => "said_elsewhere d WHERE true",
     };
     let kind = kind.as_str();
     format!(
@@ -391,7 +391,7 @@ impl Operation for StoreVectors {
 
 /// Compares only texts. A document's session facts change with each event, and vectors do not reflect them.
 fn has_same_text(a: &DocumentRow, b: &DocumentRow) -> bool {
-    use DocumentRow::{Activity, Compaction, Observation, Plan, Prompt, Response, Said, Summary};
+    use DocumentRow::{Activity, Compaction, Observation, Plan, Prompt, ReceivedText, Response, Summary};
     a.project().row == b.project().row
         && match (a, b) {
             (Observation { row: a, .. }, Observation { row: b, .. }) => a == b,
@@ -401,7 +401,7 @@ fn has_same_text(a: &DocumentRow, b: &DocumentRow) -> bool {
             (Prompt { text: a, .. }, Prompt { text: b, .. })
             | (Response { text: a, .. }, Response { text: b, .. }) => a == b,
             (Activity { row: a, .. }, Activity { row: b, .. }) => a == b,
-            (Said { row: a, .. }, Said { row: b, .. }) => a.text == b.text,
+            (ReceivedText { row: a, .. }, ReceivedText { row: b, .. }) => a.text == b.text,
             _ => false,
         }
 }
@@ -412,7 +412,7 @@ impl DocumentRow {
             Self::Observation { project, .. }
             | Self::Summary { project, .. }
             | Self::Plan { project, .. }
-            | Self::Said { project, .. } => project,
+            | Self::ReceivedText { project, .. } => project,
             Self::Prompt { session, .. }
             | Self::Response { session, .. }
             | Self::Compaction { session, .. }

@@ -86,8 +86,8 @@ fn any_beginning() -> impl Strategy<Value = Vec<Turn>> {
 /// Whether the agent names the turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TurnIds {
-    Told,
-    Untold,
+    Named,
+    Unnamed,
 }
 
 /// Writes a session as a list of events.
@@ -112,13 +112,13 @@ impl Script {
         let Self { mut bus_events, later, .. } = script;
         bus_events.extend(later);
         bus_events.push((HookEventKind::SessionEnd { reason: "other".to_owned() }, None));
-        if ids == TurnIds::Untold {
+        if ids == TurnIds::Unnamed {
             bus_events.iter_mut().for_each(|(_, id)| *id = None);
         }
         bus_events
     }
 
-    fn say(&mut self, what: HookEventKind, turn: &str) {
+    fn push(&mut self, what: HookEventKind, turn: &str) {
         self.bus_events.push((what, Some(turn.to_owned())));
     }
 
@@ -130,18 +130,21 @@ impl Script {
     fn change_tasks(&mut self, change: TaskChange, turn: &str) {
         self.calls += 1;
         let plan = Some(PlanChange::Tasks(change));
-        self.say(HookEventKind::Tool(ToolCall { plan, ..call(&format!("c{}", self.calls)) }), turn);
+        self.push(HookEventKind::Tool(ToolCall { plan, ..call(&format!("c{}", self.calls)) }), turn);
     }
 
     fn work(&mut self, calls: usize, turn: &str) {
         for _ in 0..calls {
             let call = self.call();
-            self.say(call, turn);
+            self.push(call, turn);
         }
     }
 
     fn ask(&mut self, turn: &str, text: PromptText) {
-        self.say(HookEventKind::Prompt { text, source: BatchSource::User, start: StartContext::Shown }, turn);
+        self.push(
+            HookEventKind::Prompt { text, source: BatchSource::User, start: StartContext::Shown },
+            turn,
+        );
     }
 
     fn turn(&mut self) -> String {
@@ -161,34 +164,34 @@ impl Script {
                 let text = if *privately { PromptText::WhollyPrivate } else { text("ask") };
                 self.ask(&id, text);
                 self.work(*calls, &id);
-                self.say(answer(&id), &id);
+                self.push(answer(&id), &id);
             }
             Turn::CutOff { calls } => self.work(*calls, &id),
             Turn::Notified { calls } => {
                 let source = BatchSource::AgentNotification;
-                self.say(
+                self.push(
                     HookEventKind::Prompt { text: text("notified"), source, start: StartContext::Shown },
                     &id,
                 );
                 self.work(*calls, &id);
-                self.say(answer(&id), &id);
+                self.push(answer(&id), &id);
             }
             Turn::Joined { before, after } => {
                 self.work(*before, &id);
                 self.ask(&id, text("also"));
                 self.work(*after, &id);
-                self.say(answer(&id), &id);
+                self.push(answer(&id), &id);
             }
             Turn::Overtaken { before, after } => {
                 self.work(*before, &id);
                 self.ask(&id, text("rather"));
                 let next = self.turn();
                 self.work(*after, &next);
-                self.say(answer(&next), &next);
+                self.push(answer(&next), &next);
             }
             Turn::InBackground { calls } => {
-                self.say(HookEventKind::SubagentStart, &id);
-                self.say(answer(&id), &id);
+                self.push(HookEventKind::SubagentStart, &id);
+                self.push(answer(&id), &id);
                 for _ in 0..*calls {
                     let call = self.call();
                     self.later.push((call, Some(id.clone())));
@@ -201,8 +204,8 @@ impl Script {
                 let plan =
                     PlanChange::File { path: "/h/plans/a.md".to_owned(), text: format!("# Plan of {id}") };
                 let call = ToolCall { plan: Some(plan), ..call(&format!("c{}", self.calls)) };
-                self.say(HookEventKind::Tool(call), &id);
-                self.say(answer(&id), &id);
+                self.push(HookEventKind::Tool(call), &id);
+                self.push(answer(&id), &id);
             }
             Turn::Listed(state) => {
                 let names = [format!("{id}a"), format!("{id}b")];
@@ -212,20 +215,20 @@ impl Script {
                 }
                 let [done, _] = names;
                 self.change_tasks(TaskChange::Update { id: done, subject: None, state: Some(*state) }, &id);
-                self.say(answer(&id), &id);
+                self.push(answer(&id), &id);
             }
             Turn::Compacted => {
                 self.work(1, &id);
-                self.say(HookEventKind::PreCompact { trigger: "auto".to_owned() }, &id);
+                self.push(HookEventKind::PreCompact { trigger: "auto".to_owned() }, &id);
                 let summary = Some(format!("so far {id}"));
-                self.say(HookEventKind::PostCompact { trigger: "auto".to_owned(), summary }, &id);
-                self.say(answer(&id), &id);
+                self.push(HookEventKind::PostCompact { trigger: "auto".to_owned(), summary }, &id);
+                self.push(answer(&id), &id);
             }
-            Turn::Shell => self.say(answer(&id), &id),
+            Turn::Shell => self.push(answer(&id), &id),
             Turn::Unasked { calls, answered } => {
                 self.work(*calls, &id);
                 if *answered {
-                    self.say(answer(&id), &id);
+                    self.push(answer(&id), &id);
                 }
             }
         }
@@ -246,11 +249,11 @@ fn stored(script: &[TestEvent], order: &[usize], forgets: &[bool]) -> String {
             daemon.rehydrate();
         }
     }
-    told(&daemon.db)
+    describe_rows(&daemon.db)
 }
 
 /// The rows, one line each. Events appear by their position in the script.
-fn told(db: &Connection) -> String {
+fn describe_rows(db: &Connection) -> String {
     let mut text = String::new();
     for (name, sql) in [
         (
@@ -333,44 +336,44 @@ fn arrival_orders_that_once_changed_the_result_no_longer_do() {
     let whole = |calls, privately| Turn::Whole { calls, privately };
     for (turns, ids, order) in [
         // The turn of a call without a prompt is first known by that call, not by earlier contents of its batch.
-        (vec![Turn::Overtaken { before: 1, after: 1 }], TurnIds::Told, vec![0, 4, 2, 3, 5, 6, 1]),
+        (vec![Turn::Overtaken { before: 1, after: 1 }], TurnIds::Named, vec![0, 4, 2, 3, 5, 6, 1]),
         // The end of the second compaction arrives before that of the first.
         (
             vec![Turn::Shell, Turn::Compacted, Turn::Compacted],
-            TurnIds::Untold,
+            TurnIds::Unnamed,
             vec![0, 1, 2, 3, 4, 6, 7, 8, 10, 5, 9, 11, 12],
         ),
         // The agent's summary covers nothing of a private prompt after it, and everything of one before it.
-        (vec![Turn::Compacted, whole(0, true)], TurnIds::Told, vec![0, 1, 2, 3, 5, 6, 4, 7, 8]),
-        (vec![whole(0, true), Turn::Compacted], TurnIds::Told, vec![0, 2, 3, 4, 5, 6, 7, 1, 8]),
+        (vec![Turn::Compacted, whole(0, true)], TurnIds::Named, vec![0, 1, 2, 3, 5, 6, 4, 7, 8]),
+        (vec![whole(0, true), Turn::Compacted], TurnIds::Named, vec![0, 2, 3, 4, 5, 6, 7, 1, 8]),
         // The same with a plan.
-        (vec![whole(0, true), Turn::Shell, Turn::Planned], TurnIds::Told, vec![0, 2, 3, 5, 1, 4, 6, 7]),
+        (vec![whole(0, true), Turn::Shell, Turn::Planned], TurnIds::Named, vec![0, 2, 3, 5, 1, 4, 6, 7]),
         // A prompt typed during a turn first counts for the turn after it.
         (
             vec![Turn::Overtaken { before: 0, after: 1 }, Turn::Shell],
-            TurnIds::Told,
+            TurnIds::Named,
             vec![0, 1, 2, 5, 3, 4, 6],
         ),
         // Work before the first prompt belongs to that prompt, unless it was answered before or the prompt is private.
         (
             vec![Turn::Unasked { calls: 1, answered: false }, Turn::Shell, whole(0, false)],
-            TurnIds::Told,
+            TurnIds::Named,
             vec![0, 2, 3, 1, 4, 5],
         ),
         (
             vec![Turn::Unasked { calls: 2, answered: true }, whole(1, false)],
-            TurnIds::Told,
+            TurnIds::Named,
             vec![0, 2, 4, 1, 5, 3, 6, 7],
         ),
         (
             vec![Turn::Unasked { calls: 1, answered: false }, whole(1, true), whole(1, false)],
-            TurnIds::Told,
+            TurnIds::Named,
             vec![0, 1, 5, 6, 2, 3, 4, 7, 8],
         ),
         // The answer to the work before the first prompt arrives before that work.
         (
             vec![Turn::Unasked { calls: 1, answered: true }, Turn::CutOff { calls: 1 }],
-            TurnIds::Untold,
+            TurnIds::Unnamed,
             vec![0, 2, 1, 3, 4, 5],
         ),
         // Work before a prompt was typed does not belong to its turn.
@@ -380,28 +383,28 @@ fn arrival_orders_that_once_changed_the_result_no_longer_do() {
                 whole(0, false),
                 Turn::Joined { before: 0, after: 1 },
             ],
-            TurnIds::Told,
+            TurnIds::Named,
             vec![0, 2, 3, 4, 5, 6, 1, 7, 8, 9],
         ),
         // Work before a program's prompt is first known by a call of that prompt's turn, and so is its answer.
         (
             vec![Turn::Unasked { calls: 2, answered: true }, Turn::Notified { calls: 1 }],
-            TurnIds::Told,
+            TurnIds::Named,
             vec![0, 3, 5, 1, 2, 4, 6, 7],
         ),
         (
             vec![Turn::Unasked { calls: 2, answered: true }, Turn::Notified { calls: 1 }],
-            TurnIds::Told,
+            TurnIds::Named,
             vec![0, 5, 6, 2, 3, 1, 4, 7],
         ),
         // The answer that keeps early work from a user's prompt is that of a program's prompt, which arrives last.
         (
             vec![Turn::Unasked { calls: 1, answered: false }, Turn::Notified { calls: 1 }, whole(0, false)],
-            TurnIds::Told,
+            TurnIds::Named,
             vec![0, 3, 4, 5, 1, 2, 6, 7],
         ),
         // A plan counts as the work of the turn before its own, which made one, too.
-        (vec![Turn::Planned, Turn::Planned], TurnIds::Untold, vec![0, 1, 3, 5, 4, 6, 7, 2]),
+        (vec![Turn::Planned, Turn::Planned], TurnIds::Unnamed, vec![0, 1, 3, 5, 4, 6, 7, 2]),
     ] {
         let script = Script::of(&turns, ids);
         let expected = stored(&script, &(0..script.len()).collect::<Vec<_>>(), &[]);
@@ -420,7 +423,7 @@ proptest! {
         forgets in prop::collection::vec(prop::bool::weighted(0.2), 60),
     ) {
         let turns: Vec<_> = beginning.into_iter().chain(turns).collect();
-        is_the_same(&turns, TurnIds::Told, &delays, &forgets)?;
+        is_the_same(&turns, TurnIds::Named, &delays, &forgets)?;
     }
 
     /// For agents without turn ids, a prompt typed during work is like any other, and events after a private prompt are
@@ -442,6 +445,6 @@ proptest! {
                 other => other,
             })
             .collect();
-        is_the_same(&turns, TurnIds::Untold, &delays, &forgets)?;
+        is_the_same(&turns, TurnIds::Unnamed, &delays, &forgets)?;
     }
 }

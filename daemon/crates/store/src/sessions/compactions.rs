@@ -10,7 +10,7 @@ use crate::database::row::{Sql, record};
 use crate::database::text::Packed;
 use crate::operation::log;
 use crate::sessions::effect_context::{EffectContext, TurnOf};
-use crate::sessions::lives::say;
+use crate::sessions::lives::record_and_publish;
 use crate::{Reader, StoreError};
 use recall_domain::ids::{CompactionId, SessionRow, Timestamp};
 use recall_domain::lifecycle::{Compactions, LifecycleKind};
@@ -85,7 +85,7 @@ pub(crate) fn begins(
         hand_over_end(scene, earlier, CompactionId(scene.db.last_insert_rowid()))?;
     }
     let compacted_count = ended(scene)?;
-    say(
+    record_and_publish(
         scene,
         LifecycleKind::BeforeCompaction(Compactions { message_count, messages_since_last, compacted_count }),
     )
@@ -170,7 +170,7 @@ pub(crate) fn ends(
         log(db, row)?;
     }
     let compacted_count = ended(scene)?;
-    say(
+    record_and_publish(
         scene,
         LifecycleKind::AfterCompaction(Compactions { message_count, messages_since_last, compacted_count }),
     )

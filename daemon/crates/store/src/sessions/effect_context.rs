@@ -43,7 +43,7 @@ impl EffectContext<'_> {
         self.stored.session
     }
 
-    pub(crate) fn say(&self, what: LifecycleKind) {
+    pub(crate) fn publish(&self, what: LifecycleKind) {
         if self.capture == Capture::Imported {
             return;
         }
@@ -51,7 +51,7 @@ impl EffectContext<'_> {
     }
 
     /// Publishes a call for traces if the end of its turn does not include it.
-    pub(crate) fn tell_call(&self, call: LooseCall) {
+    pub(crate) fn publish_call(&self, call: LooseCall) {
         if self.capture != Capture::Imported {
             self.db.publish_call(self.key.clone(), call);
         }

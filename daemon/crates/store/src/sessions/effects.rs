@@ -38,7 +38,7 @@ pub(crate) fn apply(scene: &EffectContext<'_>, effect: &Effect) -> Result<(), St
         Effect::SetTitle { title } => titles::set(scene, title),
         Effect::Suspend { reason, tally } => lives::suspend(scene, reason, *tally),
         Effect::PublishNotification(notification) => {
-            scene.say(LifecycleKind::Notification(notification.clone()));
+            scene.publish(LifecycleKind::Notification(notification.clone()));
             Ok(())
         }
         Effect::PublishMessage { content, origin } => {
@@ -76,11 +76,11 @@ pub(crate) fn apply(scene: &EffectContext<'_>, effect: &Effect) -> Result<(), St
         Effect::EndCalls { calls } => end_calls(scene, calls.iter()),
         Effect::AbandonCalls { calls } => abandon_calls(scene, calls),
         Effect::PublishLateCall { event } => {
-            scene.tell_call(LooseCall::AfterTurn { event: *event });
+            scene.publish_call(LooseCall::AfterTurn { event: *event });
             Ok(())
         }
         Effect::PublishCall { call } => {
-            scene.tell_call(LooseCall::Unstored(call.clone()));
+            scene.publish_call(LooseCall::Unstored(call.clone()));
             Ok(())
         }
         Effect::SetCallStart { id } => db.run(
@@ -111,7 +111,7 @@ pub(crate) fn apply(scene: &EffectContext<'_>, effect: &Effect) -> Result<(), St
         Effect::AdoptRecovery { seq, number, source, prompt_id, prompt } => {
             let adopted = Adopted { number: *number, source: *source, prompt_id: prompt_id.as_ref(), prompt };
             late::adopt_recovery(db, session, scene.batch(*seq)?, adopted, at)?;
-            tell_prompt(scene, *number, *source, Some(prompt));
+            publish_prompt(scene, *number, *source, Some(prompt));
             Ok(())
         }
         Effect::MergeRecovery { from, to } => {
@@ -191,14 +191,14 @@ fn flush_chunk(scene: &EffectContext<'_>, batch: BatchId) -> Result<(), StoreErr
 
 fn publish_message(scene: &EffectContext<'_>, content: Option<&str>, origin: Option<&MessageOrigin>) {
     let (content, origin) = (content.map(str::to_owned), origin.cloned().map(Box::new));
-    scene.say(LifecycleKind::MessageReceived { source: None, prompt_number: None, content, origin });
+    scene.publish(LifecycleKind::MessageReceived { source: None, prompt_number: None, content, origin });
 }
 
-fn tell_prompt(scene: &EffectContext<'_>, number: u32, source: BatchSource, prompt: Option<&NewPrompt>) {
+fn publish_prompt(scene: &EffectContext<'_>, number: u32, source: BatchSource, prompt: Option<&NewPrompt>) {
     if let Some(prompt) = prompt {
         let (content, origin) = (prompt.text.clone(), prompt.origin.clone());
         let (source, prompt_number) = (Some(source), Some(number));
-        scene.say(LifecycleKind::MessageReceived { source, prompt_number, content, origin });
+        scene.publish(LifecycleKind::MessageReceived { source, prompt_number, content, origin });
     }
 }
 
@@ -220,7 +220,7 @@ fn close_batch(scene: &EffectContext<'_>, seq: Seq, why: CloseReason) -> Result<
     let changed: HashSet<&[u8]> = marks.iter().flat_map(|marks| marks.chunks(8)).collect();
     let duration_ms = scene.at.since(opened);
     let reason = why.as_str().to_owned();
-    scene.say(LifecycleKind::BatchClosed(ClosedBatch {
+    scene.publish(LifecycleKind::BatchClosed(ClosedBatch {
         prompt_number,
         source,
         reason,
@@ -252,7 +252,7 @@ fn begin_call(scene: &EffectContext<'_>, call: &RunningCall) -> Result<(), Store
 
 fn abandon_calls(scene: &EffectContext<'_>, calls: &[RunningCall]) -> Result<(), StoreError> {
     for call in calls.iter().filter(|call| call.tool.is_some()) {
-        scene.tell_call(LooseCall::NoResult { call: call.clone(), ended: scene.at });
+        scene.publish_call(LooseCall::NoResult { call: call.clone(), ended: scene.at });
     }
     end_calls(scene, calls.iter().map(|call| &call.id))
 }
@@ -287,7 +287,7 @@ fn open_batch(
     if turn.is_some() {
         set_turn(scene.db, batch, turn)?;
     }
-    tell_prompt(scene, opened.number, opened.source, prompt);
+    publish_prompt(scene, opened.number, opened.source, prompt);
     Ok(())
 }
 

@@ -45,11 +45,11 @@ pub(crate) fn move_to(
     if moves {
         let to = ProjectFolder { root: origin.root.as_deref(), work_trees };
         move_rewrites(db, session, before.as_deref(), to)?;
-        make_anew(db, session, &made, delivery.captured_at)?;
+        enqueue_again(db, session, &made, delivery.captured_at)?;
     }
     if project != stored.project {
         db.run("UPDATE session_summaries SET project = ?2 WHERE session = ?1", params![session, project])?;
-        find_anew(db, session)?;
+        reindex_documents(db, session)?;
     }
     Ok(StoredEvent { project, ..stored })
 }
@@ -63,7 +63,7 @@ fn made_batches(db: &Connection, session: SessionRow) -> Result<Vec<BatchId>, St
     )
 }
 
-fn make_anew(
+fn enqueue_again(
     db: &WriteContext<'_>,
     session: SessionRow,
     made: &[BatchId],
@@ -100,7 +100,7 @@ fn move_rewrites(
 }
 
 /// Reindexes the session's documents under the new project.
-fn find_anew(db: &WriteContext<'_>, session: SessionRow) -> Result<(), StoreError> {
+fn reindex_documents(db: &WriteContext<'_>, session: SessionRow) -> Result<(), StoreError> {
     for (kind, sql) in [
         (DocumentKind::Prompt, "SELECT id FROM prompt_batches WHERE session = ?1 AND prompt IS NOT NULL"),
         (DocumentKind::Response, "SELECT id FROM prompt_batches WHERE session = ?1 AND response IS NOT NULL"),

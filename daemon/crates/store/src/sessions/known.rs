@@ -90,11 +90,11 @@ impl Reader<'_> {
     }
 
     /// Returns sessions that have been silent since `before` and have something open. Suspended ones count only if
-    /// they have been silent since `heard_since`, an earlier time.
+    /// they have been silent since `listening_since`, an earlier time.
     pub fn quiet_sessions(
         self,
         before: Timestamp,
-        heard_since: Timestamp,
+        listening_since: Timestamp,
     ) -> Result<Vec<SessionKey>, StoreError> {
         self.0.all(
             "SELECT agent, session_id FROM sessions
@@ -102,7 +102,7 @@ impl Reader<'_> {
            AND (status <> 'completed' OR EXISTS (SELECT 1 FROM prompt_batches b
                                                  WHERE b.session = sessions.id AND b.status <> 'closed'))
          LIMIT 200",
-            params![before, heard_since],
+            params![before, listening_since],
         )
     }
 }

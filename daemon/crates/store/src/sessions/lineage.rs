@@ -363,7 +363,7 @@ record! {
 struct ClaimColumns from "observations o" {
     id: ObservationId = "id",
     name: String = "uuid",
-    /// See [`threads::IS_BY_HAND`] and [`threads::IS_TOLD`].
+    /// See [`threads::IS_BY_HAND`] and [`threads::INJECTABLE`].
     is_by_hand: bool = "o.origin IN ('user', 'shared:user') OR o.by_hand",
     is_told: bool = "o.share IS NULL OR (SELECT inject FROM shares WHERE id = o.share)",
     is_elsewhere: bool = "o.share IS NOT NULL",

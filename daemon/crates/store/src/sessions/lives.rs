@@ -53,9 +53,9 @@ fn record(
     Ok(written > 0)
 }
 
-pub(crate) fn say(scene: &EffectContext<'_>, what: LifecycleKind) -> Result<(), StoreError> {
+pub(crate) fn record_and_publish(scene: &EffectContext<'_>, what: LifecycleKind) -> Result<(), StoreError> {
     if record(scene.db, scene.session(), scene.at, &what)? {
-        scene.say(what);
+        scene.publish(what);
     }
     Ok(())
 }
@@ -68,11 +68,11 @@ pub(crate) fn begin(scene: &EffectContext<'_>, life: u32, source: StartSource) -
     )?;
     let resumed_from = match (life, source) {
         (1, StartSource::Clear) => link_predecessor(scene)?,
-        (1, _) => told_predecessor(scene)?,
+        (1, _) => reported_predecessor(scene)?,
         _ => Some(scene.key.id.clone()),
     };
     let totals = totals(scene.db, scene.session())?;
-    say(scene, LifecycleKind::SessionStart { life, source, resumed_from, totals })
+    record_and_publish(scene, LifecycleKind::SessionStart { life, source, resumed_from, totals })
 }
 
 /// Handles an event of a life that a later event already began.
@@ -94,13 +94,14 @@ pub(crate) fn keep_host_facts(scene: &EffectContext<'_>, facts: &HostFacts) -> R
     )
 }
 
-fn told_predecessor(scene: &EffectContext<'_>) -> Result<Option<SessionId>, StoreError> {
+fn reported_predecessor(scene: &EffectContext<'_>) -> Result<Option<SessionId>, StoreError> {
     scene.db.one("SELECT resumed_from FROM sessions WHERE id = ?1", params![scene.session()])
 }
 
 /// Records which session this one replaced and when, because the end of that session may arrive later.
 fn link_predecessor(scene: &EffectContext<'_>) -> Result<Option<SessionId>, StoreError> {
-    let before = told_predecessor(scene)?.map_or_else(|| predecessor(scene), |told| Ok(Some(told)))?;
+    let before =
+        reported_predecessor(scene)?.map_or_else(|| predecessor(scene), |reported| Ok(Some(reported)))?;
     scene.db.run(
         "UPDATE sessions SET cleared_at = ?2, resumed_from = ifnull(resumed_from, ?3) WHERE id = ?1",
         params![scene.session(), scene.at.0, before.as_ref().map(SessionId::as_str)],
@@ -133,7 +134,7 @@ pub(crate) fn resume(
         params![scene.session(), status.as_str()],
     )?;
     let totals = totals(scene.db, scene.session())?;
-    say(scene, LifecycleKind::SessionResume { suspended_for_ms, totals })
+    record_and_publish(scene, LifecycleKind::SessionResume { suspended_for_ms, totals })
 }
 
 /// Suspends the session, because the agent's program exits.
@@ -143,7 +144,10 @@ pub(crate) fn suspend(scene: &EffectContext<'_>, reason: &str, tally: Tally) -> 
         params![scene.session(), scene.at.0],
     )?;
     let (duration_ms, totals) = (since_first_start(scene)?, totals(scene.db, scene.session())?);
-    say(scene, LifecycleKind::SessionSuspend { tally, totals, duration_ms, reason: reason.to_owned() })
+    record_and_publish(
+        scene,
+        LifecycleKind::SessionSuspend { tally, totals, duration_ms, reason: reason.to_owned() },
+    )
 }
 
 /// Returns the totals of a session so far. Reads the counters in its row, and an index once.
@@ -173,7 +177,10 @@ pub(crate) fn complete(scene: &EffectContext<'_>, reason: &str, tally: Tally) ->
         params![scene.session(), reason, scene.at.0, scene.event.map(|event| event.0)],
     )?;
     let (duration_ms, totals) = (since_first_start(scene)?, totals(scene.db, scene.session())?);
-    say(scene, LifecycleKind::SessionEnd { tally, totals, duration_ms, reason: reason.to_owned() })?;
+    record_and_publish(
+        scene,
+        LifecycleKind::SessionEnd { tally, totals, duration_ms, reason: reason.to_owned() },
+    )?;
     if reason == StartSource::Clear.as_str() { claim_successor(scene) } else { Ok(()) }
 }
 

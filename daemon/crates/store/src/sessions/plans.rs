@@ -84,7 +84,7 @@ pub(crate) fn keep(
         approve(scene.db, plan)?;
     }
     tie(scene, turn, plan)?;
-    carry_out_anew(scene)
+    relink_later_prompts(scene)
 }
 
 fn approve(db: &WriteContext<'_>, plan: PlanId) -> Result<(), StoreError> {
@@ -131,7 +131,7 @@ fn last_approved(
 }
 
 /// Relinks later prompts when a plan arrives late, because they may have meant this plan.
-fn carry_out_anew(scene: &EffectContext<'_>) -> Result<(), StoreError> {
+fn relink_later_prompts(scene: &EffectContext<'_>) -> Result<(), StoreError> {
     type Later = (BatchId, String, Vec<u8>, Timestamp);
     let later = "SELECT id, prompt, prompt_event, opened_at FROM prompt_batches
          WHERE session = ?1 AND source IN ('plan', 'queued') AND prompt IS NOT NULL AND opened_at > ?2";

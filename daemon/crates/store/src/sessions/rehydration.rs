@@ -169,14 +169,14 @@ impl Daemon {
     fn check_lives(&self) {
         let Some(known) = Reader(&self.db).known_session(&self.key).unwrap() else { return };
         let record = Reader(&self.db).life_events(known.row).unwrap();
-        let said: Vec<_> = self
+        let published: Vec<_> = self
             .changes
             .events
             .iter()
-            .filter(|said| is_of_a_life(&said.what))
-            .map(|said| said.what.name())
+            .filter(|event| is_of_a_life(&event.what))
+            .map(|event| event.what.name())
             .collect();
-        assert_eq!(said, record.iter().map(|row| row.name.as_str()).collect::<Vec<_>>());
+        assert_eq!(published, record.iter().map(|row| row.name.as_str()).collect::<Vec<_>>());
         let mut expected = "session_start";
         let mut life = 0;
         for row in record.iter().filter(|row| row.name.starts_with("session_")) {
@@ -193,9 +193,9 @@ impl Daemon {
     }
 }
 
-fn is_of_a_life(said: &LifecycleKind) -> bool {
+fn is_of_a_life(kind: &LifecycleKind) -> bool {
     !matches!(
-        said,
+        kind,
         LifecycleKind::MessageReceived { .. }
             | LifecycleKind::BatchClosed(_)
             | LifecycleKind::Notification(_)

@@ -311,18 +311,18 @@ impl Reader<'_> {
             ),
             [session.as_str()],
         )?;
-        let said: Vec<(Option<String>, Option<String>)> = db.all(
+        let texts: Vec<(Option<String>, Option<String>)> = db.all(
             &format!(
-            "SELECT substr(prompt, 1, {LONGEST_SAID}), substr(response, 1, {LONGEST_SAID}) FROM prompt_batches
+            "SELECT substr(prompt, 1, {LONGEST_TEXT}), substr(response, 1, {LONGEST_TEXT}) FROM prompt_batches
              WHERE {OF_SESSION} ORDER BY prompt_number DESC, seq DESC LIMIT {TURNS_READ}"
         ),
             [session.as_str()],
         )?;
-        let said = said.into_iter().skip(usize::from(is_stored));
+        let texts = texts.into_iter().skip(usize::from(is_stored));
         Ok(Turns {
             prompts: prompts.saturating_sub(u32::from(is_stored)),
             answer: answer.flatten(),
-            said: said.flat_map(|(prompt, response)| [response, prompt]).flatten().collect(),
+            texts: texts.flat_map(|(prompt, response)| [response, prompt]).flatten().collect(),
         })
     }
 
@@ -431,13 +431,13 @@ pub struct Turns {
     /// The last answer before it.
     pub answer: Option<String>,
     /// The texts of the last turns before it, prompts and answers, newest first, each shortened.
-    pub said: Vec<String>,
+    pub texts: Vec<String>,
 }
 
 /// The number of turns read; older ones hardly matter to a prompt.
 const TURNS_READ: u32 = 30;
 /// The number of characters read of each text.
-const LONGEST_SAID: u32 = 8_000;
+const LONGEST_TEXT: u32 = 8_000;
 
 record! {
 /// An injection into a session.

@@ -29,7 +29,7 @@ pub(super) fn table(kind: DocumentKind) -> &'static str {
     match kind {
         DocumentKind::Summary => "session_summaries",
         DocumentKind::Plan => "plans",
-        DocumentKind::Said => "said_elsewhere",
+        DocumentKind::ReceivedText => "said_elsewhere",
         _ => "observations",
     }
 }
@@ -37,7 +37,9 @@ pub(super) fn table(kind: DocumentKind) -> &'static str {
 /// Returns the document of an item with this number in `sync_items`.
 pub(super) fn key_of(item: &str, number: i64) -> DocumentKey {
     match ItemKind::of(item) {
-        kind if kind.is_said() && number < 0 => DocumentKey { kind: DocumentKind::Said, row: -number },
+        kind if kind.is_message() && number < 0 => {
+            DocumentKey { kind: DocumentKind::ReceivedText, row: -number }
+        }
         kind => DocumentKey { kind: kind.document(), row: number },
     }
 }
@@ -45,7 +47,7 @@ pub(super) fn key_of(item: &str, number: i64) -> DocumentKey {
 /// Returns the number of a document in `sync_items`. Texts of other machines have negative numbers, so they never
 /// equal a batch's.
 pub(super) fn number_of(key: DocumentKey) -> i64 {
-    if key.kind == DocumentKind::Said { -key.row } else { key.row }
+    if key.kind == DocumentKind::ReceivedText { -key.row } else { key.row }
 }
 
 /// Returns `None` if the row is gone.

@@ -67,7 +67,7 @@ pub(super) fn log_row(db: &WriteContext<'_>, share: &Share, row: &SharedRow) -> 
     // Until now only another machine had the session.
     if let Some(others) = before.filter(|number| *number != number_of(row.key)) {
         let others = key_of(item, others);
-        if others.kind == DocumentKind::Said {
+        if others.kind == DocumentKind::ReceivedText {
             quarantine::remove(db, others)?;
         }
     }
@@ -142,7 +142,7 @@ fn log_removal(db: &WriteContext<'_>, key: DocumentKey, removed: RemovedCopies) 
 }
 
 /// Empties the logged bodies of these observations, and logs their present state. Earlier texts are gone then.
-pub(crate) fn say_anew(db: &WriteContext<'_>, rows: &BTreeSet<ObservationId>) -> Result<(), StoreError> {
+pub(crate) fn log_again(db: &WriteContext<'_>, rows: &BTreeSet<ObservationId>) -> Result<(), StoreError> {
     for id in rows {
         let Some(row) = SharedRow::of(db, (*id).into())? else { continue };
         for share in row.shares(db)? {
@@ -155,8 +155,8 @@ pub(crate) fn say_anew(db: &WriteContext<'_>, rows: &BTreeSet<ObservationId>) ->
             let mut fields = row.fields(&share);
             // The author stays as first logged.
             for (name, value) in row.beginning(&share) {
-                let said = found.item.get(&name).clone();
-                fields.insert(name, if said.is_null() { value } else { said });
+                let logged = found.item.get(&name).clone();
+                fields.insert(name, if logged.is_null() { value } else { logged });
             }
             log_change(db, &share, item, found, ItemChange::Set(fields))?;
         }
@@ -207,7 +207,7 @@ pub struct LogExisting {
 }
 
 /// Withdraws this machine's items of one kind, because the share no longer includes them.
-pub(super) fn withdraw_said(db: &WriteContext<'_>, share: &Share, kind: ItemKind) -> Result<(), StoreError> {
+pub(super) fn withdraw_items(db: &WriteContext<'_>, share: &Share, kind: ItemKind) -> Result<(), StoreError> {
     let items: Vec<String> =
         db.all("SELECT item FROM sync_items WHERE share = ?1 AND row > 0", params![share.id])?;
     for item in items.iter().filter(|item| ItemKind::of(item) == kind) {

@@ -17,7 +17,7 @@ mod of_sessions;
 mod projection;
 mod quarantine;
 mod relations;
-mod said;
+mod shared_texts;
 mod shared_row;
 mod shares;
 #[cfg(test)]
@@ -40,11 +40,11 @@ pub use apply::{Applied, ApplyParked, ApplyRecords};
 pub use judging::{JudgeQuarantined, JudgedQuarantine, Quarantined};
 pub(crate) use judging::{JudgedBefore, judged, judged_as, unjudge};
 pub use log::{Left, LogExisting};
-pub(super) use log::{append, say_anew};
+pub(super) use log::{append, log_again};
 pub(super) use of_sessions::{claim_plan, claim_summary};
 pub use relations::CompareArrived;
-pub use said::SaidRow;
-pub(crate) use said::said;
+pub use shared_texts::ReceivedTextRow;
+pub(crate) use shared_texts::received_text;
 pub use shares::{
     AcceptMarker, CloseShare, EmptiedSent, HoldBack, KnowProject, OpenShare, Preview, PreviewText,
     RenewDevice, ShareTerms,

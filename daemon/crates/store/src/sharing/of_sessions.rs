@@ -40,8 +40,12 @@ pub(super) fn adopt(
     };
     let Some((row, at)) = found else { return Ok(Adopted::ToBeWritten) };
     known.row = Some(row);
-    let said = known.item.get(kind.made_at()).as_i64().unwrap_or_default();
-    Ok(if at > said && known.item.removed().is_none() { Adopted::AsItIs } else { Adopted::ToBeWritten })
+    let item_made_at = known.item.get(kind.made_at()).as_i64().unwrap_or_default();
+    Ok(if at > item_made_at && known.item.removed().is_none() {
+        Adopted::AsItIs
+    } else {
+        Adopted::ToBeWritten
+    })
 }
 
 /// Finds the plan of this machine's own session with this name. The name is derived from the plan's path, which is
@@ -153,17 +157,17 @@ pub(super) fn update(
 
 /// Writes the texts, into this machine's own rows only if they are older. Returns the number of changed rows.
 fn write(db: &Connection, kind: ItemKind, row: i64, state: &SharedItem) -> Result<usize, StoreError> {
-    let said = |name: &str| state.get(name).as_str();
+    let text_of = |name: &str| state.get(name).as_str();
     let at = state.get(kind.made_at()).as_i64();
     if kind == ItemKind::Plan {
         return db.update(
             "UPDATE plans SET title = ifnull(?2, title), text = ifnull(?3, text), updated_at = ifnull(?4, updated_at)
              WHERE id = ?1 AND (share IS NOT NULL OR updated_at <= ?4)
                 AND (title, updated_at, text) IS NOT (ifnull(?2, title), ifnull(?4, updated_at), ifnull(?3, text))",
-            params![row, said("title"), said("text").map(Packed), at],
+            params![row, text_of("title"), text_of("text").map(Packed), at],
         );
     }
-    let [request, investigated, learned, completed, next_steps, notes] = PARTS.map(said);
+    let [request, investigated, learned, completed, next_steps, notes] = PARTS.map(text_of);
     db.update(
         "UPDATE session_summaries SET title = ifnull(?2, title), request = ifnull(?3, request),
                 investigated = ifnull(?4, investigated), learned = ifnull(?5, learned),
@@ -175,7 +179,7 @@ fn write(db: &Connection, kind: ItemKind, row: i64, state: &SharedItem) -> Resul
                 ifnull(?6, completed), ifnull(?7, next_steps), ifnull(?8, notes), ifnull(?9, created_at))",
         params![
             row,
-            said("title"),
+            text_of("title"),
             request,
             investigated,
             learned,

@@ -9,13 +9,13 @@ use uuid::Uuid;
 use crate::StoreError;
 use crate::database::bind::params;
 use crate::database::row::{Sql, record};
-use crate::forgetting::{CopyOf, forget_document, forget_said, forgotten_at, keep_forgotten};
+use crate::forgetting::{CopyOf, forget_document, forget_own_text, forgotten_at, keep_forgotten};
 use crate::notes::threads::thread_words_of;
 use crate::operation::{WriteContext, log};
 use crate::sessions::lineage;
 use crate::sharing::elsewhere::{Before, Sender};
 use crate::sharing::home::{Adopted, Home, home, key_of, table, text};
-use crate::sharing::{Known, Share, Wanted, of_sessions, quarantine, said};
+use crate::sharing::{Known, Share, Wanted, of_sessions, quarantine, shared_texts};
 use recall_domain::ids::{ObservationId, SessionKey, Timestamp};
 use recall_domain::review::ReviewVerdict;
 use recall_domain::sync::fields::{is_complete, is_personal};
@@ -72,7 +72,9 @@ impl Projection<'_> {
                     ItemKind::Summary | ItemKind::Plan => {
                         of_sessions::update(db, share, kind, row, &known.item)?
                     }
-                    ItemKind::Prompt | ItemKind::Answer => said::update(db, key_of(item, row), &known.item)?,
+                    ItemKind::Prompt | ItemKind::Answer => {
+                        shared_texts::update(db, key_of(item, row), &known.item)?
+                    }
                 }
                 Ok(Vec::new())
             }
@@ -81,7 +83,9 @@ impl Projection<'_> {
                 known.row = Some(match kind {
                     ItemKind::Observation => insert(db, share, item, &known.item)?,
                     ItemKind::Summary | ItemKind::Plan => of_sessions::insert(db, share, item, &known.item)?,
-                    ItemKind::Prompt | ItemKind::Answer => said::insert(db, share, item, &known.item)?,
+                    ItemKind::Prompt | ItemKind::Answer => {
+                        shared_texts::insert(db, share, item, &known.item)?
+                    }
                 });
                 Ok(Vec::new())
             }
@@ -93,14 +97,14 @@ impl Projection<'_> {
         let Some(home) = home(db, ObservationId(row).into())? else { return Ok(()) };
         let before = Before::of(db, ObservationId(row), state, sender)?;
         // The row may have fields that the state lacks, because nobody has set them yet.
-        let is_said: bool = db.one(
+        let is_unchanged: bool = db.one(
             "SELECT type = ifnull(?2, type) AND title = ifnull(?3, title) AND subtitle IS iif(?5, ?4, subtitle)
                 AND narrative = ifnull(?6, narrative) AND facts = ifnull(?7, facts) AND concepts = ifnull(?8, concepts)
                 AND files_read = ifnull(?9, files_read) AND files_modified = ifnull(?10, files_modified)
                 AND importance = ifnull(?11, importance) FROM observations WHERE id = ?1",
             written(row, state),
         )?;
-        if !is_said {
+        if !is_unchanged {
             write(db, row, state)?;
             if !share.is_personal {
                 // Another person has changed a note that was shown here.
@@ -132,7 +136,7 @@ fn adopt(db: &Connection, share: &Share, item: &str, known: &mut Known) -> Resul
         ItemKind::Observation => {}
         ItemKind::Summary | ItemKind::Plan => return of_sessions::adopt(db, share, item, known),
         ItemKind::Prompt | ItemKind::Answer => {
-            said::adopt(db, share, item, known)?;
+            shared_texts::adopt(db, share, item, known)?;
             return Ok(Adopted::ToBeWritten);
         }
     }
@@ -161,7 +165,7 @@ pub(super) fn is_unwanted(
     match ItemKind::of(item) {
         ItemKind::Observation => {}
         ItemKind::Summary | ItemKind::Plan => return of_sessions::is_unwanted(db, item, state),
-        ItemKind::Prompt | ItemKind::Answer => return said::is_unwanted(db, item, state),
+        ItemKind::Prompt | ItemKind::Answer => return shared_texts::is_unwanted(db, item, state),
     }
     let statement = CopyOf::Statement { title: text(state, "title"), text: text(state, "narrative") };
     let is_elsewhere: bool = db.one("SELECT EXISTS (SELECT 1 FROM observations WHERE uuid = ?1)", [item])?;
@@ -184,8 +188,8 @@ fn remove(
     let Some(row) = row else { return Ok(Vec::new()) };
     let key = key_of(item, row);
     match (removal, home(db, key)?) {
-        (ItemRemoval::Forgotten, Some(Home::Here)) if ItemKind::of(item).is_said() => {
-            forget_said(db, key, now)
+        (ItemRemoval::Forgotten, Some(Home::Here)) if ItemKind::of(item).is_message() => {
+            forget_own_text(db, key, now)
         }
         (ItemRemoval::Forgotten, Some(_)) => forget_document(db, key, now),
         (ItemRemoval::Withdrawn, Some(Home::Elsewhere)) => {
@@ -202,7 +206,8 @@ fn insert(db: &WriteContext<'_>, share: &Share, item: &str, state: &SharedItem) 
     let list =
         |name: &str| if state.get(name).is_array() { state.get(name).to_string() } else { "[]".to_owned() };
     let Relation { is_by_hand, stands_beside, work, subject } = Relation::of(state);
-    let said = [text(state, "title"), text(state, "narrative")].into_iter().chain(texts(state, "facts"));
+    let statement_texts =
+        [text(state, "title"), text(state, "narrative")].into_iter().chain(texts(state, "facts"));
     db.run(
         "INSERT INTO observations (uuid, project, type, title, subtitle, narrative, facts, concepts, files_read,
                 files_modified, importance, evidence, origin, created_at, own_importance, own_evidence, share, author,
@@ -230,7 +235,7 @@ fn insert(db: &WriteContext<'_>, share: &Share, item: &str, state: &SharedItem) 
             stands_beside,
             work,
             subject,
-            thread_words_of(said),
+            thread_words_of(statement_texts),
         ],
     )?;
     let row = db.last_insert_rowid();
@@ -299,8 +304,8 @@ fn write(db: &WriteContext<'_>, row: i64, state: &SharedItem) -> Result<(), Stor
     add_files(db, row, files.1.iter().map(String::as_str), "modified")?;
     log(db, ObservationId(row))?;
     let (title, narrative, facts) = texts;
-    let said = [title, narrative].into_iter().chain(facts).collect::<Vec<_>>();
-    let words = thread_words_of(said.iter().map(String::as_str));
+    let statement_texts = [title, narrative].into_iter().chain(facts).collect::<Vec<_>>();
+    let words = thread_words_of(statement_texts.iter().map(String::as_str));
     db.run("UPDATE observations SET words = ?2 WHERE id = ?1", params![row, words])
 }
 

@@ -38,11 +38,11 @@ pub(super) fn is_apart(
     };
     let key = known.row.map(|row| key_of(item, row));
     let home = key.map(|key| home(db, key)).transpose()?.flatten();
-    let is_said_here = match key.filter(|_| home == Some(Home::Here)) {
-        Some(key) => says_so(db, share, key, &known.item)?,
+    let is_own_text = match key.filter(|_| home == Some(Home::Here)) {
+        Some(key) => own_row_has_texts(db, share, key, &known.item)?,
         None => false,
     };
-    if is_said_here || is_kept(db, share, item, &texts)? {
+    if is_own_text || is_kept(db, share, item, &texts)? {
         return Ok(false);
     }
     db.run(
@@ -67,7 +67,12 @@ pub(super) fn remove(db: &WriteContext<'_>, key: DocumentKey) -> Result<(), Stor
 }
 
 /// Whether this machine's own row has these texts.
-fn says_so(db: &Connection, share: &Share, key: DocumentKey, state: &SharedItem) -> Result<bool, StoreError> {
+fn own_row_has_texts(
+    db: &Connection,
+    share: &Share,
+    key: DocumentKey,
+    state: &SharedItem,
+) -> Result<bool, StoreError> {
     let Some(row) = SharedRow::of(db, key)? else { return Ok(false) };
     let differing = state.difference(&row.fields(share));
     Ok(!differing.keys().any(|name| is_text(name) && state.has(name)))

@@ -10,14 +10,14 @@ use uuid::Uuid;
 use crate::StoreError;
 use crate::database::bind::params;
 use crate::database::row::{Sql, record};
-use crate::sharing::{SaidRow, Share, said, share};
+use crate::sharing::{ReceivedTextRow, Share, received_text, share};
 use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{ProjectRow, SessionKey, ShareId};
 use recall_domain::material::BatchSource;
 use recall_domain::observation::NoteOrigin;
 use recall_domain::sync::fields::{PARTS, is_personal};
 use recall_domain::sync::item::ItemFields;
-use recall_domain::sync::kind::{ItemKind, plan_of, said_in, summary_of};
+use recall_domain::sync::kind::{ItemKind, message_of, plan_of, summary_of};
 
 /// The shared part of a row.
 pub(super) struct SharedRow {
@@ -52,9 +52,9 @@ impl SharedRow {
             DocumentKind::Summary => Ok(SummaryColumns::of(db, key.row)?.and_then(|row| row.shared(key))),
             DocumentKind::Plan => Ok(PlanColumns::of(db, key.row)?.and_then(|row| row.shared(key))),
             DocumentKind::Prompt | DocumentKind::Response => {
-                Ok(SaidHere::of(db, key)?.and_then(|row| row.shared(key)))
+                Ok(BatchTexts::of(db, key)?.and_then(|row| row.shared(key)))
             }
-            DocumentKind::Said => Ok(said(db, key.row)?.map(|row| of_others(key, row))),
+            DocumentKind::ReceivedText => Ok(received_text(db, key.row)?.map(|row| of_others(key, row))),
             _ => Ok(None),
         }
     }
@@ -295,7 +295,7 @@ impl PlanColumns {
 
 record! {
 /// A batch's texts on this machine. The query returns no row if no share includes texts.
-struct SaidHere from "shares h JOIN sessions s ON s.project = h.project JOIN prompt_batches b ON b.session = s.id" {
+struct BatchTexts from "shares h JOIN sessions s ON s.project = h.project JOIN prompt_batches b ON b.session = s.id" {
     agent: String = "s.agent",
     session: String = "s.session_id",
     project: ProjectRow = "s.project",
@@ -306,7 +306,7 @@ struct SaidHere from "shares h JOIN sessions s ON s.project = h.project JOIN pro
 }
 }
 
-impl SaidHere {
+impl BatchTexts {
     fn of(db: &Connection, key: DocumentKey) -> Result<Option<Self>, StoreError> {
         let sql = format!(
             "{} WHERE b.id = ?1 AND EXISTS (SELECT 1 FROM shares WHERE prompts OR answers
@@ -331,7 +331,7 @@ impl SaidHere {
         let session = session(Some(self.agent), Some(self.session))?;
         Some(SharedRow {
             key,
-            item: said_in(&session, kind, &text),
+            item: message_of(&session, kind, &text),
             project: self.project,
             share: None,
             is_personal: false,
@@ -345,7 +345,7 @@ impl SaidHere {
 }
 
 /// Wraps an item of another machine. Local actions never change it.
-fn of_others(key: DocumentKey, row: SaidRow) -> SharedRow {
+fn of_others(key: DocumentKey, row: ReceivedTextRow) -> SharedRow {
     SharedRow {
         key,
         item: row.uuid,

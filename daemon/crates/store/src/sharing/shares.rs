@@ -7,7 +7,7 @@ use crate::database::row::Sql;
 use crate::forgetting::{Foreign, leave};
 use crate::operation::{Operation, RemovedCopies, WriteContext};
 use crate::questions::projects;
-use crate::sharing::log::withdraw_said;
+use crate::sharing::log::withdraw_items;
 use crate::sharing::relations::Relations;
 use crate::sharing::{Logged, LoggedColumns, share};
 use crate::{Reader, StoreError};
@@ -107,7 +107,7 @@ impl Operation for OpenShare {
             (had_answers, has_answers, ItemKind::Answer, "answers_logged_upto"),
         ] {
             if let (true, false, Some(share)) = (had, has, share(db, ShareId(id))?) {
-                withdraw_said(db, &share, kind)?;
+                withdraw_items(db, &share, kind)?;
                 db.run(&format!("UPDATE shares SET {column} = 0 WHERE id = ?1"), [id])?;
             }
         }
@@ -140,10 +140,15 @@ impl Operation for CloseShare {
                 .into_iter()
                 .collect(),
             plans: db.all("SELECT id FROM plans WHERE share = ?1", of_share)?.into_iter().collect(),
-            said: db.all("SELECT id FROM said_elsewhere WHERE share = ?1", of_share)?.into_iter().collect(),
+            received_texts: db
+                .all("SELECT id FROM said_elsewhere WHERE share = ?1", of_share)?
+                .into_iter()
+                .collect(),
         };
-        let count =
-            foreign.observations.len() + foreign.summaries.len() + foreign.plans.len() + foreign.said.len();
+        let count = foreign.observations.len()
+            + foreign.summaries.len()
+            + foreign.plans.len()
+            + foreign.received_texts.len();
         let mut relations = Relations::default();
         relations.add_all(db, self.share)?;
         relations.take_waiting(db, self.share, u32::MAX)?;

@@ -17,14 +17,14 @@ use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{ObservationId, ProjectKey, SessionId, SessionKey, SessionRow, Timestamp};
 use recall_domain::observation::{Importance, NoteOrigin, ObservationDraft, ObservationType, SummaryDraft};
 use recall_domain::order::Order;
-use recall_domain::review::{ReviewVerdict, Tellable};
+use recall_domain::review::{Injectable, ReviewVerdict};
 use recall_domain::sync::DeviceId;
 use recall_domain::sync::kind::summary_of;
 use recall_domain::sync::record::{BEGINNING, LogChain, space_of};
 
 mod quarantine;
 mod relations;
-mod said;
+mod shared_texts;
 
 const KEY: &str = "git:host/acme/shop";
 
@@ -137,7 +137,7 @@ impl Machine {
         self.write(KeepPlan { session, at, text: text.to_owned(), state: state.to_owned() });
     }
 
-    fn say(&self, session: &str, prompt: &str, response: &str) -> i64 {
+    fn add_turn(&self, session: &str, prompt: &str, response: &str) -> i64 {
         let session = self.session(session, 100);
         self.write(Say { session, prompt: prompt.to_owned(), response: response.to_owned() })
     }
@@ -436,10 +436,10 @@ fn edits_marks_and_deletions_are_shared_both_ways() {
 fn changes_by_others_are_listed_with_author_and_undone_on_all_machines() {
     let changes = |machine: &Machine| -> Vec<String> {
         let changes = Reader(&machine.db).hand_changes(9).unwrap();
-        let told = |change: NoteChange| {
+        let describe = |change: NoteChange| {
             format!("{} by {}", change.what, change.by.map_or("us".to_owned(), |(author, _)| author))
         };
-        changes.into_iter().map(told).collect()
+        changes.into_iter().map(describe).collect()
     };
     let undo = |machine: &Machine, id| machine.write(UndoChange::NewestOf(Changed::Observation(id))).change();
     let (a, b) = (Machine::sharing('a', MINE), Machine::sharing('b', MINE));
@@ -575,11 +575,11 @@ fn a_forgotten_note_stays_forgotten_when_it_arrives_later() {
     let (a, b, c) = (Machine::sharing('a', TEAM), Machine::sharing('b', TEAM), Machine::sharing('c', TEAM));
     a.remember(ObservationType::Decision, "Round once");
     b.pull(&a);
-    let said = a.log();
+    let log_of_a = a.log();
     b.forget(b.only());
     // C receives the deletion before the note.
     c.pull(&b);
-    c.apply(&a, said.iter().map(|logged| logged.record.clone()).collect(), said[0].hash.clone());
+    c.apply(&a, log_of_a.iter().map(|logged| logged.record.clone()).collect(), log_of_a[0].hash.clone());
     assert!(c.notes().is_empty());
     // B also deleted these words, so it does not take them under another name.
     let other = Machine::sharing('d', TEAM);
@@ -790,14 +790,14 @@ fn a_renewed_device_logs_its_notes_again_and_others_change_nothing() {
 
 #[test]
 fn notes_of_others_are_injected_only_if_the_share_allows_it() {
-    let told = |terms: ShareTerms| {
+    let injectable = |terms: ShareTerms| {
         let (a, b) = (Machine::sharing('a', terms), Machine::sharing('b', terms));
         a.remember(ObservationType::Decision, "Round once");
         b.remember(ObservationType::Decision, "Cents are integers");
         b.pull(&a);
         let project = recall_domain::ids::ProjectRow(1);
-        let rows = Reader(&b.db).candidates(project, 10, Tellable::Everything).unwrap();
-        let by_hand = Reader(&b.db).kept_by_hand(project, 10, Tellable::Everything).unwrap().len();
+        let rows = Reader(&b.db).candidates(project, 10, Injectable::Everything).unwrap();
+        let by_hand = Reader(&b.db).kept_by_hand(project, 10, Injectable::Everything).unwrap().len();
         let disfavour = Reader(&b.db).disfavour().unwrap();
         let foreign: i64 = b.db.one("SELECT id FROM observations WHERE share IS NOT NULL", []).unwrap();
         let worth = disfavour.worth(
@@ -807,8 +807,8 @@ fn notes_of_others_are_injected_only_if_the_share_allows_it() {
         );
         (rows.len(), by_hand, worth.map(Importance::get))
     };
-    assert_eq!(told(TEAM), (1, 1, None));
-    assert_eq!(told(MINE), (2, 2, Some(8)));
+    assert_eq!(injectable(TEAM), (1, 1, None));
+    assert_eq!(injectable(MINE), (2, 2, Some(8)));
 }
 
 #[test]
@@ -859,15 +859,15 @@ fn a_forgotten_summary_is_removed_everywhere_and_not_shared_again() {
     a.sum_up("s1", 100, "Rounded the total");
     a.plan("s1", 100, "1. Rates", "approved");
     b.pull(&a);
-    let said = a.log();
+    let log_of_a = a.log();
     let row: i64 = b.db.one("SELECT id FROM session_summaries", []).unwrap();
     b.forget_document(DocumentKind::Summary, row);
     let row: i64 = b.db.one("SELECT id FROM plans", []).unwrap();
     b.forget_document(DocumentKind::Plan, row);
     // C receives the deletion before the deleted items.
     c.pull(&b);
-    let end = said[said.len() - 1].hash.clone();
-    c.apply(&a, said.iter().map(|logged| logged.record.clone()).collect(), end);
+    let end = log_of_a[log_of_a.len() - 1].hash.clone();
+    c.apply(&a, log_of_a.iter().map(|logged| logged.record.clone()).collect(), end);
     a.pull(&b);
     for machine in [&a, &b, &c] {
         assert_eq!((machine.summaries(), machine.plans()), (Vec::new(), Vec::new()));
@@ -983,7 +983,7 @@ fn a_summary_posing_as_that_of_another_session_is_rejected() {
 
 #[test]
 fn the_latest_summary_of_others_is_injected_only_if_the_share_allows_it() {
-    let told = |terms: ShareTerms| {
+    let injected_summary = |terms: ShareTerms| {
         let (a, b) = (Machine::sharing('a', terms), Machine::sharing('b', terms));
         a.sum_up("s1", 100, "Rounded the total");
         b.pull(&a);
@@ -1002,8 +1002,8 @@ fn the_latest_summary_of_others_is_injected_only_if_the_share_allows_it() {
         assert_eq!(after(100), None);
         after(99).map(|summary| (summary.title, summary.author))
     };
-    assert_eq!(told(TEAM), None);
-    assert_eq!(told(MINE), Some(("Rounded the total".to_owned(), Some("author a".to_owned()))));
+    assert_eq!(injected_summary(TEAM), None);
+    assert_eq!(injected_summary(MINE), Some(("Rounded the total".to_owned(), Some("author a".to_owned()))));
 }
 
 /// An action of a machine. The numbers select the machine and the item.
@@ -1068,7 +1068,7 @@ impl Deed {
                 machines[machine].plan(&format!("s{item}"), 100 * at, &format!("Plan {number}"), "approved");
             }
             Self::Say(machine, item, what) => {
-                machines[machine].say(
+                machines[machine].add_turn(
                     &format!("s{item}"),
                     &format!("Why {what}?"),
                     &format!("{}, since {number}", start(what)),

@@ -236,7 +236,7 @@ impl Database {
     }
 
     /// Writes how far the machine has read the others.
-    pub(crate) async fn say_progress(
+    pub(crate) async fn write_progress(
         &self,
         space: &str,
         device: &DeviceId,
@@ -282,18 +282,18 @@ impl Database {
     /// Converts an error of a call into its cause.
     fn explained(&self, error: &tokio_postgres::Error) -> DatabaseError {
         let (database, user) = (self.address.database.clone(), self.address.user.clone());
-        let Some(said) = error.as_db_error() else {
+        let Some(db_error) = error.as_db_error() else {
             return DatabaseError::Unreachable { server: self.address.server(), why: causes(error) };
         };
         let not_there = [SqlState::INVALID_SCHEMA_NAME, SqlState::UNDEFINED_FUNCTION];
-        match said.code() {
+        match db_error.code() {
             code if not_there.contains(code) => DatabaseError::NotSetUp { database },
             code if *code == SqlState::INSUFFICIENT_PRIVILEGE => DatabaseError::NotAllowed { database, user },
             code if *code == SqlState::DISK_FULL => DatabaseError::NoRoom { server: self.address.server() },
             code if [NOT_ACCEPTED, OTHER_LOGIN].contains(&code.code()) => {
-                DatabaseError::Refused(visible(said.message()))
+                DatabaseError::Refused(visible(db_error.message()))
             }
-            code => DatabaseError::Refused(visible(&format!("{} ({})", said.message(), code.code()))),
+            code => DatabaseError::Refused(visible(&format!("{} ({})", db_error.message(), code.code()))),
         }
     }
 }
@@ -356,11 +356,11 @@ fn not_connected(
     error: &tokio_postgres::Error,
 ) -> DatabaseError {
     let (server, user, place) = (address.server(), address.user.clone(), found.place.clone());
-    if let Some(said) = error.as_db_error() {
-        let why = visible(said.message());
+    if let Some(db_error) = error.as_db_error() {
+        let why = visible(db_error.message());
         let refusals = [SqlState::INVALID_PASSWORD, SqlState::INVALID_AUTHORIZATION_SPECIFICATION];
         return match found.password {
-            _ if !refusals.contains(said.code()) => DatabaseError::Unreachable { server, why },
+            _ if !refusals.contains(db_error.code()) => DatabaseError::Unreachable { server, why },
             None => DatabaseError::NotLetIn { server, user, place: "nowhere".to_owned(), why },
             Some(_) => DatabaseError::NotLetIn { server, user, place, why },
         };
@@ -383,9 +383,9 @@ fn causes(error: &tokio_postgres::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        let said = error.to_string();
-        if !text.contains(&said) {
-            text = format!("{text}: {said}");
+        let message = error.to_string();
+        if !text.contains(&message) {
+            text = format!("{text}: {message}");
         }
         cause = error.source();
     }

@@ -128,9 +128,11 @@ fn refused(address: &DatabaseAddress, error: &tokio_postgres::Error) -> SetupErr
     let (server, user) = (address.server(), address.user.clone());
     match error.as_db_error() {
         None => DatabaseError::Unreachable { server, why: causes(error) }.into(),
-        Some(said) if *said.code() == SqlState::INSUFFICIENT_PRIVILEGE => {
-            SetupError::NotAllowed { user, server, why: visible(said.message()) }
+        Some(db_error) if *db_error.code() == SqlState::INSUFFICIENT_PRIVILEGE => {
+            SetupError::NotAllowed { user, server, why: visible(db_error.message()) }
         }
-        Some(said) => SetupError::Refused(visible(&format!("{} ({})", said.message(), said.code().code()))),
+        Some(db_error) => {
+            SetupError::Refused(visible(&format!("{} ({})", db_error.message(), db_error.code().code())))
+        }
     }
 }

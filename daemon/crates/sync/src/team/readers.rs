@@ -53,27 +53,27 @@ impl Within<'_> {
 
     /// The parts of machines' statements about the readers that count. From a machine that does not own the team, only
     /// the keys that it has count.
-    fn heard(&self, said: &[TeamStatement]) -> Vec<TeamStatement> {
-        let without_power = |said: &TeamStatement| TeamStatement {
+    fn effective(&self, statements: &[TeamStatement]) -> Vec<TeamStatement> {
+        let without_power = |statement: &TeamStatement| TeamStatement {
             older: None,
             wrapped: Vec::new(),
             removed: BTreeMap::new(),
             owners: BTreeSet::new(),
             named: BTreeSet::new(),
             before: BTreeMap::new(),
-            ..said.clone()
+            ..statement.clone()
         };
-        let heard = |said: &TeamStatement| match self.team.owns(&said.device) {
-            true => said.clone(),
-            false => without_power(said),
+        let effective = |statement: &TeamStatement| match self.team.owns(&statement.device) {
+            true => statement.clone(),
+            false => without_power(statement),
         };
-        said.iter().map(heard).collect()
+        statements.iter().map(effective).collect()
     }
 
     /// The key pair of a machine that has proved that it has the team's key.
     fn of_member(&self, device: &DeviceId) -> Option<&TeamStatement> {
-        let said = self.of_team.iter().find(|said| said.device == *device)?;
-        (self.team.has_proof(said) && !self.team.removed.contains_key(device)).then_some(said)
+        let statement = self.of_team.iter().find(|statement| statement.device == *device)?;
+        (self.team.has_proof(statement) && !self.team.removed.contains_key(device)).then_some(statement)
     }
 }
 
@@ -81,14 +81,14 @@ impl Readers {
     /// Restricts a project to this machine. `heads` says how far each log is, because earlier entries stay readable.
     pub fn begin(
         within: Within<'_>,
-        said: &[TeamStatement],
+        statements: &[TeamStatement],
         heads: &BTreeMap<DeviceId, u64>,
     ) -> Result<Self, TeamError> {
         let Within { team, device, .. } = within;
         if !team.owns(&device.id) {
             return Err(TeamError::NotOwner);
         }
-        if said.iter().any(|said| team.owns(&said.device) && !said.proofs.is_empty()) {
+        if statements.iter().any(|statement| team.owns(&statement.device) && !statement.proofs.is_empty()) {
             return Err(TeamError::RestrictedAlready);
         }
         let owners = BTreeSet::from([device.id.clone()]);
@@ -99,13 +99,17 @@ impl Readers {
 
     /// The readers of a project whose key an owner of the team has given to this machine. Fails if no owner has, or if
     /// several have who do not know each other's keys.
-    pub fn granted(within: Within<'_>, said: &[TeamStatement]) -> Result<Self, TeamError> {
-        let heard = within.heard(said);
-        let given = heard.iter().filter(|said| said.owners.contains(&said.device)).filter_map(|said| {
-            let mut readers = Team { remote: within.id(), owners: said.owners.clone(), ..Team::default() };
-            readers.unwrap_key(said, within.device, None)?;
-            Some((said, readers))
-        });
+    pub fn granted(within: Within<'_>, statements: &[TeamStatement]) -> Result<Self, TeamError> {
+        let effective = within.effective(statements);
+        let given = effective
+            .iter()
+            .filter(|statement| statement.owners.contains(&statement.device))
+            .filter_map(|statement| {
+                let mut readers =
+                    Team { remote: within.id(), owners: statement.owners.clone(), ..Team::default() };
+                readers.unwrap_key(statement, within.device, None)?;
+                Some((statement, readers))
+            });
         let given: Vec<(&TeamStatement, Team)> = given.collect();
         let newest = given.iter().max_by_key(|(_, readers)| readers.keys.clone());
         let (by, readers) = newest.ok_or(TeamError::NotReader)?;
@@ -120,32 +124,36 @@ impl Readers {
     pub fn recovered(
         within: Within<'_>,
         key: &SealingKey,
-        said: &[TeamStatement],
+        statements: &[TeamStatement],
     ) -> Result<Self, TeamError> {
         let of_owners: Vec<TeamStatement> =
-            said.iter().filter(|said| within.team.owns(&said.device)).cloned().collect();
+            statements.iter().filter(|statement| within.team.owns(&statement.device)).cloned().collect();
         Team::recovered(&within.id(), key, &of_owners).map(Self)
     }
 
     /// Takes keys from owners, and gives the current one to readers that lack it. Returns which machines are read.
-    pub fn keep_up(&mut self, within: Within<'_>, said: &[TeamStatement]) -> Result<Standings, TeamError> {
+    pub fn keep_up(
+        &mut self,
+        within: Within<'_>,
+        statements: &[TeamStatement],
+    ) -> Result<Standings, TeamError> {
         let Self(readers) = self;
         for (gone, upto) in &within.team.removed {
             let last = upto.get(within.space).copied().unwrap_or_default();
             let known = readers.removed.entry(gone.clone());
             known.or_insert_with(|| Upto::from([(within.space.to_owned(), last)]));
         }
-        let heard = within.heard(said);
-        let kept_up = readers.keep_up(within.device, &heard);
+        let effective = within.effective(statements);
+        let kept_up = readers.keep_up(within.device, &effective);
         let mut standings = kept_up.map_err(|error| match error {
             TeamError::Removed | TeamError::NotGiven => TeamError::NotReader,
             TeamError::RemovedEachOther => TeamError::TookOutEachOther,
             error => error,
         })?;
-        self.take_named(within, &heard)?;
+        self.take_named(within, &effective)?;
         let Self(readers) = self;
         if readers.owns(&within.device.id) {
-            readers.give_to_named(within, &heard)?;
+            readers.give_to_named(within, &effective)?;
         }
         standings.members.extend(readers.named.iter().cloned());
         standings.before.clone_from(&readers.before);
@@ -153,14 +161,14 @@ impl Readers {
     }
 
     /// Takes the readers that owners have named, and how far owners say that other logs count.
-    fn take_named(&mut self, within: Within<'_>, heard: &[TeamStatement]) -> Result<(), TeamError> {
+    fn take_named(&mut self, within: Within<'_>, statements: &[TeamStatement]) -> Result<(), TeamError> {
         let Self(readers) = self;
         let (number, key) = readers.current()?;
-        for said in heard {
-            let counts = readers.owns(&said.device) && said.proves(&key, number);
-            if counts && said.device != within.device.id {
-                readers.named.extend(said.named.iter().cloned());
-                for (device, last) in &said.before {
+        for statement in statements {
+            let counts = readers.owns(&statement.device) && statement.proves(&key, number);
+            if counts && statement.device != within.device.id {
+                readers.named.extend(statement.named.iter().cloned());
+                for (device, last) in &statement.before {
                     readers.before.entry(device.clone()).or_insert(*last);
                 }
             }
@@ -175,11 +183,11 @@ impl Readers {
     pub fn restrict(
         &mut self,
         within: Within<'_>,
-        said: &[TeamStatement],
+        statements: &[TeamStatement],
         wanted: &BTreeSet<DeviceId>,
         heads: &BTreeMap<DeviceId, u64>,
     ) -> Result<Rekeyed, TeamError> {
-        self.keep_up(within, said)?;
+        self.keep_up(within, statements)?;
         let own = &within.device.id;
         if !(within.team.owns(own) && self.0.owns(own)) {
             return Err(TeamError::NotOwner);
@@ -190,26 +198,30 @@ impl Readers {
         let upto = |device: &DeviceId| {
             Upto::from([(within.space.to_owned(), heads.get(device).copied().unwrap_or_default())])
         };
-        let gone = self.devices(said).into_iter().filter(|device| device != own && !wanted.contains(device));
+        let gone =
+            self.devices(statements).into_iter().filter(|device| device != own && !wanted.contains(device));
         let gone: BTreeMap<DeviceId, Upto> = gone.map(|device| (device.clone(), upto(&device))).collect();
         let Self(readers) = self;
         readers.named.retain(|device| !gone.contains_key(device));
         readers.named.extend(wanted.iter().filter(|device| *device != own).cloned());
         readers.owners.extend(wanted.iter().filter(|device| within.team.owns(device)).cloned());
-        let heard = within.heard(said);
+        let effective = within.effective(statements);
         let rekeyed = if gone.is_empty() { Rekeyed::No } else { Rekeyed::Yes };
         if rekeyed == Rekeyed::Yes {
-            readers.exclude(within.device, &heard, gone)?;
+            readers.exclude(within.device, &effective, gone)?;
         }
-        readers.give_to_named(within, &heard)?;
+        readers.give_to_named(within, &effective)?;
         Ok(rekeyed)
     }
 
     /// The machines that may read, including this one.
-    pub fn devices(&self, said: &[TeamStatement]) -> BTreeSet<DeviceId> {
+    pub fn devices(&self, statements: &[TeamStatement]) -> BTreeSet<DeviceId> {
         let Self(readers) = self;
-        let vouched = readers.vouched(said);
-        let proven = said.iter().filter(|said| readers.counts(said, &vouched)).map(|said| &said.device);
+        let vouched = readers.vouched(statements);
+        let proven = statements
+            .iter()
+            .filter(|statement| readers.counts(statement, &vouched))
+            .map(|statement| &statement.device);
         let all = proven.chain(&readers.named).chain(&readers.owners);
         all.filter(|device| !readers.removed.contains_key(device)).cloned().collect()
     }
@@ -237,8 +249,8 @@ impl Readers {
     }
 
     /// Whether a statement equals the one that this machine would write now.
-    pub fn is_said(&self, said: &TeamStatement, now: &TeamStatement) -> bool {
-        self.0.is_said(said, now)
+    pub fn is_unchanged(&self, stored: &TeamStatement, now: &TeamStatement) -> bool {
+        self.0.is_unchanged(stored, now)
     }
 
     /// Reads the file. `None` if this machine is not among the readers.
@@ -278,18 +290,22 @@ impl Team {
     /// Takes over which projects owners have restricted, and keeps it, because a remote may lose their statements.
     pub(super) fn take_restricted(&mut self, statements: &[TeamStatement]) -> Result<(), TeamError> {
         let (number, key) = self.current()?;
-        let by_owners = statements.iter().filter(|said| self.owns(&said.device) && said.proves(&key, number));
-        let restricted: Vec<String> = by_owners.flat_map(|said| said.restricted.iter().cloned()).collect();
+        let by_owners = statements
+            .iter()
+            .filter(|statement| self.owns(&statement.device) && statement.proves(&key, number));
+        let restricted: Vec<String> =
+            by_owners.flat_map(|statement| statement.restricted.iter().cloned()).collect();
         self.restricted.extend(restricted);
         Ok(())
     }
 
     /// Gives the current key to named machines that lack it.
-    fn give_to_named(&mut self, within: Within<'_>, said: &[TeamStatement]) -> Result<(), TeamError> {
+    fn give_to_named(&mut self, within: Within<'_>, statements: &[TeamStatement]) -> Result<(), TeamError> {
         let (number, key) = self.current()?;
         let name = key.name();
-        let has_it =
-            |device: &DeviceId| said.iter().any(|said| said.device == *device && said.proves(&key, number));
+        let has_it = |device: &DeviceId| {
+            statements.iter().any(|statement| statement.device == *device && statement.proves(&key, number))
+        };
         let named = self.named.iter().filter(|device| !self.removed.contains_key(device));
         let lacking: Vec<DeviceId> = named.filter(|device| !has_it(device)).cloned().collect();
         for device in lacking {
@@ -326,8 +342,8 @@ mod tests {
         readers: BTreeMap<DeviceId, TeamStatement>,
     }
 
-    fn all(said: &BTreeMap<DeviceId, TeamStatement>) -> Vec<TeamStatement> {
-        said.values().cloned().collect()
+    fn all(statements: &BTreeMap<DeviceId, TeamStatement>) -> Vec<TeamStatement> {
+        statements.values().cloned().collect()
     }
 
     impl Place {
@@ -354,24 +370,24 @@ mod tests {
         fn round(&mut self, machine: &mut Machine) -> Result<Option<Standings>, TeamError> {
             let Machine { device, team, .. } = machine;
             team.keep_up(device, &all(&self.team))?;
-            self.say(machine);
+            self.publish(machine);
             let Machine { device, team, readers } = machine;
             if !team.restricts(SPACE) {
                 return Ok(None);
             }
-            let (of_team, said) = (all(&self.team), all(&self.readers));
+            let (of_team, of_readers) = (all(&self.team), all(&self.readers));
             let within = Within { team, device, of_team: &of_team, space: SPACE };
-            let mut known = readers.clone().map_or_else(|| Readers::granted(within, &said), Ok)?;
-            let standings = known.keep_up(within, &said)?;
+            let mut known = readers.clone().map_or_else(|| Readers::granted(within, &of_readers), Ok)?;
+            let standings = known.keep_up(within, &of_readers)?;
             *readers = Some(known);
-            self.say(machine);
+            self.publish(machine);
             Ok(Some(standings))
         }
 
-        fn say(&mut self, machine: &Machine) {
+        fn publish(&mut self, machine: &Machine) {
             let Machine { device, team, readers } = machine;
-            let said = team.statement(device, "a", "d").unwrap();
-            let text = said.encode(device).unwrap();
+            let statement = team.statement(device, "a", "d").unwrap();
+            let text = statement.encode(device).unwrap();
             self.team.insert(device.id.clone(), TeamStatement::decode(&text, REMOTE, &device.id).unwrap());
             if let Some(readers) = readers {
                 let text = readers.statement(device, "a", "d").unwrap().encode(device).unwrap();
@@ -388,16 +404,16 @@ mod tests {
             heads: &BTreeMap<DeviceId, u64>,
         ) -> Result<Rekeyed, TeamError> {
             let wanted = wanted.iter().map(|device| (*device).clone()).collect();
-            let (of_team, said) = (all(&self.team), all(&self.readers));
+            let (of_team, of_readers) = (all(&self.team), all(&self.readers));
             let within = Within { team: &by.team, device: &by.device, of_team: &of_team, space: SPACE };
             let mut readers = match by.readers.clone() {
                 Some(readers) => readers,
-                None => Readers::begin(within, &said, heads)?,
+                None => Readers::begin(within, &of_readers, heads)?,
             };
-            let rekeyed = readers.restrict(within, &said, &wanted, heads)?;
+            let rekeyed = readers.restrict(within, &of_readers, &wanted, heads)?;
             by.readers = Some(readers);
             by.team.announce(SPACE);
-            self.say(by);
+            self.publish(by);
             Ok(rekeyed)
         }
     }
@@ -550,7 +566,7 @@ mod tests {
         assert!(!opens(zoe, &sealed(mia)));
         let gone = place.readers.remove(&zoe.device.id);
         place.round(jan).unwrap();
-        place.readers.extend(gone.map(|said| (zoe.device.id.clone(), said)));
+        place.readers.extend(gone.map(|statement| (zoe.device.id.clone(), statement)));
         place.round(jan).unwrap();
         assert!(opens(jan, &of_mia) && !opens(jan, &sealed(zoe)));
     }

@@ -70,11 +70,11 @@ impl TeamStatement {
         author: &str,
         name: &str,
     ) -> Result<Self, TeamError> {
-        let mut said = Self::bare(remote, device);
+        let mut statement = Self::bare(remote, device);
         let names = serde_json::json!([author, name]).to_string();
-        said.who = Some((String::new(), code.key.seal(&[remote, &device.id.0, "who"], &names)?));
-        said.asks = Some(said.ask(code));
-        Ok(said)
+        statement.who = Some((String::new(), code.key.seal(&[remote, &device.id.0, "who"], &names)?));
+        statement.asks = Some(statement.ask(code));
+        Ok(statement)
     }
 
     fn ask(&self, code: &InvitationCode) -> String {
@@ -118,11 +118,11 @@ impl TeamStatement {
     /// Decodes a machine's text. Returns `None` if it did not sign it, or if it is about another remote.
     pub fn decode(text: &str, remote: &str, device: &DeviceId) -> Option<Self> {
         let (body, signature) = text.trim_end().split_once('\n')?;
-        let said: Self = serde_json::from_str(body).ok()?;
-        let is_its = said.remote == remote
-            && said.device == *device
-            && is_signed(device, &said.public, &signed(body), signature);
-        is_its.then_some(said)
+        let statement: Self = serde_json::from_str(body).ok()?;
+        let is_its = statement.remote == remote
+            && statement.device == *device
+            && is_signed(device, &statement.public, &signed(body), signature);
+        is_its.then_some(statement)
     }
 }
 

@@ -16,8 +16,8 @@ impl Place {
         self.0.values().cloned().collect()
     }
 
-    fn put(&mut self, said: TeamStatement, by: &Device) {
-        let text = said.encode(by).unwrap();
+    fn put(&mut self, statement: TeamStatement, by: &Device) {
+        let text = statement.encode(by).unwrap();
         self.0.insert(by.id.clone(), TeamStatement::decode(&text, REMOTE, &by.id).unwrap());
     }
 
@@ -43,17 +43,17 @@ fn begin(home: &tempfile::TempDir, place: &mut Place) -> Machine {
 fn enter(home: &tempfile::TempDir, name: &str, place: &mut Place, by: &mut Machine) -> Machine {
     let device = device(home, name);
     let code = InvitationCode::random().unwrap();
-    let EntryWords::Code(told) = EntryWords::read(code.words()).unwrap() else { panic!("a code") };
-    place.put(TeamStatement::asking(REMOTE, &device, &told, name, "d").unwrap(), &device);
-    assert_eq!(Team::joined(REMOTE, &told, &device, &place.all()), None);
+    let EntryWords::Code(entered) = EntryWords::read(code.words()).unwrap() else { panic!("a code") };
+    place.put(TeamStatement::asking(REMOTE, &device, &entered, name, "d").unwrap(), &device);
+    assert_eq!(Team::joined(REMOTE, &entered, &device, &place.all()), None);
     let asking = place.0[&device.id].clone();
     assert_eq!(asking.asks_with(&InvitationCode::random().unwrap()), None);
     assert_eq!(asking.asks_with(&code), Some((name.to_owned(), "d".to_owned())));
-    assert_eq!(asking.compared(&code), asking.compared(&told));
+    assert_eq!(asking.compared(&code), asking.compared(&entered));
     by.team.let_in(&by.device, &asking, &code).unwrap();
     place.round(by).unwrap();
     assert_eq!(Team::joined(REMOTE, &InvitationCode::random().unwrap(), &device, &place.all()), None);
-    let team = Team::joined(REMOTE, &told, &device, &place.all()).unwrap();
+    let team = Team::joined(REMOTE, &entered, &device, &place.all()).unwrap();
     let mut machine = Machine { device, team };
     place.round(&mut machine).unwrap();
     machine
@@ -124,8 +124,8 @@ fn a_removed_machine_gets_no_new_key_and_cannot_give_one() {
     let own = third.team.clone();
     third.team.hold(9, &SealingKey::random().unwrap());
     for other in [&first, &second] {
-        let said = place.0[&other.device.id].clone();
-        third.team.wrap_for(&third.device, &said, None).unwrap();
+        let statement = place.0[&other.device.id].clone();
+        third.team.wrap_for(&third.device, &statement, None).unwrap();
     }
     place.put(third.team.statement(&third.device, "a", "d").unwrap(), &third.device);
     for _ in 0..2 {
@@ -274,18 +274,24 @@ fn a_statement_is_valid_only_for_its_machine_and_the_team_file_is_private() {
     let mut place = Place::default();
     let first = begin(&home, &mut place);
     let other = device(&home, "other");
-    let said = first.team.statement(&first.device, "Mia Berg", "laptop").unwrap();
-    let text = said.encode(&first.device).unwrap();
+    let statement = first.team.statement(&first.device, "Mia Berg", "laptop").unwrap();
+    let text = statement.encode(&first.device).unwrap();
     assert!(!text.contains("Mia Berg") && !text.contains("laptop"));
     assert_eq!(TeamStatement::decode(&text, "another", &first.device.id), None);
     assert_eq!(TeamStatement::decode(&text, REMOTE, &other.id), None);
-    assert_eq!(TeamStatement::decode(&said.encode(&other).unwrap(), REMOTE, &first.device.id), None);
+    assert_eq!(TeamStatement::decode(&statement.encode(&other).unwrap(), REMOTE, &first.device.id), None);
     assert_eq!(
         TeamStatement::decode(&text.replace("\"wrapped\":[]", "\"wrapped\": []"), REMOTE, &first.device.id),
         None
     );
-    assert!(first.team.is_said(&said, &first.team.statement(&first.device, "Mia Berg", "laptop").unwrap()));
-    assert!(!first.team.is_said(&said, &first.team.statement(&first.device, "eve", "laptop").unwrap()));
+    assert!(
+        first
+            .team
+            .is_unchanged(&statement, &first.team.statement(&first.device, "Mia Berg", "laptop").unwrap())
+    );
+    assert!(
+        !first.team.is_unchanged(&statement, &first.team.statement(&first.device, "eve", "laptop").unwrap())
+    );
     first.team.save(home.path()).unwrap();
     let file = home.path().join("teams/remote.json");
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);

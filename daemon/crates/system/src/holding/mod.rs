@@ -463,8 +463,8 @@ mod tests {
         assert_eq!(holder(&folder, &lock), None);
         let file = File::open(&lock).unwrap();
         file.lock().unwrap();
-        let told = holder(&folder, &lock);
-        assert!(told.is_none_or(|holder| holder.pid == std::process::id() && holder.host.is_none()));
+        let reported = holder(&folder, &lock);
+        assert!(reported.is_none_or(|holder| holder.pid == std::process::id() && holder.host.is_none()));
     }
 
     #[tokio::test]

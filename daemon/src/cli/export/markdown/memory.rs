@@ -149,8 +149,9 @@ impl Memory {
             }
             "prompt" => {
                 let turn: Turn = serde_json::from_str(line).with_context(unknown)?;
-                let says = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.trim().is_empty());
-                if says(&turn.prompt) || says(&turn.response) {
+                let has_text =
+                    |text: &Option<String>| text.as_ref().is_some_and(|text| !text.trim().is_empty());
+                if has_text(&turn.prompt) || has_text(&turn.response) {
                     self.of_session(turn.session.clone(), |session| session.turns.push(turn));
                 }
             }
@@ -200,12 +201,12 @@ impl Memory {
     }
 
     /// Returns the notes that no session made: what persons and models told recall.
-    pub(super) fn told(&self, project: &str) -> Vec<&Note> {
-        let is_told = |note: &&Note| {
+    pub(super) fn sessionless_notes(&self, project: &str) -> Vec<&Note> {
+        let is_sessionless = |note: &&Note| {
             note.project == project
                 && note.session.as_ref().is_none_or(|key| !self.sessions.contains_key(key))
         };
-        let mut notes: Vec<&Note> = self.notes.values().filter(is_told).collect();
+        let mut notes: Vec<&Note> = self.notes.values().filter(is_sessionless).collect();
         notes.sort_by(|a, b| (b.created_at, &b.uuid).cmp(&(a.created_at, &a.uuid)));
         notes
     }

@@ -40,7 +40,7 @@ const MOST_NAMED: usize = 5;
 /// Fails when the daemon does not respond, the project is unknown, or the folder cannot be written.
 pub(super) fn write_once(path: &Path, filter: &Filter, out: &mut dyn Write) -> anyhow::Result<()> {
     let done = sync(path, filter)?;
-    tell(path, &done, out)
+    print(path, &done, out)
 }
 
 /// Writes the pages, and again whenever the memory changes, until the daemon stops.
@@ -59,13 +59,13 @@ pub(super) fn watch(path: &Path, filter: &Filter, out: &mut dyn Write) -> anyhow
     out.flush()?;
     let mut took = begun.elapsed();
     loop {
-        let is_told = match changes.recv_timeout(LOOK) {
-            Ok(EventSignal::Told) => true,
+        let has_event = match changes.recv_timeout(LOOK) {
+            Ok(EventSignal::Arrived) => true,
             Err(RecvTimeoutError::Timeout) => false,
             Ok(EventSignal::Over(end)) => return end,
             Err(RecvTimeoutError::Disconnected) => return Ok(()),
         };
-        if is_told {
+        if has_event {
             settle(&changes, took)?;
         } else if stamp(&paths) == seen {
             continue;
@@ -75,7 +75,7 @@ pub(super) fn watch(path: &Path, filter: &Filter, out: &mut dyn Write) -> anyhow
         let done = sync(path, filter)?;
         took = begun.elapsed();
         if done.written + done.removed > 0 {
-            tell(path, &done, out)?;
+            print(path, &done, out)?;
             out.flush()?;
         }
     }
@@ -83,18 +83,18 @@ pub(super) fn watch(path: &Path, filter: &Filter, out: &mut dyn Write) -> anyhow
 
 /// The effect of the daemon's events.
 enum EventSignal {
-    Told,
+    Arrived,
     /// No more events will come.
     Over(anyhow::Result<()>),
 }
 
 /// Reads events on a thread, because waiting for one has no deadline.
 fn changes_of(mut answers: Answers) -> Receiver<EventSignal> {
-    let (told, changes) = mpsc::channel();
+    let (sender, changes) = mpsc::channel();
     std::thread::spawn(move || {
         loop {
             let change = match answers.wait() {
-                Ok(Reply::Json(_)) => EventSignal::Told,
+                Ok(Reply::Json(_)) => EventSignal::Arrived,
                 Ok(Reply::ShuttingDown) => EventSignal::Over(Ok(())),
                 Ok(Reply::Failed { kind, what, hint }) => {
                     EventSignal::Over(Err(Failure::refused(kind, what).hint(hint).into()))
@@ -110,7 +110,7 @@ fn changes_of(mut answers: Answers) -> Receiver<EventSignal> {
                 }
             };
             let is_over = matches!(change, EventSignal::Over(_));
-            if told.send(change).is_err() || is_over {
+            if sender.send(change).is_err() || is_over {
                 return;
             }
         }
@@ -129,7 +129,7 @@ fn settle(changes: &Receiver<EventSignal>, took: Duration) -> anyhow::Result<()>
             return Ok(());
         }
         match changes.recv_timeout(left) {
-            Ok(EventSignal::Told) => {}
+            Ok(EventSignal::Arrived) => {}
             Ok(EventSignal::Over(end)) => return end,
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return Ok(()),
         }
@@ -169,7 +169,7 @@ fn read(filter: &Filter) -> anyhow::Result<Memory> {
     }
 }
 
-fn tell(path: &Path, done: &Written, out: &mut dyn Write) -> anyhow::Result<()> {
+fn print(path: &Path, done: &Written, out: &mut dyn Write) -> anyhow::Result<()> {
     let Written { written, unchanged, removed, foreign } = done;
     writeln!(
         out,

@@ -134,7 +134,7 @@ impl<'a> Book<'a> {
         let name = names::of_project(project);
         let kind = [("kind", Some(json!("project"))), ("project", Some(json!(project.name)))];
         let mut page = self.head(&name, &project.name, kind);
-        self.notes(&mut page, "Told to recall", &self.memory.told(&project.key));
+        self.notes(&mut page, "Told to recall", &self.memory.sessionless_notes(&project.key));
         let mut open: Vec<&Note> = self.memory.notes.values().collect();
         open.retain(|note| {
             note.project == project.key

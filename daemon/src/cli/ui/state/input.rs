@@ -66,7 +66,7 @@ impl Ui {
             KeyCode::Char('a') => {
                 self.scope =
                     if self.scope == ShownProjects::All { self.home.clone() } else { ShownProjects::All };
-                return self.start_anew();
+                return self.ask_first_page();
             }
             KeyCode::Esc if self.focus == Focus::List && self.depth() == 1 && !self.query().is_empty() => {
                 return self.new_search();

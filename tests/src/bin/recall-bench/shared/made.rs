@@ -180,12 +180,13 @@ pub(super) fn fill(cluster: &Cluster, team: &Team, spaces: &mut [Space], records
             let header = space.keys.seal_header(writer.header()).unwrap();
             let mut read = read.clone();
             read.remove(&writer.device.id);
-            let said = progress::encode(&ReadProgress { header, read, at: now() }, &writer.device).unwrap();
+            let record = progress::encode(&ReadProgress { header, read, at: now() }, &writer.device).unwrap();
             let Writer { device, seq, end, .. } = writer;
-            row(&mut devices, &[&space.id, &device.id.0, "mia", &seq.to_string(), end, &said]);
-            let said = team.statement(device, &writer.author, &format!("{}s-laptop", writer.author)).unwrap();
-            let said = said.encode(device).unwrap();
-            row(&mut devices, &[&team_space(), &device.id.0, "mia", "0", "", &said]);
+            row(&mut devices, &[&space.id, &device.id.0, "mia", &seq.to_string(), end, &record]);
+            let statement =
+                team.statement(device, &writer.author, &format!("{}s-laptop", writer.author)).unwrap();
+            let statement = statement.encode(device).unwrap();
+            row(&mut devices, &[&team_space(), &device.id.0, "mia", "0", "", &statement]);
         }
     }
     for loading in [entries, parts, devices] {

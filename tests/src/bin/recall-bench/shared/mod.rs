@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use recall_sync::address::Address;
-use recall_sync::remote::{Heard, NewEntries, Remote};
+use recall_sync::remote::{NewEntries, Remote, StatementCache};
 use recall_sync::team::Team;
 use recall_system::secret::KeySource;
 use recall_tests::Stage;
@@ -86,8 +86,8 @@ impl Place {
         passwords(&stage.user_home(), "admin");
         let admin = format!("postgres://admin@127.0.0.1:{}/memory?sslmode=require", cluster.server_port());
         let arguments = ["remote", "init", &admin, "--member", "mia", "--member", "zoe"];
-        let said = stage.recall(arguments);
-        assert_eq!(said.code(), 0, "{said:?}");
+        let output = stage.recall(arguments);
+        assert_eq!(output.code(), 0, "{output:?}");
         let id = cluster.sql("memory", "SELECT id FROM recall.meta");
         let team = Team::begin(&id, &recall_domain::sync::DeviceId::default(), &[]).unwrap();
         passwords(keys.path(), "mia");
@@ -140,8 +140,8 @@ impl Place {
         let begun = Instant::now();
         let remote = self.remote();
         remote.enter(Some(self.id.clone())).await.unwrap();
-        let said = remote.statements(&self.id, &mut Heard::default()).await.unwrap();
-        assert!(said.len() >= SPACES * WRITERS, "{}", said.len());
+        let statements = remote.statements(&self.id, &mut StatementCache::default()).await.unwrap();
+        assert!(statements.len() >= SPACES * WRITERS, "{}", statements.len());
         let logs = remote.logs(&self.spaces[1].id, &BTreeMap::new()).await.unwrap();
         assert_eq!(logs.len(), WRITERS);
         begun.elapsed()
@@ -223,11 +223,11 @@ impl Place {
         Repository::init(&stage.project()).git(&["remote", "add", "origin", "git@example.com:acme/shop.git"]);
         passwords(&stage.user_home(), "zoe");
         let stage = stage.daemon();
-        said(&stage, &["remote", "add", "team", &self.address("zoe")], "");
-        said(&stage, &["team", "join", "team"], &self.team.words().unwrap());
+        run_recall(&stage, &["remote", "add", "team", &self.address("zoe")], "");
+        run_recall(&stage, &["team", "join", "team"], &self.team.words().unwrap());
         let before = self.cluster.cpu_seconds();
         let begun = Instant::now();
-        said(&stage, &["share", "--with", "team", "--inject", "--yes"], "");
+        run_recall(&stage, &["share", "--with", "team", "--inject", "--yes"], "");
         let first = begun.elapsed().as_secs_f64();
         let mut rounds = 1;
         let mut state = stage.json(["sync"]);
@@ -306,7 +306,7 @@ async fn send(
     let begun = Instant::now();
     let space = part.header.space.clone();
     remote.enter(Some(id.to_owned())).await.unwrap();
-    remote.statements(id, &mut Heard::default()).await.unwrap();
+    remote.statements(id, &mut StatementCache::default()).await.unwrap();
     remote.logs(&space, &BTreeMap::new()).await.unwrap();
     let asked = begun.elapsed();
     let put = remote.append(part, device).await.unwrap();
@@ -339,11 +339,11 @@ fn passwords(folder: &Path, role: &str) {
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
 }
 
-fn said(stage: &Stage, arguments: &[&str], input: &str) {
+fn run_recall(stage: &Stage, arguments: &[&str], input: &str) {
     let mut command = stage.command("recall");
     command.args(arguments);
-    let said = recall_tests::run(command, format!("{input}\n").as_bytes());
-    assert_eq!(said.code(), 0, "{arguments:?}: {said:?}");
+    let output = recall_tests::run(command, format!("{input}\n").as_bytes());
+    assert_eq!(output.code(), 0, "{arguments:?}: {output:?}");
 }
 
 /// Returns the processor time of a process, in seconds.

@@ -55,7 +55,7 @@ impl<P: Ports> Exchange<'_, P> {
     pub(super) async fn pull(
         &self,
         logs: &[RemoteLog],
-        heard_at: Option<Timestamp>,
+        previous_request_at: Option<Timestamp>,
     ) -> Result<(), SyncError> {
         let heads = self.heads().await?;
         let is_there = |device: &DeviceId| logs.iter().any(|log| log.device == *device);
@@ -69,7 +69,7 @@ impl<P: Ports> Exchange<'_, P> {
             outcome.skews.retain(|device, _| is_there(device));
         });
         for log in logs {
-            self.note_progress(log, heard_at);
+            self.note_progress(log, previous_request_at);
             let read = heads.iter().find(|head| head.device == log.device);
             if let Some(why) = self.pull_from(log, read).await? {
                 let (share, device) = (self.share.id, log.device.clone());
@@ -92,9 +92,9 @@ impl<P: Ports> Exchange<'_, P> {
         Ok(())
     }
 
-    /// Records how far another machine has read this one's log, and how far its clock is off. `heard_at` is the time
-    /// of the previous request.
-    fn note_progress(&self, log: &RemoteLog, heard_at: Option<Timestamp>) {
+    /// Records how far another machine has read this one's log, and how far its clock is off. `previous_request_at`
+    /// is the time of the previous request.
+    fn note_progress(&self, log: &RemoteLog, previous_request_at: Option<Timestamp>) {
         let (device, now) = (log.device.clone(), clock::now());
         self.syncing.note(self.share.id, |outcome| match &log.progress {
             ProgressReport::AsBefore => {}
@@ -109,7 +109,7 @@ impl<P: Ports> Exchange<'_, P> {
                 let SegmentHeader { author, name, .. } = opened.unwrap_or_else(|| header.clone());
                 let reader = LogReader { author, name, seq };
                 let before = outcome.readers.insert(device.clone(), reader);
-                let skew = Skew::of(*at, heard_at.filter(|_| before.is_some()), now);
+                let skew = Skew::of(*at, previous_request_at.filter(|_| before.is_some()), now);
                 match skew {
                     Some(skew) => drop(outcome.skews.insert(device.clone(), skew)),
                     None => drop(outcome.skews.remove(&device)),

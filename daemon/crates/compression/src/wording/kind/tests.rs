@@ -7,7 +7,7 @@ use ObservationType as T;
 #[track_caller]
 fn check(source: SourceKind, heading: Option<&str>, text: &str, expected: T) {
     let is_left = heading.is_some_and(names_what_is_left) || is_left(text);
-    let progress = if is_left && source != SourceKind::Prompt { Progress::Left } else { Progress::Unsaid };
+    let progress = if is_left && source != SourceKind::Prompt { Progress::Left } else { Progress::Unstated };
     let piece = Piece { text, heading, lead: None, salience: 1.0, source, progress };
     assert_eq!(kind(&[piece], None, Typed::ByUser, None), expected, "{text}");
 }
@@ -20,7 +20,7 @@ fn open_work_sets_the_type_only_in_the_title_sentence() {
         lead: None,
         salience: 1.0,
         source: SourceKind::Answer,
-        progress: Progress::Unsaid,
+        progress: Progress::Unstated,
     };
     let done = piece("Reload now keeps the rows of the cart and shows the bar of the shop");
     let later = piece("The list now returns pending lines until they are there.");
@@ -31,18 +31,18 @@ fn open_work_sets_the_type_only_in_the_title_sentence() {
 
 #[test]
 fn prompt_sentences_are_classified_by_their_wording() {
-    let said = |text, expected| check(SourceKind::Prompt, None, text, expected);
-    said("We decided to drop Windows", T::Decision);
-    said("no migration needed, nobody has old carts", T::Decision);
-    said("Please never push to main", T::Preference);
-    said("From now on every commit builds on its own", T::Preference);
-    said("No, the total is rounded before the tax", T::Correction);
-    said("That's wrong, carts expire after a day", T::Correction);
-    said("Remind me to rotate the key", T::NextStep);
-    said("Anna owns billing", T::Contact);
-    said("ask Ben about the gateway before you change it", T::Contact);
-    said("Anna is responsible for deploys", T::Contact);
-    said("Cargo runs the tests of the cart, so always use it", T::Preference);
+    let check_prompt = |text, expected| check(SourceKind::Prompt, None, text, expected);
+    check_prompt("We decided to drop Windows", T::Decision);
+    check_prompt("no migration needed, nobody has old carts", T::Decision);
+    check_prompt("Please never push to main", T::Preference);
+    check_prompt("From now on every commit builds on its own", T::Preference);
+    check_prompt("No, the total is rounded before the tax", T::Correction);
+    check_prompt("That's wrong, carts expire after a day", T::Correction);
+    check_prompt("Remind me to rotate the key", T::NextStep);
+    check_prompt("Anna owns billing", T::Contact);
+    check_prompt("ask Ben about the gateway before you change it", T::Contact);
+    check_prompt("Anna is responsible for deploys", T::Contact);
+    check_prompt("Cargo runs the tests of the cart, so always use it", T::Preference);
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn a_commit_prefix_decides_the_observation_type() {
         lead: None,
         salience: 1.0,
         source: SourceKind::Commit,
-        progress: Progress::Unsaid,
+        progress: Progress::Unstated,
     };
     for (subject, expected) in [
         ("fix(cart): sum the lines", T::Bugfix),
@@ -71,7 +71,7 @@ fn a_commit_prefix_decides_the_observation_type() {
 
 #[test]
 fn only_standing_wishes_and_reminders_outlast_a_prompt() {
-    for (said, expected) in [
+    for (sentence, expected) in [
         ("Always run the linter before a commit", Some(T::Preference)),
         ("I'd rather have one crate than two", Some(T::Preference)),
         ("Later: rotate the key", Some(T::NextStep)),
@@ -81,7 +81,7 @@ fn only_standing_wishes_and_reminders_outlast_a_prompt() {
         ("Should we never push to main?", None),
         ("The key that I have to remember to rotate is old", None),
     ] {
-        assert_eq!(holds_beyond(said), expected, "{said}");
+        assert_eq!(holds_beyond(sentence), expected, "{sentence}");
     }
 }
 
@@ -153,7 +153,7 @@ fn open_work_in_later_sentences_does_not_change_the_type() {
             lead: None,
             salience: 1.0,
             source: SourceKind::Answer,
-            progress: if is_left(text) { Progress::Left } else { Progress::Unsaid },
+            progress: if is_left(text) { Progress::Left } else { Progress::Unstated },
         };
         kind(&texts.iter().map(|text| piece(*text)).collect::<Vec<_>>(), None, Typed::No, None)
     };
@@ -167,7 +167,7 @@ fn open_work_in_later_sentences_does_not_change_the_type() {
 fn only_text_typed_by_the_user_is_a_standing_wish() {
     let of = |source, typed, text| {
         kind(
-            &[Piece { text, heading: None, lead: None, salience: 1.0, source, progress: Progress::Unsaid }],
+            &[Piece { text, heading: None, lead: None, salience: 1.0, source, progress: Progress::Unstated }],
             None,
             typed,
             None,

@@ -145,7 +145,7 @@ fn finished_work_and_findings_are_not_open_work() {
 fn checkboxes_and_table_cells_show_progress() {
     assert_eq!(ticked("[ ] migrate"), (Progress::Left, "migrate"));
     assert_eq!(ticked("[x] migrate"), (Progress::Done, "migrate"));
-    assert_eq!(ticked("migrate"), (Progress::Unsaid, "migrate"));
+    assert_eq!(ticked("migrate"), (Progress::Unstated, "migrate"));
     assert!(is_open_row("Importer | not started") && is_open_row("Import | offen"));
     assert!(!is_open_row("Importer | done") && !is_open_row("Open files | 3"));
 }

@@ -4,7 +4,7 @@ use super::super::Progress;
 use super::*;
 
 fn piece<'a>(text: &'a str, heading: Option<&'a str>, salience: f32) -> Piece<'a> {
-    Piece { text, heading, lead: None, salience, source: SourceKind::Answer, progress: Progress::Unsaid }
+    Piece { text, heading, lead: None, salience, source: SourceKind::Answer, progress: Progress::Unstated }
 }
 
 #[track_caller]

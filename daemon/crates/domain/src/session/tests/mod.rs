@@ -432,7 +432,7 @@ fn calls_of_skipped_tools_are_kept_as_asides_and_not_as_activities() {
 
 #[test]
 fn a_call_refused_by_a_guard_is_published_once_and_keeps_no_batch_open() {
-    let told = |story: &str| -> Vec<(String, CallEnd)> {
+    let published = |story: &str| -> Vec<(String, CallEnd)> {
         let calls = play(story).1.into_iter().flat_map(|effect| match effect {
             Effect::PublishCall { call } => vec![(call.tool, call.end)],
             Effect::AbandonCalls { calls } => {
@@ -445,12 +445,12 @@ fn a_call_refused_by_a_guard_is_published_once_and_keeps_no_batch_open() {
         calls.collect()
     };
     let refused = |tool: &str| vec![(tool.to_owned(), CallEnd::Refused(Some(Rule::Secrets)))];
-    assert_eq!(told("start; prompt p1 a; refused p1 Bash; stop p1 x"), refused("Bash"));
-    assert_eq!(told("start; prompt p1 a; refused p1 Bash c1; stop p1 x"), refused("Bash"));
-    assert_eq!(told("start; prompt p1 a; refused p1 Bash c1; settled p1 c1; stop p1 x"), []);
+    assert_eq!(published("start; prompt p1 a; refused p1 Bash; stop p1 x"), refused("Bash"));
+    assert_eq!(published("start; prompt p1 a; refused p1 Bash c1; stop p1 x"), refused("Bash"));
+    assert_eq!(published("start; prompt p1 a; refused p1 Bash c1; settled p1 c1; stop p1 x"), []);
     // The answer arrived too late for the agent, so the call ran.
-    assert_eq!(told("start; prompt p1 a; refused p1 Bash c1; tool p1 Bash c1; stop p1 x"), []);
-    assert_eq!(told("start; private p1; refused p1 Bash; stop p1 x"), []);
+    assert_eq!(published("start; prompt p1 a; refused p1 Bash c1; tool p1 Bash c1; stop p1 x"), []);
+    assert_eq!(published("start; private p1; refused p1 Bash; stop p1 x"), []);
     check("start; prompt p1 a; refused p1 Bash c1; wait 301", "1 closed(idle) user []");
 }
 

@@ -114,21 +114,22 @@ fn a_resumed_session_reports_how_long_it_was_suspended() {
 
 #[test]
 fn a_leaving_host_suspends_its_session_and_the_next_event_resumes_it() {
-    let told = |story: &str| {
+    let outcome = |story: &str| {
         let (session, effects) = play(story);
-        let said = effects.iter().filter_map(|effect| match effect {
+        let labels = effects.iter().filter_map(|effect| match effect {
             Effect::Suspend { reason, tally } => Some(format!("{reason} after {}", tally.message_count)),
             Effect::Resume { .. } => Some("back".to_owned()),
             Effect::FlushChunk { seq } => Some(format!("flush {}", seq.0)),
             Effect::Complete { .. } => Some("end".to_owned()),
             _ => None,
         });
-        (session.status, said.collect::<Vec<_>>().join("; "))
+        (session.status, labels.collect::<Vec<_>>().join("; "))
     };
     let asked = "start; prompt p1 a; call p1 Bash c1";
     let suspended = SessionStatus::Suspended;
-    let check =
-        |story: &str, status, said: &str| assert_eq!(told(story), (status, said.to_owned()), "{story}");
+    let check = |story: &str, status, expected: &str| {
+        assert_eq!(outcome(story), (status, expected.to_owned()), "{story}");
+    };
     check(&format!("{asked}; leave restart"), suspended, "flush 1; restart after 1");
     check(
         &format!("{asked}; leave restart; return"),
@@ -217,13 +218,13 @@ fn a_batch_with_a_plan_becomes_a_plan_batch() {
 #[test]
 fn a_subagents_answer_does_not_end_the_turn() {
     let (_, effects) = play("start; prompt p1 a; helper p1; helped p1 Found it; stop p1 mine");
-    let said = effects.iter().find_map(|effect| match effect {
+    let answer = effects.iter().find_map(|effect| match effect {
         Effect::EndSubagent { subagent, message, .. } => {
             Some((subagent.id.clone(), message.clone().unwrap()))
         }
         _ => None,
     });
-    assert_eq!(said, Some(("a1".to_owned(), "Found it".to_owned())));
+    assert_eq!(answer, Some(("a1".to_owned(), "Found it".to_owned())));
     assert_eq!(batches(&effects), "1 closed(stop) user [] 'mine'");
     let (_, effects) = play("start; private p1; helped p1 secret");
     assert!(effects.iter().any(|effect| matches!(effect, Effect::EndSubagent { message: None, .. })));
@@ -267,8 +268,8 @@ fn a_reported_reply_replaces_one_from_the_transcript() {
     assert_eq!(session.unanswered_batch_before(&next), None);
     let order = Order { boot: [1; 16], boot_ns: 1_000, wall: Timestamp(9) };
     let capture = Capture { event: EventId([7; 16]), at: Timestamp(9), order };
-    let told = session.on_event(&event("stop p1 All done.").unwrap(), capture, &policy());
-    assert!(matches!(told.next.batches[0].response, Response::Known { .. }));
+    let decision = session.on_event(&event("stop p1 All done.").unwrap(), capture, &policy());
+    assert!(matches!(decision.next.batches[0].response, Response::Known { .. }));
 }
 
 #[test]

@@ -291,7 +291,7 @@ proptest! {
         let last: Vec<Vec<&str>> =
             last.iter().map(|titles| titles.iter().map(|at| TITLES[*at]).collect()).collect();
         let last: Vec<&[&str]> = last.iter().map(Vec::as_slice).collect();
-        let told = |before: &[(i64, std::collections::BTreeSet<usize>, bool)]| {
+        let rows_after = |before: &[(i64, std::collections::BTreeSet<usize>, bool)]| {
             let home = tempfile::tempdir().unwrap();
             let db = database(home.path(), 3);
             for batch in 1..=3 {
@@ -317,6 +317,6 @@ proptest! {
             let rows = rows.query_map([], |row| row.get::<_, String>(0)).unwrap();
             rows.map(Result::unwrap).collect::<Vec<_>>()
         };
-        prop_assert_eq!(told(&before), told(&[]));
+        prop_assert_eq!(rows_after(&before), rows_after(&[]));
     }
 }

@@ -10,7 +10,7 @@ use recall_domain::document::Status;
 use recall_domain::observation::{ObservationDraft, ObservationType};
 use recall_domain::subject;
 
-fn say(db: &Connection, batch: i64, titles: &[&str]) {
+fn add_notes(db: &Connection, batch: i64, titles: &[&str]) {
     let subject = |title: &str| title.starts_with("The timeout").then(|| subject::of_check("timeout"));
     let draft = |title: &&str| ObservationDraft { subject: subject(title), ..discovery(batch, title) };
     finish(db, batch, titles.iter().map(draft).collect());
@@ -56,8 +56,8 @@ fn status(db: &Connection, title: &str) -> Status {
 fn a_machine_made_note_waits_until_a_person_reviews_it() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path());
-    say(&db, 1, &[EXPORTS]);
-    say(&db, 2, &[PER_CUSTOMER]);
+    add_notes(&db, 1, &[EXPORTS]);
+    add_notes(&db, 2, &[PER_CUSTOMER]);
     assert_eq!(waiting(&db), [PER_CUSTOMER, EXPORTS]);
     judge(&db, EXPORTS, ReviewVerdict::Kept);
     assert_eq!(waiting(&db), [PER_CUSTOMER]);
@@ -80,7 +80,7 @@ fn a_machine_made_note_waits_until_a_person_reviews_it() {
 fn edits_pins_and_marks_count_as_reviews_but_undone_edits_and_pins_do_not() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path());
-    say(&db, 1, &[EXPORTS]);
+    add_notes(&db, 1, &[EXPORTS]);
     let (id, at) = (numbered(&db, EXPORTS), Timestamp(7));
     let text = EditedText {
         kind: ObservationType::Discovery,
@@ -109,7 +109,7 @@ fn edits_pins_and_marks_count_as_reviews_but_undone_edits_and_pins_do_not() {
 fn a_rejected_note_is_active_again_when_it_is_kept_or_reopened() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path());
-    say(&db, 1, &[EXPORTS]);
+    add_notes(&db, 1, &[EXPORTS]);
     let is_rejected = || Reader(&db).observation(numbered(&db, EXPORTS)).unwrap().unwrap().is_rejected;
     judge(&db, EXPORTS, ReviewVerdict::Rejected);
     judge(&db, EXPORTS, ReviewVerdict::Kept);
@@ -130,14 +130,14 @@ fn a_rejected_note_replaces_no_other_note() {
     let db = database(home.path());
     // The first pair forms a thread, and the second has a common subject.
     let (old, new) = ("The timeout is 30 seconds", "The timeout takes a minute");
-    say(&db, 1, &[PER_CUSTOMER, old]);
-    say(&db, 2, &[PER_SHOP, new]);
+    add_notes(&db, 1, &[PER_CUSTOMER, old]);
+    add_notes(&db, 2, &[PER_SHOP, new]);
     assert_eq!((status(&db, PER_CUSTOMER), status(&db, old)), (Status::Superseded, Status::Superseded));
     judge(&db, PER_SHOP, ReviewVerdict::Rejected);
     judge(&db, new, ReviewVerdict::Rejected);
     assert_eq!((status(&db, PER_CUSTOMER), status(&db, old)), (Status::Active, Status::Active));
     // This still holds after a new compression.
-    say(&db, 1, &[PER_CUSTOMER, old]);
+    add_notes(&db, 1, &[PER_CUSTOMER, old]);
     assert_eq!((status(&db, PER_CUSTOMER), status(&db, old)), (Status::Active, Status::Active));
     judge(&db, PER_SHOP, ReviewVerdict::Kept);
     judge(&db, new, ReviewVerdict::Kept);
@@ -148,15 +148,15 @@ fn a_rejected_note_replaces_no_other_note() {
 fn a_later_compression_neither_changes_kept_nor_revives_rejected_notes() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path());
-    say(&db, 1, &[EXPORTS, PER_CUSTOMER]);
+    add_notes(&db, 1, &[EXPORTS, PER_CUSTOMER]);
     judge(&db, EXPORTS, ReviewVerdict::Kept);
     judge(&db, PER_CUSTOMER, ReviewVerdict::Rejected);
     let reworded = "The nightly export of orders skips an empty basket, instead of failing.";
-    say(&db, 1, &[reworded, PER_CUSTOMER]);
+    add_notes(&db, 1, &[reworded, PER_CUSTOMER]);
     assert_eq!((status(&db, EXPORTS), status(&db, PER_CUSTOMER)), (Status::Active, Status::Resolved));
     // Another session makes the same observation, and the first session no longer makes it.
-    say(&db, 2, &[PER_CUSTOMER]);
-    say(&db, 1, &[]);
+    add_notes(&db, 2, &[PER_CUSTOMER]);
+    add_notes(&db, 1, &[]);
     let all: i64 = db.query_row("SELECT count(*) FROM observations", [], |row| row.get(0)).unwrap();
     assert_eq!((all, status(&db, PER_CUSTOMER), waiting(&db).len()), (2, Status::Resolved, 0));
 }

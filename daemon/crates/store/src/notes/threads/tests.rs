@@ -8,12 +8,12 @@ use recall_domain::ids::Timestamp;
 const BY_MONTH: &str =
     "Since the merger invoices are numbered for every customer together, starting anew each month";
 const NAMES_MORE: &str = "Invoices are numbered per customer by `NumberRange`, starting anew each January";
-fn say(db: &Connection, batch: i64, titles: &[&str]) {
+fn add_notes(db: &Connection, batch: i64, titles: &[&str]) {
     finish(db, batch, titles.iter().map(|title| discovery(batch, title)).collect());
 }
 
 /// Returns each title with its session and the observation that covers it.
-fn told(db: &Connection) -> Vec<(String, i64, Option<String>)> {
+fn titles_with_covers(db: &Connection) -> Vec<(String, i64, Option<String>)> {
     let mut rows = db
         .prepare(
             "SELECT o.title, o.session, n.title, o.status, (SELECT count(*) FROM lineage WHERE older = o.id)
@@ -42,47 +42,47 @@ fn numbered(db: &Connection, title: &str) -> ObservationId {
 fn the_newest_statement_supersedes_the_older_one_until_it_is_removed() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path());
-    say(&db, 1, &[PER_CUSTOMER, EXPORTS]);
-    say(&db, 2, &[PER_SHOP]);
+    add_notes(&db, 1, &[PER_CUSTOMER, EXPORTS]);
+    add_notes(&db, 2, &[PER_SHOP]);
     assert_eq!(
-        told(&db),
+        titles_with_covers(&db),
         [row(PER_CUSTOMER, 1, Some(PER_SHOP)), row(EXPORTS, 1, None), row(PER_SHOP, 2, None)]
     );
     let (older, newer) = (numbered(&db, PER_CUSTOMER), numbered(&db, PER_SHOP));
-    let said = Reader(&db).lineage(older).unwrap();
+    let lineage = Reader(&db).lineage(older).unwrap();
     assert_eq!(
-        (said[0].relation, said[0].other.as_ref().map(|other| other.0)),
+        (lineage[0].relation, lineage[0].other.as_ref().map(|other| other.0)),
         (Relation::SupersededBy, Some(newer))
     );
     assert_eq!(Reader(&db).lineage(newer).unwrap()[0].relation, Relation::Supersedes);
     // The older one is shown again after the newer one is removed.
-    say(&db, 2, &[]);
-    assert_eq!(told(&db), [row(PER_CUSTOMER, 1, None), row(EXPORTS, 1, None)]);
+    add_notes(&db, 2, &[]);
+    assert_eq!(titles_with_covers(&db), [row(PER_CUSTOMER, 1, None), row(EXPORTS, 1, None)]);
 }
 
 #[test]
 fn an_older_statement_that_names_more_stays_active() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path());
-    say(&db, 1, &[NAMES_MORE]);
-    say(&db, 2, &[PER_SHOP]);
-    assert_eq!(told(&db), [row(NAMES_MORE, 1, None), row(PER_SHOP, 2, None)]);
+    add_notes(&db, 1, &[NAMES_MORE]);
+    add_notes(&db, 2, &[PER_SHOP]);
+    assert_eq!(titles_with_covers(&db), [row(NAMES_MORE, 1, None), row(PER_SHOP, 2, None)]);
 }
 
 #[test]
 fn a_reopened_statement_stays_active_until_a_newer_one_arrives() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path());
-    say(&db, 1, &[PER_CUSTOMER]);
-    say(&db, 2, &[PER_SHOP]);
+    add_notes(&db, 1, &[PER_CUSTOMER]);
+    add_notes(&db, 2, &[PER_SHOP]);
     let older = numbered(&db, PER_CUSTOMER);
     let reopen = MarkObservations { ids: vec![older], validity: Validity::Holds, at: Timestamp(0) };
     execute(&db, reopen, &mut Changes::default()).unwrap();
     let status = || Reader(&db).observation(older).unwrap().unwrap().status.as_str();
     assert_eq!(status(), "active");
-    say(&db, 2, &[PER_SHOP, EXPORTS]);
+    add_notes(&db, 2, &[PER_SHOP, EXPORTS]);
     assert_eq!(status(), "active", "made anew, the other still does not cover it");
-    say(&db, 3, &[BY_MONTH]);
+    add_notes(&db, 3, &[BY_MONTH]);
     assert_eq!(status(), "superseded");
 }
 
@@ -91,7 +91,7 @@ proptest! {
 
     #[test]
     fn threads_do_not_depend_on_the_order_of_arrival(
-        said in prop::collection::vec(prop::collection::btree_set(0usize..4, 0..3), 3..=3),
+        statements in prop::collection::vec(prop::collection::btree_set(0usize..4, 0..3), 3..=3),
         before in prop::collection::vec((0usize..3, prop::collection::btree_set(0usize..4, 0..3)), 0..5),
         order in Just(vec![0usize, 1, 2]).prop_shuffle(),
     ) {
@@ -103,13 +103,13 @@ proptest! {
         let play = |before: &[(usize, std::collections::BTreeSet<usize>)], order: &[usize]| {
             let home = tempfile::tempdir().unwrap();
             let db = database(home.path());
-            let last = order.iter().map(|session| (*session, said[*session].clone()));
+            let last = order.iter().map(|session| (*session, statements[*session].clone()));
             for (session, which) in before.iter().cloned().chain(last) {
                 let titles = titles(session, &which);
                 let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
-                say(&db, session as i64 + 1, &titles);
+                add_notes(&db, session as i64 + 1, &titles);
             }
-            told(&db)
+            titles_with_covers(&db)
         };
         prop_assert_eq!(play(&before, &order), play(&[], &[0, 1, 2]));
     }

@@ -32,7 +32,7 @@ fn finish(db: &Connection, batch: i64, drafts: Vec<ObservationDraft>, settled: V
     commit(db, batch, BatchResult { drafts, settled, traces: Traces::default(), source_tokens: 100 });
 }
 
-fn says(db: &Connection, batch: i64, title: &str) {
+fn store_note(db: &Connection, batch: i64, title: &str) {
     finish(db, batch, vec![draft(title, batch as u8)], Vec::new());
 }
 
@@ -51,19 +51,19 @@ fn check(db: &Connection, expected: &[&str]) {
              LEFT JOIN observations n ON n.id = o.superseded_by ORDER BY o.batch, o.id",
         )
         .unwrap();
-    let told: Vec<String> = rows.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
-    assert_eq!(told, expected);
+    let statuses: Vec<String> = rows.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    assert_eq!(statuses, expected);
 }
 
 #[test]
 fn a_newer_value_supersedes_the_older_one_and_lineage_shows_it() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path());
-    says(&db, 1, "`max_retries` is 3");
-    says(&db, 2, "`max_retries` is now 5");
-    says(&db, 3, "`max_connections` is 5");
+    store_note(&db, 1, "`max_retries` is 3");
+    store_note(&db, 2, "`max_retries` is now 5");
+    store_note(&db, 3, "`max_connections` is 5");
     check(&db, &["1: superseded by 2", "2: active", "3: active"]);
-    let told = |id: i64| Reader(&db).lineage(ObservationId(id)).unwrap();
+    let lineage = |id: i64| Reader(&db).lineage(ObservationId(id)).unwrap();
     let work = Some((SessionId("s2".to_owned()), 1));
     let other = |id: i64, title: &str| Some((ObservationId(id), title.to_owned()));
     let expected = LineageRow {
@@ -72,18 +72,18 @@ fn a_newer_value_supersedes_the_older_one_and_lineage_shows_it() {
         work: work.clone(),
         evidence: Vec::new(),
     };
-    assert_eq!(told(1), std::slice::from_ref(&expected));
+    assert_eq!(lineage(1), std::slice::from_ref(&expected));
     let newer =
         LineageRow { relation: Relation::Supersedes, other: other(1, "`max_retries` is 3"), ..expected };
-    assert_eq!(told(2), [newer]);
-    assert_eq!(told(3), []);
+    assert_eq!(lineage(2), [newer]);
+    assert_eq!(lineage(3), []);
     // The log of the index contains the change.
-    let told: i64 = db
+    let logged: i64 = db
         .query_row("SELECT count(*) FROM index_log WHERE kind = 'observation' AND row = 1", [], |row| {
             row.get(0)
         })
         .unwrap();
-    assert!(told >= 2);
+    assert!(logged >= 2);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn superseding_ignores_arrival_order_and_chains_close_over_removed_notes() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path());
     for batch in [3, 1, 2] {
-        says(&db, batch, &format!("`max_retries` is {batch}"));
+        store_note(&db, batch, &format!("`max_retries` is {batch}"));
     }
     check(&db, &["1: superseded by 2", "2: superseded by 3", "3: active"]);
     finish(&db, 2, Vec::new(), Vec::new());
@@ -132,13 +132,13 @@ fn storing_the_same_results_again_leaves_the_same_rows() {
 fn a_reworded_observation_keeps_its_lineage() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path());
-    says(&db, 1, "`max_retries` is 3");
-    says(&db, 2, "`max_retries` is 5");
-    says(&db, 2, "Requests to the gateway give up after 5 tries, see `max_retries`");
+    store_note(&db, 1, "`max_retries` is 3");
+    store_note(&db, 2, "`max_retries` is 5");
+    store_note(&db, 2, "Requests to the gateway give up after 5 tries, see `max_retries`");
     check(&db, &["1: superseded by 2", "2: active"]);
-    says(&db, 1, "Three tries were the limit of old: `max_retries` stood at 3");
+    store_note(&db, 1, "Three tries were the limit of old: `max_retries` stood at 3");
     check(&db, &["1: superseded by 2", "2: active"]);
-    says(&db, 2, "Something else altogether");
+    store_note(&db, 2, "Something else altogether");
     check(&db, &["1: active", "2: active"]);
 }
 
@@ -170,10 +170,10 @@ fn a_passing_check_resolves_its_failure_whichever_is_stored_first() {
             fails(&db, 1);
         }
         check(&db, &["1: resolved"]);
-        let told = Reader(&db).lineage(ObservationId(1)).unwrap();
-        assert_eq!(told[0].relation, Relation::Settled);
+        let lineage = Reader(&db).lineage(ObservationId(1)).unwrap();
+        assert_eq!(lineage[0].relation, Relation::Settled);
         assert_eq!(
-            (told[0].work.clone(), told[0].evidence.len()),
+            (lineage[0].work.clone(), lineage[0].evidence.len()),
             (Some((SessionId("s2".to_owned()), 1)), 1)
         );
         // The check fails again, which is a new observation.
@@ -190,14 +190,14 @@ fn a_passing_check_resolves_its_failure_whichever_is_stored_first() {
 fn a_note_the_user_reopened_stays_active_until_a_newer_value_arrives() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path());
-    says(&db, 1, "`max_retries` is 3");
-    says(&db, 2, "`max_retries` is 5");
+    store_note(&db, 1, "`max_retries` is 3");
+    store_note(&db, 2, "`max_retries` is 5");
     mark(&db, 1, Validity::Holds);
     check(&db, &["1: active", "2: active"]);
     assert_eq!(Reader(&db).lineage(ObservationId(1)).unwrap(), [], "undone lineage is not told");
-    says(&db, 2, "`max_retries` is 5");
+    store_note(&db, 2, "`max_retries` is 5");
     check(&db, &["1: active", "2: active"]);
-    says(&db, 3, "`max_retries` is 7");
+    store_note(&db, 3, "`max_retries` is 7");
     check(&db, &["1: superseded by 3", "2: superseded by 3", "3: active"]);
 }
 
@@ -356,9 +356,9 @@ fn a_failure_fixed_in_one_batch_and_passing_in_a_later_one_is_resolved() {
         commit(&db, batch, Work::of(word).result(batch));
     }
     check(&db, &["1: resolved"]);
-    let told = Reader(&db).lineage(ObservationId(1)).unwrap();
+    let lineage = Reader(&db).lineage(ObservationId(1)).unwrap();
     let [change, pass] = [2, 4].map(|batch| EventId([batch; 16]).to_string());
-    assert_eq!((told[0].relation, &told[0].evidence), (Relation::Settled, &vec![change, pass]));
+    assert_eq!((lineage[0].relation, &lineage[0].evidence), (Relation::Settled, &vec![change, pass]));
     // The change no longer counts.
     commit(&db, 2, Work::Nothing.result(2));
     check(&db, &["1: active"]);
@@ -403,8 +403,8 @@ proptest! {
 fn undoing_a_mark_restores_the_previous_lineage() {
     let home = tempfile::tempdir().unwrap();
     let db = database(home.path());
-    says(&db, 1, "`max_retries` is 3");
-    says(&db, 2, "`max_retries` is 4");
+    store_note(&db, 1, "`max_retries` is 3");
+    store_note(&db, 2, "`max_retries` is 4");
     let superseded = ["1: superseded by 2", "2: active"];
     check(&db, &superseded);
     let undone = || execute(&db, UndoChange::NewestOwn, &mut Changes::default()).unwrap();
@@ -417,6 +417,6 @@ fn undoing_a_mark_restores_the_previous_lineage() {
     assert_eq!(undo(), "resolve");
     check(&db, &superseded);
     // Newer work about the same subject supersedes the observation, as if nobody had marked it.
-    says(&db, 3, "`max_retries` is 5");
+    store_note(&db, 3, "`max_retries` is 5");
     check(&db, &["1: superseded by 2", "2: superseded by 3", "3: active"]);
 }

@@ -73,14 +73,14 @@ pub(super) fn statuses(machine: &Machine) -> Vec<String> {
         .unwrap()
 }
 
-const TOLD: ShareTerms = ShareTerms { injects: true, ..TEAM };
+const INJECTING: ShareTerms = ShareTerms { injects: true, ..TEAM };
 
 #[test]
 fn a_newer_note_supersedes_an_older_one_in_any_order_of_delivery() {
-    let (a, b) = (Machine::sharing('a', TOLD), Machine::sharing('b', TOLD));
+    let (a, b) = (Machine::sharing('a', INJECTING), Machine::sharing('b', INJECTING));
     find(&a, "s1", 10, PER_CUSTOMER);
     find(&b, "s2", 20, PER_SHOP);
-    let (c, d) = (Machine::sharing('c', TOLD), Machine::sharing('d', TOLD));
+    let (c, d) = (Machine::sharing('c', INJECTING), Machine::sharing('d', INJECTING));
     c.pull(&a);
     c.pull(&b);
     d.pull(&b);
@@ -107,7 +107,7 @@ fn a_newer_note_supersedes_an_older_one_in_any_order_of_delivery() {
 
 #[test]
 fn notes_of_one_session_do_not_replace_each_other_on_other_machines() {
-    let (a, b) = (Machine::sharing('a', TOLD), Machine::sharing('b', TOLD));
+    let (a, b) = (Machine::sharing('a', INJECTING), Machine::sharing('b', INJECTING));
     find(&a, "s1", 10, PER_CUSTOMER);
     find(&a, "s1", 20, PER_SHOP);
     b.pull(&a);
@@ -132,18 +132,18 @@ fn a_note_that_is_not_injected_replaces_no_injected_note() {
     };
     assert_eq!(status(&a), format!("{PER_CUSTOMER} active"), "sessions would receive neither");
     assert_eq!(status(&b), format!("{PER_CUSTOMER} superseded"));
-    a.open(TOLD);
+    a.open(INJECTING);
     assert_eq!(status(&a), format!("{PER_CUSTOMER} superseded"));
     a.open(TEAM);
     assert_eq!(status(&a), format!("{PER_CUSTOMER} active"));
-    a.open(TOLD);
+    a.open(INJECTING);
     a.write(CloseShare { share: a.share.unwrap(), at: Timestamp(30) });
     assert_eq!(a.notes(), [format!("{PER_CUSTOMER} active")]);
 }
 
 #[test]
 fn a_note_edited_by_hand_is_replaced_on_no_machine() {
-    let (a, b) = (Machine::sharing('a', TOLD), Machine::sharing('b', TOLD));
+    let (a, b) = (Machine::sharing('a', INJECTING), Machine::sharing('b', INJECTING));
     let edited = find(&a, "s1", 5, "Something else");
     b.pull(&a);
     a.edit(edited, PER_CUSTOMER);
@@ -165,7 +165,7 @@ fn a_note_edited_by_hand_is_replaced_on_no_machine() {
 
 #[test]
 fn the_newer_of_two_notes_on_one_subject_is_active_on_every_machine() {
-    let (a, b) = (Machine::sharing('a', TOLD), Machine::sharing('b', TOLD));
+    let (a, b) = (Machine::sharing('a', INJECTING), Machine::sharing('b', INJECTING));
     let (old, new) = ("The upload limit is 20 megabytes", "The upload limit is 50 megabytes");
     let find_about = |machine: &Machine, session: &str, at: i64, title: &str| {
         let id = find(machine, session, at, title);
@@ -174,7 +174,7 @@ fn the_newer_of_two_notes_on_one_subject_is_active_on_every_machine() {
     };
     find_about(&a, "s1", 10, old);
     find_about(&b, "s2", 20, new);
-    let c = Machine::sharing('c', TOLD);
+    let c = Machine::sharing('c', INJECTING);
     c.pull(&b);
     c.pull(&a);
     a.exchange(&b);
@@ -221,7 +221,7 @@ impl Operation for Aim {
 
 #[test]
 fn a_resolved_note_stays_resolved_when_its_successor_is_forgotten() {
-    let (a, b) = (Machine::sharing('a', TOLD), Machine::sharing('b', TOLD));
+    let (a, b) = (Machine::sharing('a', INJECTING), Machine::sharing('b', INJECTING));
     let id = find(&a, "s1", 10, PER_CUSTOMER);
     a.mark(id, Validity::Resolved);
     b.pull(&a);
@@ -236,7 +236,7 @@ fn a_resolved_note_stays_resolved_when_its_successor_is_forgotten() {
 
 #[test]
 fn notes_received_before_the_daemon_was_killed_are_compared_later() {
-    let (a, b) = (Machine::sharing('a', TOLD), Machine::sharing('b', TOLD));
+    let (a, b) = (Machine::sharing('a', INJECTING), Machine::sharing('b', INJECTING));
     find(&a, "s1", 10, PER_CUSTOMER);
     find(&b, "s2", 20, PER_SHOP);
     let merge = |records: Vec<Logged>| {
@@ -258,7 +258,7 @@ fn notes_received_before_the_daemon_was_killed_are_compared_later() {
 
 #[test]
 fn closing_a_share_reactivates_notes_that_waited_to_be_compared() {
-    let (a, b) = (Machine::sharing('a', TOLD), Machine::sharing('b', TOLD));
+    let (a, b) = (Machine::sharing('a', INJECTING), Machine::sharing('b', INJECTING));
     find(&a, "s1", 10, PER_CUSTOMER);
     find(&b, "s2", 20, PER_SHOP);
     a.pull(&b);

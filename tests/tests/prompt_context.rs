@@ -30,11 +30,11 @@ fn an_injected_note_shows_that_its_file_has_changed_since() {
     write(&stage, "src/gateway.rs", Duration::ZERO);
     assert_eq!(stage.recall(["remember", REMARK, "--type", "gotcha"]).code(), 0);
     stage.flush();
-    let told = ask(&stage, "one", QUESTION);
-    assert!(told.contains(REMARK) && !told.contains("changed since"), "{told}");
+    let context = ask(&stage, "one", QUESTION);
+    assert!(context.contains(REMARK) && !context.contains("changed since"), "{context}");
     write(&stage, "src/gateway.rs", Duration::from_secs(7200));
-    let told = ask(&stage, "two", QUESTION);
-    assert!(told.contains("(src/gateway.rs has changed since)") && told.contains(REMARK), "{told}");
+    let context = ask(&stage, "two", QUESTION);
+    assert!(context.contains("(src/gateway.rs has changed since)") && context.contains(REMARK), "{context}");
     let start = stage.hook(&stage.event("three", "SessionStart", json!({"source": "startup"}))).context();
     assert!(start.contains("(src/gateway.rs has changed since)"), "a start says so too: {start}");
     stage.flush();
@@ -61,7 +61,7 @@ fn a_note_is_injected_only_while_the_lines_it_refers_to_are_in_the_file() {
     event("Stop", json!({"last_assistant_message": LOAVES, "prompt_id": "p"}));
     event("SessionEnd", json!({"reason": "other"}));
     stage.flush();
-    let told = |session: &str, content: &str| {
+    let ask_with_file = |session: &str, content: &str| {
         write(&stage, "src/oven.rs", Duration::ZERO);
         std::fs::write(&file, content).unwrap();
         let written = File::options().write(true).open(&file).unwrap();
@@ -70,21 +70,24 @@ fn a_note_is_injected_only_while_the_lines_it_refers_to_are_in_the_file() {
     };
     let other = LINES.replace("220", "180") + "pub const BAKERS: u32 = 3;\n";
     for (session, content) in [("two", LINES), ("three", other.as_str())] {
-        let told = told(session, content);
-        assert!(told.contains("takes 40 loaves") && !told.contains("changed since"), "{session}: {told}");
+        let context = ask_with_file(session, content);
+        assert!(
+            context.contains("takes 40 loaves") && !context.contains("changed since"),
+            "{session}: {context}"
+        );
     }
-    let told = told("four", &LINES.replace("40", "60"));
-    assert!(!told.contains("takes 40 loaves"), "{told}");
+    let context = ask_with_file("four", &LINES.replace("40", "60"));
+    assert!(!context.contains("takes 40 loaves"), "{context}");
 }
 
 /// Lets three sessions ask the same question, one after the other. The note is injected into each.
-fn all_are_told(after_each: impl Fn(&Stage, &str)) -> Stage {
+fn inject_into_three_sessions(after_each: impl Fn(&Stage, &str)) -> Stage {
     let stage = Stage::new().daemon();
     assert_eq!(stage.recall(["remember", REMARK, "--type", "gotcha"]).code(), 0);
     for session in ["one", "two", "three"] {
         stage.flush();
-        let told = ask(&stage, session, QUESTION);
-        assert!(told.contains(REMARK), "{session}: {told}");
+        let context = ask(&stage, session, QUESTION);
+        assert!(context.contains(REMARK), "{session}: {context}");
         after_each(&stage, session);
     }
     stage
@@ -92,14 +95,14 @@ fn all_are_told(after_each: impl Fn(&Stage, &str)) -> Stage {
 
 #[test]
 fn a_note_is_injected_again_when_another_session_asks_the_same_question() {
-    let stage = all_are_told(|_, _| ());
-    let said = stage.recall(["context", "--prompt", QUESTION]).stdout;
-    assert!(said.contains("best answer (#1)"), "{said}");
+    let stage = inject_into_three_sessions(|_, _| ());
+    let output = stage.recall(["context", "--prompt", QUESTION]).stdout;
+    assert!(output.contains("best answer (#1)"), "{output}");
 }
 
 #[test]
 fn a_session_that_left_a_question_unanswered_hides_no_note() {
-    let stage = all_are_told(|stage, session| {
+    let stage = inject_into_three_sessions(|stage, session| {
         stage.hook(&stage.event(session, "SessionEnd", json!({"reason": "other"})));
     });
     stage.flush();
@@ -111,12 +114,12 @@ fn a_session_that_left_a_question_unanswered_hides_no_note() {
 fn a_note_stored_a_moment_ago_is_injected_at_the_next_prompt() {
     let stage = Stage::new().daemon();
     assert_eq!(stage.recall(["remember", REMARK, "--type", "gotcha"]).code(), 0);
-    let told = ask(&stage, "one", QUESTION);
-    assert!(told.contains(REMARK), "without a flush: {told}");
+    let context = ask(&stage, "one", QUESTION);
+    assert!(context.contains(REMARK), "without a flush: {context}");
     // Acknowledged events of hooks are included.
     stage.session("two", "Add a percentage discount to the cart total", &[], DISCOUNT_ANSWER);
-    let told = ask(&stage, "three", "Why does rounding of the cart total happen once after summing?");
-    assert!(told.contains("rounding each line lost up to a cent"), "{told}");
+    let context = ask(&stage, "three", "Why does rounding of the cart total happen once after summing?");
+    assert!(context.contains("rounding each line lost up to a cent"), "{context}");
 }
 
 #[test]
@@ -128,8 +131,8 @@ fn a_prompt_that_names_an_unknown_issue_gets_nothing_injected() {
     let elsewhere = format!("{question} See https://github.com/acme/shop/issues/97#issuecomment-3");
     assert_eq!(ask(&stage, "two", &elsewhere), "");
     stage.flush();
-    let told = ask(&stage, "three", question);
-    assert!(told.contains("rounding each line lost up to a cent"), "{told}");
+    let context = ask(&stage, "three", question);
+    assert!(context.contains("rounding each line lost up to a cent"), "{context}");
 }
 
 #[test]
@@ -138,8 +141,8 @@ fn all_open_sessions_with_the_same_question_get_the_answer() {
     stage.session("one", "Add a percentage discount to the cart total", &[], DISCOUNT_ANSWER);
     stage.flush();
     for session in ["two", "three", "four"] {
-        let told = ask(&stage, session, "Why does rounding of the cart total happen once after summing?");
-        assert!(told.contains("rounding each line lost up to a cent"), "{session}: {told}");
+        let context = ask(&stage, session, "Why does rounding of the cart total happen once after summing?");
+        assert!(context.contains("rounding each line lost up to a cent"), "{session}: {context}");
     }
 }
 
@@ -165,12 +168,12 @@ fn an_answer_that_a_later_one_changed_is_not_injected() {
     stage.hook(&stage.event("one", "SessionEnd", json!({"reason": "other"})));
     stage.flush();
     let question = "After how many seconds does the gateway client give up?";
-    let told = ask(&stage, "two", question);
-    assert!(told.contains("after 90 s") && !told.contains("after 30 s"), "{told}");
+    let context = ask(&stage, "two", question);
+    assert!(context.contains("after 90 s") && !context.contains("after 30 s"), "{context}");
     let start = stage.hook(&stage.event("three", "SessionStart", json!({"source": "startup"}))).context();
     assert!(start.contains("after 90 s") && !start.contains("after 30 s"), "{start}");
-    let told = ask(&stage, "three", question);
-    assert!(!told.contains("after 30 s"), "{told}");
+    let context = ask(&stage, "three", question);
+    assert!(!context.contains("after 30 s"), "{context}");
     // A search finds both, the newer one first.
     let found = stage.json(["search", "gateway client gives up"]).to_string();
     assert!(found.find("after 90 s") < found.find("after 30 s"), "{found}");

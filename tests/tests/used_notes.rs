@@ -8,8 +8,8 @@ const RULE: &str = "Invoices are never deleted, only cancelled: ask Hedwig first
 
 fn remembered(text: &str) -> Stage {
     let stage = Stage::new().daemon();
-    let said = stage.recall(["remember", text]);
-    assert_eq!(said.code(), 0, "{said:?}");
+    let output = stage.recall(["remember", text]);
+    assert_eq!(output.code(), 0, "{output:?}");
     stage.flush();
     stage
 }
@@ -60,13 +60,13 @@ fn uses_of_an_injected_note_are_stored_with_its_injection() {
     ask(&stage, "s1", "Once more", 2);
     run(&stage, "s1", "scripts/deploy.sh staging", 3);
     stop(&stage, "s1");
-    let told = stage.json(["stats"])["told"].clone();
+    let counts = stage.json(["stats"])["told"].clone();
     assert_eq!(
-        (&told["opened"], &told["followed"], &told["contradicted"]),
+        (&counts["opened"], &counts["followed"], &counts["contradicted"]),
         (&json!(1), &json!(1), &json!(0)),
-        "{told}"
+        "{counts}"
     );
-    assert!(told["told"].as_u64().unwrap() >= 1, "{told}");
+    assert!(counts["told"].as_u64().unwrap() >= 1, "{counts}");
     let people = stage.recall(["why", "1"]).stdout;
     assert!(people.contains("; followed") && people.contains("; opened"), "{people}");
     let people = stage.recall(["stats"]).stdout;
@@ -83,52 +83,52 @@ fn uses_of_an_injected_note_are_stored_with_its_injection() {
 fn a_note_reported_as_wrong_is_not_injected_like_that_again() {
     let stage = remembered(RULE);
     let about = "Write a job that deletes old invoices";
-    let told = |session: &str| ask(&stage, session, about, 1).contains("Hedwig");
-    assert!(told("s1"));
-    let said = stage.recall(["wrong", "1"]);
-    assert_eq!(said.code(), 0, "{said:?}");
+    let is_injected = |session: &str| ask(&stage, session, about, 1).contains("Hedwig");
+    assert!(is_injected("s1"));
+    let output = stage.recall(["wrong", "1"]);
+    assert_eq!(output.code(), 0, "{output:?}");
     assert!(
-        said.stdout.contains("#1 will not be injected like that again: Invoices are never deleted"),
-        "{said:?}"
+        output.stdout.contains("#1 will not be injected like that again: Invoices are never deleted"),
+        "{output:?}"
     );
-    assert!(said.stdout.contains("injected into session s1 at prompt"), "{said:?}");
+    assert!(output.stdout.contains("injected into session s1 at prompt"), "{output:?}");
     assert_eq!(uses(&stage, "s1", "prompt"), ["wrong"]);
-    assert!(!told("s2"));
+    assert!(!is_injected("s2"));
     assert!(start(&stage, "s3").contains("Hedwig"), "a start is another occasion");
     assert_eq!(stage.json(["stats"])["told"]["wrong"], 1);
 
-    let said = stage.recall(["wrong", "--undo", "1"]);
-    assert!(said.stdout.contains("#1 may be injected again"), "{said:?}");
-    assert!(told("s4"));
+    let output = stage.recall(["wrong", "--undo", "1"]);
+    assert!(output.stdout.contains("#1 may be injected again"), "{output:?}");
+    assert!(is_injected("s4"));
     // An edit answers the report, so the note may be injected again.
     stage.recall(["wrong", "1", "--session", "s4"]);
-    assert!(!told("s5"));
-    let said = stage.recall([
+    assert!(!is_injected("s5"));
+    let output = stage.recall([
         "edit",
         "1",
         "--text",
         "Invoices are cancelled by Hedwig, and only deleted after ten years.",
     ]);
-    assert_eq!(said.code(), 0, "{said:?}");
+    assert_eq!(output.code(), 0, "{output:?}");
     stage.flush();
-    assert!(told("s6"));
+    assert!(is_injected("s6"));
 }
 
 #[test]
 fn only_an_injected_note_can_be_reported_as_wrong() {
     let stage = remembered(RULE);
-    let said = stage.recall(["wrong", "1"]);
-    assert_eq!(said.code(), 1, "{said:?}");
+    let output = stage.recall(["wrong", "1"]);
+    assert_eq!(output.code(), 1, "{output:?}");
     assert!(
-        said.stderr.contains("1 was not injected into such a session")
-            && said.stderr.contains("recall resolve 1"),
-        "{said:?}"
+        output.stderr.contains("1 was not injected into such a session")
+            && output.stderr.contains("recall resolve 1"),
+        "{output:?}"
     );
-    let said = stage.recall(["wrong", "99"]);
-    assert_eq!(said.code(), 1, "{said:?}");
+    let output = stage.recall(["wrong", "99"]);
+    assert_eq!(output.code(), 1, "{output:?}");
     start(&stage, "s1");
-    let said = stage.recall(["wrong", "1", "--session", "s2"]);
-    assert_eq!(said.code(), 1, "{said:?}");
+    let output = stage.recall(["wrong", "1", "--session", "s2"]);
+    assert_eq!(output.code(), 1, "{output:?}");
     let answer: Value = stage.json(["wrong", "1"]);
     assert_eq!(answer["items"][0]["told"]["session_id"], "s1", "{answer}");
 }

@@ -6,8 +6,8 @@ use recall_domain::document::DocumentKey;
 use recall_domain::ids::{SessionRow, Timestamp};
 use recall_domain::material::{Action, SessionMaterial};
 use recall_domain::redaction::own_calls;
-use recall_domain::used::{Deed, DeedKind, Occasion, ToldItem, uses};
-use recall_store::{Reader, StoreError, ToldUse};
+use recall_domain::used::{Deed, DeedKind, InjectedDocument, Occasion, uses};
+use recall_store::{InjectionUse, Reader, StoreError};
 
 /// The number of a session's latest injected items that are examined.
 const MOST: usize = 200;
@@ -18,8 +18,8 @@ pub(super) fn uses_of(
     agents: Agents,
     session: SessionRow,
     material: &SessionMaterial,
-) -> Result<Vec<ToldUse>, StoreError> {
-    let items = db.told_items(session)?;
+) -> Result<Vec<InjectionUse>, StoreError> {
+    let items = db.injected_items(session)?;
     if items.is_empty() {
         return Ok(Vec::new());
     }
@@ -29,13 +29,13 @@ pub(super) fn uses_of(
         let Some(key) = item.key() else { continue };
         let Some(row) = db.load_document(key)? else { continue };
         let (title, text) = title_and_text(&row, agents);
-        let told = ToldItem {
+        let injected = InjectedDocument {
             key,
             text: format!("{title}\n{text}"),
             at: item.at,
             occasion: Occasion::of(&item.moment),
         };
-        found.extend(uses(&told, &deeds).into_iter().map(|(what, at)| ToldUse {
+        found.extend(uses(&injected, &deeds).into_iter().map(|(what, at)| InjectionUse {
             injection: item.injection,
             key,
             what,
@@ -49,7 +49,7 @@ pub(super) fn uses_of(
 fn deeds(db: Reader<'_>, session: SessionRow, material: &SessionMaterial) -> Result<Vec<Deed>, StoreError> {
     let mut deeds = Vec::new();
     for (at, prompt) in db.prompts_of_persons(session)? {
-        deeds.push(Deed { at, what: DeedKind::Said(prompt) });
+        deeds.push(Deed { at, what: DeedKind::Prompted(prompt) });
     }
     for step in material.batches.iter().flat_map(|batch| &batch.steps) {
         if let Action::Command { command, .. } = &step.action {

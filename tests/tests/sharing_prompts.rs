@@ -16,7 +16,7 @@ fn talk(stage: &Stage, session: &str, prompt: &str, answer: &str) {
     stage.flush();
 }
 
-fn said(stage: &Stage) -> Vec<Value> {
+fn prompts_and_answers(stage: &Stage) -> Vec<Value> {
     let answer = stage.json(["search", "harbour crane noon", "-n", "50"]);
     let results = answer["results"].as_array().unwrap().iter();
     results.filter(|result| result["kind"] == "said").cloned().collect()
@@ -48,18 +48,18 @@ fn prompts_and_answers_are_sent_only_if_shared_and_are_never_injected() {
     assert_eq!((&plain["prompts"], &plain["answers"]), (&json!(0), &json!(0)), "{plain}");
     let both = preview(&mia, &["--prompts", "--answers"]);
     assert_eq!((&both["prompts"], &both["answers"]), (&json!(2), &json!(2)), "{both}");
-    let told = mia.recall(["share", "--with", "team", "--dry-run", "--prompts"]).stdout;
-    assert!(told.contains("2 prompts of") && !told.contains("answer"), "{told}");
+    let output = mia.recall(["share", "--with", "team", "--dry-run", "--prompts"]).stdout;
+    assert!(output.contains("2 prompts of") && !output.contains("answer"), "{output}");
 
     done(&mia.recall(["share", "--with", "team", "--yes"]));
     share(&ben, &shared, &["--inject"]);
     exchange(&[&mia, &ben]);
-    assert!(said(&ben).is_empty() && !leaves(&shared, "prompt", "stop at noon"));
+    assert!(prompts_and_answers(&ben).is_empty() && !leaves(&shared, "prompt", "stop at noon"));
 
     done(&mia.recall(["share", "--with", "team", "--yes", "--prompts", "--answers"]));
     exchange(&[&mia, &ben]);
     assert!(mia.recall(["share", "--list"]).stdout.contains("with prompts, with answers"));
-    let found = said(&ben);
+    let found = prompts_and_answers(&ben);
     let titles: Vec<&str> = found.iter().map(|result| result["title"].as_str().unwrap()).collect();
     assert!(titles.iter().any(|title| title.starts_with("asked: Why does the harbour crane")), "{titles:?}");
     assert!(titles.iter().any(|title| title.starts_with("answered: The harbour crane stops")), "{titles:?}");
@@ -82,9 +82,9 @@ fn prompts_and_answers_are_sent_only_if_shared_and_are_never_injected() {
 
     // A received prompt is not a wish of the user of this machine, and it is not injected.
     let prompt = "Why does the harbour crane stop at noon on Thursdays, and when does it go on?";
-    for told in [start(&ben, "s1"), ask(&ben, "s2", prompt)] {
-        assert!(!told.contains("asked:") && !told.contains("the user said"), "{told}");
-        assert!(!told.contains(PROMPT), "{told}");
+    for context in [start(&ben, "s1"), ask(&ben, "s2", prompt)] {
+        assert!(!context.contains("asked:") && !context.contains("the user said"), "{context}");
+        assert!(!context.contains(PROMPT), "{context}");
     }
     let rows = ben.json([
         "sql",
@@ -104,22 +104,22 @@ fn narrower_terms_forget_and_unshare_remove_shared_prompts_and_answers() {
     share(&mia, &shared, &["--prompts", "--answers"]);
     share(&ben, &shared, &[]);
     exchange(&[&mia, &ben]);
-    assert_eq!(said(&ben).len(), 2);
+    assert_eq!(prompts_and_answers(&ben).len(), 2);
     // Items that may no longer be sent are withdrawn.
     done(&mia.recall(["share", "--with", "team", "--yes", "--prompts"]));
     exchange(&[&mia, &ben]);
-    assert_eq!(said(&ben).len(), 1);
+    assert_eq!(prompts_and_answers(&ben).len(), 1);
     assert!(!leaves(&shared, "response", "brakes") && leaves(&shared, "prompt", "at noon"));
     done(&mia.recall(["share", "--with", "team", "--yes", "--prompts", "--answers"]));
     exchange(&[&mia, &ben]);
-    assert_eq!(said(&ben).len(), 2);
+    assert_eq!(prompts_and_answers(&ben).len(), 2);
     assert!(leaves(&shared, "response", "brakes"));
     // The author forgets the answer. It is deleted on all machines.
     let answer = mia.json(["search", "kind:response harbour crane brakes"]);
     let id = answer["results"][0]["id"].as_str().unwrap().to_owned();
     done(&mia.recall(["forget", &id, "--yes"]));
     exchange(&[&mia, &ben]);
-    assert_eq!(said(&ben).len(), 1);
+    assert_eq!(prompts_and_answers(&ben).len(), 1);
     assert!(!shared.contains("its brakes are inspected"));
     let copies = |stage: &Stage, text: &str| {
         let bytes = std::fs::read(stage.database()).unwrap();
@@ -129,13 +129,13 @@ fn narrower_terms_forget_and_unshare_remove_shared_prompts_and_answers() {
     // Ending the share removes received items, on this machine only.
     done(&ben.recall(["unshare"]));
     ben.flush();
-    assert!(said(&ben).is_empty());
+    assert!(prompts_and_answers(&ben).is_empty());
     assert_eq!(mia.json(["search", "kind:prompt harbour crane"])["total"], 1);
     let again = share_again(&ben);
     assert_eq!(again, 1);
     // The reader forgets the prompt. The author's machine loses the prompt, but no work of the session.
     remember(&mia, RULE);
-    let id = said(&ben)[0]["id"].as_str().unwrap().to_owned();
+    let id = prompts_and_answers(&ben)[0]["id"].as_str().unwrap().to_owned();
     done(&ben.recall(["forget", &id, "--yes"]));
     exchange(&[&ben, &mia]);
     mia.flush();
@@ -149,5 +149,5 @@ fn narrower_terms_forget_and_unshare_remove_shared_prompts_and_answers() {
 fn share_again(stage: &Stage) -> usize {
     done(&stage.recall(["share", "--with", "team", "--yes"]));
     sync(stage);
-    said(stage).len()
+    prompts_and_answers(stage).len()
 }

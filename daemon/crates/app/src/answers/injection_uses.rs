@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{Moment, PublicId};
 use recall_domain::document::DocumentKey;
-use recall_store::{ToldCounts, ToldWhere};
+use recall_store::{InjectionPlace, InjectionUseCounts};
 
 /// The number of items injected in a period, and their known uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ToldTotal {
+pub struct InjectionTotal {
     pub told: u64,
     /// The agent read the item in full.
     pub opened: u64,
@@ -23,10 +23,10 @@ pub struct ToldTotal {
     pub wrong: u64,
 }
 
-impl From<ToldCounts> for ToldTotal {
-    fn from(counts: ToldCounts) -> Self {
-        let ToldCounts { told, opened, followed, repeated, contradicted, wrong } = counts;
-        Self { told, opened, followed, repeated, contradicted, wrong }
+impl From<InjectionUseCounts> for InjectionTotal {
+    fn from(counts: InjectionUseCounts) -> Self {
+        let InjectionUseCounts { told: injected, opened, followed, repeated, contradicted, wrong } = counts;
+        Self { told: injected, opened, followed, repeated, contradicted, wrong }
     }
 }
 
@@ -52,12 +52,12 @@ pub struct WrongPlace {
 }
 
 impl WrongLine {
-    pub fn new(key: DocumentKey, title: String, told: Option<ToldWhere>) -> Self {
-        let told = told.map(|told| WrongPlace {
-            session_id: told.session.id.0,
-            at: Moment(told.at),
-            moment: told.moment,
+    pub fn new(key: DocumentKey, title: String, place: Option<InjectionPlace>) -> Self {
+        let place = place.map(|place| WrongPlace {
+            session_id: place.session.id.0,
+            at: Moment(place.at),
+            moment: place.moment,
         });
-        Self { id: PublicId(key), title, told }
+        Self { id: PublicId(key), title, told: place }
     }
 }

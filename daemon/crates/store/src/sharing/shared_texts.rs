@@ -17,12 +17,12 @@ use recall_domain::document::{DocumentKey, DocumentKind};
 use recall_domain::ids::{ProjectRow, ShareId, Timestamp};
 use recall_domain::sync::fields::session_of;
 use recall_domain::sync::item::SharedItem;
-use recall_domain::sync::kind::{ItemKind, said_in};
+use recall_domain::sync::kind::{ItemKind, message_of};
 
 record! {
 /// A prompt or an answer of another machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SaidRow from "said_elsewhere t JOIN shares h ON h.id = t.share" {
+pub struct ReceivedTextRow from "said_elsewhere t JOIN shares h ON h.id = t.share" {
     pub id: i64 = "t.id",
     pub share: ShareId = "t.share",
     pub uuid: String = "t.uuid",
@@ -36,8 +36,8 @@ pub struct SaidRow from "said_elsewhere t JOIN shares h ON h.id = t.share" {
 }
 }
 
-pub(crate) fn said(db: &Connection, id: i64) -> Result<Option<SaidRow>, StoreError> {
-    db.first(&format!("{} WHERE t.id = ?1", SaidRow::SELECT), [id])
+pub(crate) fn received_text(db: &Connection, id: i64) -> Result<Option<ReceivedTextRow>, StoreError> {
+    db.first(&format!("{} WHERE t.id = ?1", ReceivedTextRow::SELECT), [id])
 }
 
 /// Finds the batch of this machine's own session that has the same text.
@@ -52,7 +52,8 @@ pub(super) fn adopt(db: &Connection, share: &Share, item: &str, known: &mut Know
         ),
         params![session.agent.as_str(), session.id.as_str(), share.project.0],
     )?;
-    known.row = own.into_iter().find(|(_, text)| said_in(&session, kind, text) == item).map(|(row, _)| row);
+    known.row =
+        own.into_iter().find(|(_, text)| message_of(&session, kind, text) == item).map(|(row, _)| row);
     Ok(())
 }
 
@@ -83,14 +84,14 @@ pub(super) fn insert(
             state.get("created_at").as_i64()
         ],
     )?;
-    let key = DocumentKey { kind: DocumentKind::Said, row: db.last_insert_rowid() };
+    let key = DocumentKey { kind: DocumentKind::ReceivedText, row: db.last_insert_rowid() };
     log(db, key)?;
     Ok(number_of(key))
 }
 
 /// Updates the author. Two machines that know the same session both name an author, and all others keep the same one.
 pub(super) fn update(db: &WriteContext<'_>, key: DocumentKey, state: &SharedItem) -> Result<(), StoreError> {
-    if key.kind != DocumentKind::Said {
+    if key.kind != DocumentKind::ReceivedText {
         return Ok(());
     }
     let (author, device) = (text(state, "author"), text(state, "device"));

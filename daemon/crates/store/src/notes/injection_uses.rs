@@ -13,7 +13,7 @@ use recall_domain::used::{Disfavour, FromElsewhere, Occasion, Use};
 record! {
 /// An injected item.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToldRow from "injections i, json_each(iif(json_valid(i.items), i.items, '[]')) e" {
+pub struct InjectedItemRow from "injections i, json_each(iif(json_valid(i.items), i.items, '[]')) e" {
     pub injection: InjectionId = "i.id",
     pub at: Timestamp = "i.at",
     pub moment: String = "i.moment",
@@ -22,7 +22,7 @@ pub struct ToldRow from "injections i, json_each(iif(json_valid(i.items), i.item
 }
 }
 
-impl ToldRow {
+impl InjectedItemRow {
     /// The document; `None` for the state of a session, which is derived from its prompts.
     pub fn key(&self) -> Option<DocumentKey> {
         Some(DocumentKey { kind: DocumentKind::parse(self.kind.as_deref()?)?, row: self.row? })
@@ -31,8 +31,8 @@ impl ToldRow {
 
 impl Reader<'_> {
     /// Returns the items injected into a session, earliest first.
-    pub fn told_items(self, session: SessionRow) -> Result<Vec<ToldRow>, StoreError> {
-        self.0.all(&format!("{} WHERE i.session = ?1 ORDER BY i.id", ToldRow::SELECT), [session.0])
+    pub fn injected_items(self, session: SessionRow) -> Result<Vec<InjectedItemRow>, StoreError> {
+        self.0.all(&format!("{} WHERE i.session = ?1 ORDER BY i.id", InjectedItemRow::SELECT), [session.0])
     }
 
     /// Returns the uses of a session's injections: injection, item, use.
@@ -53,8 +53,8 @@ impl Reader<'_> {
             .collect())
     }
 
-    pub fn told_counts(self, since: Timestamp) -> Result<ToldCounts, StoreError> {
-        self.0.one(ToldCounts::SELECT, [since.0])
+    pub fn injection_use_counts(self, since: Timestamp) -> Result<InjectionUseCounts, StoreError> {
+        self.0.one(InjectionUseCounts::SELECT, [since.0])
     }
 
     /// Returns the strikes against injecting items again. Rewriting an observation clears earlier strikes.
@@ -79,7 +79,7 @@ impl Reader<'_> {
             [],
         )?;
         let foreign = foreign.into_iter().map(|(key, injects)| {
-            (key, if injects { FromElsewhere::Told } else { FromElsewhere::OnlyFound })
+            (key, if injects { FromElsewhere::Injectable } else { FromElsewhere::OnlyFound })
         });
         Ok(Disfavour::of(rows.into_iter().filter_map(|(kind, row, what, moment)| {
             let key = DocumentKey { kind: DocumentKind::parse(&kind)?, row };
@@ -91,7 +91,7 @@ impl Reader<'_> {
 
 /// A use of an injected item.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToldUse {
+pub struct InjectionUse {
     pub injection: InjectionId,
     pub key: DocumentKey,
     pub what: Use,
@@ -99,8 +99,8 @@ pub struct ToldUse {
 }
 
 /// Stores uses. Known ones stay; those of undelivered injections are dropped.
-pub(crate) fn keep_uses(db: &Connection, uses: &[ToldUse]) -> Result<(), StoreError> {
-    for ToldUse { injection, key, what, at } in uses {
+pub(crate) fn keep_uses(db: &Connection, uses: &[InjectionUse]) -> Result<(), StoreError> {
+    for InjectionUse { injection, key, what, at } in uses {
         db.run(
             "INSERT OR IGNORE INTO told_uses (injection, kind, row, use, at)
              SELECT id, ?2, ?3, ?4, ?5 FROM injections WHERE id = ?1",
@@ -113,7 +113,7 @@ pub(crate) fn keep_uses(db: &Connection, uses: &[ToldUse]) -> Result<(), StoreEr
 record! {
 /// The number of items injected since a day, and their uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ToldCounts from "told_uses u JOIN injections i ON i.id = u.injection WHERE i.at >= ?1" {
+pub struct InjectionUseCounts from "told_uses u JOIN injections i ON i.id = u.injection WHERE i.at >= ?1" {
     pub told: u64 = "(SELECT count(*) FROM injections i, json_each(iif(json_valid(i.items), i.items, '[]')) WHERE i.at >= ?1)",
     pub opened: u64 = "count(*) FILTER (WHERE u.use = 'opened')",
     pub followed: u64 = "count(*) FILTER (WHERE u.use = 'followed')",
@@ -126,7 +126,7 @@ pub struct ToldCounts from "told_uses u JOIN injections i ON i.id = u.injection 
 record! {
 /// Where something was injected.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToldWhere from "injections i JOIN sessions s ON s.id = i.session, json_each(iif(json_valid(i.items), i.items, '[]')) e" {
+pub struct InjectionPlace from "injections i JOIN sessions s ON s.id = i.session, json_each(iif(json_valid(i.items), i.items, '[]')) e" {
     injection: InjectionId = "i.id",
     pub session: SessionKey = "s.agent, s.session_id",
     pub at: Timestamp = "i.at",
@@ -144,22 +144,22 @@ pub struct MarkWrong {
 
 impl Operation for MarkWrong {
     /// `None` if it was never injected.
-    type Output = Option<ToldWhere>;
+    type Output = Option<InjectionPlace>;
 
     fn execute(self, db: &WriteContext<'_>) -> Result<Self::Output, StoreError> {
         let Self { key, session, now } = self;
-        let told: Option<ToldWhere> = db.first(
+        let place: Option<InjectionPlace> = db.first(
             &format!(
                 "{} WHERE json_extract(e.value, '$.kind') = ?1 AND json_extract(e.value, '$.id') = ?2
                     AND (?3 IS NULL OR i.session = ?3) ORDER BY i.id DESC LIMIT 1",
-                ToldWhere::SELECT
+                InjectionPlace::SELECT
             ),
             params![key.kind.as_str(), key.row, session.map(|session| session.0)],
         )?;
-        if let Some(told) = &told {
-            keep_uses(db, &[ToldUse { injection: told.injection, key, what: Use::Wrong, at: now }])?;
+        if let Some(place) = &place {
+            keep_uses(db, &[InjectionUse { injection: place.injection, key, what: Use::Wrong, at: now }])?;
         }
-        Ok(told)
+        Ok(place)
     }
 }
 

@@ -5,7 +5,7 @@
 //! line is the title alone.
 
 use recall_domain::document::DocumentKind;
-use recall_domain::injection::excerpt::{self, LINE, beginning, joined, says_nothing, sentences};
+use recall_domain::injection::excerpt::{self, LINE, beginning, is_filler, joined, sentences};
 use recall_domain::passage::{Passage, PassageTerm};
 use recall_domain::tokens::estimate;
 
@@ -45,7 +45,12 @@ const OF_TOKEN: usize = 4;
 
 /// The line of a passage within this number of tokens. If there is room for more than a line, every sentence that fits
 /// is shown, because any of them may be the answer. `None` if the passage states nothing.
-pub fn told(passage: &Passage, kind: DocumentKind, terms: &[PassageTerm], most: u32) -> Option<Passage> {
+pub fn injected_line(
+    passage: &Passage,
+    kind: DocumentKind,
+    terms: &[PassageTerm],
+    most: u32,
+) -> Option<Passage> {
     if most <= LINE {
         return line(passage, kind, &Asked(terms));
     }
@@ -84,17 +89,17 @@ fn line(passage: &Passage, kind: DocumentKind, asked: &Asked<'_>) -> Option<Pass
     let pieces = pieces(&passage.text);
     let is_titled = matches!(kind, DocumentKind::Observation | DocumentKind::Summary);
     let title = if is_titled { plain(&passage.heading) } else { String::new() };
-    let title_says = kind == DocumentKind::Observation && !title.is_empty();
+    let title_is_statement = kind == DocumentKind::Observation && !title.is_empty();
     let title_alone = || Passage { heading: beginning(&title, LINE), text: String::new() };
     let mut order: Vec<(f32, usize)> =
         pieces.iter().enumerate().map(|(place, piece)| (asked.worth(piece), place)).collect();
     order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     let Some(best) = order.first().and_then(|(_, place)| pieces.get(*place)) else {
-        return title_says.then(title_alone);
+        return title_is_statement.then(title_alone);
     };
     // A title that says as much, where both do not fit.
     let is_long = estimate(&title) + estimate(&best.text) > LINE;
-    if title_says && is_long && asked.bits(&title) + WHY >= asked.bits(&best.text) {
+    if title_is_statement && is_long && asked.bits(&title) + WHY >= asked.bits(&best.text) {
         return Some(title_alone());
     }
     let heading = match is_titled {
@@ -126,8 +131,8 @@ fn chosen(pieces: &[Piece], order: &[(f32, usize)], room: u32, asked: &Asked<'_>
     for (worth, place) in order {
         let Some(piece) = pieces.get(*place) else { continue };
         let is_first = kept.is_empty();
-        let says_more = *worth > enough && !piece.is_left || asked.adds(&piece.text, &line);
-        if !is_first && !says_more {
+        let is_worth_adding = *worth > enough && !piece.is_left || asked.adds(&piece.text, &line);
+        if !is_first && !is_worth_adding {
             continue;
         }
         let before = place.checked_sub(1).filter(|_| piece.leans);
@@ -170,7 +175,7 @@ impl Piece {
         let is_code =
             raw.starts_with("//") || raw.starts_with("::") || raw.ends_with(['{', '}']) && !raw.contains('`');
         let names_only = text.split_whitespace().all(|word| is_identifier(word) || is_file(word));
-        if is_never || is_code || names_only || says_nothing(&text) || is_generic(&text) || is_commit(&text) {
+        if is_never || is_code || names_only || is_filler(&text) || is_generic(&text) || is_commit(&text) {
             return None;
         }
         let leans = matches!(opening(&text), Opening::Pronoun | Opening::Lacking);
@@ -216,16 +221,16 @@ fn pieces(text: &str) -> Vec<Piece> {
             }
             (None, false) => {
                 let entry = ["- ", "* "].iter().find_map(|mark| line.strip_prefix(mark)).unwrap_or(line);
-                let (progress, said) = ticked(entry);
+                let (progress, entry_text) = ticked(entry);
                 if progress == Progress::Left {
                     continue;
                 }
                 let before = pieces.len();
-                if let Some((file, last)) = only_file(said).zip(pieces.last_mut()) {
+                if let Some((file, last)) = only_file(entry_text).zip(pieces.last_mut()) {
                     last.text.push_str(&format!(" ({file})"));
                     continue;
                 }
-                for sentence in sentences(said) {
+                for sentence in sentences(entry_text) {
                     lead = sentence.ends_with(':').then(|| plain(sentence));
                     pieces.extend(Piece::of(sentence));
                 }
@@ -250,12 +255,12 @@ fn only_file(line: &str) -> Option<String> {
 
 /// Adds code to the line that introduces it, or to the sentence before it.
 fn with_code(pieces: &mut Vec<Piece>, lead: Option<String>, code: &[&str]) {
-    let is_said = |line: &&&str| {
+    let is_shown = |line: &&&str| {
         let is_frame = line.starts_with(['#', '{', '}', '/', ']', ')']) || line.ends_with(['{', '[', '(']);
         !is_frame && line.chars().filter(|c| c.is_alphanumeric()).count() > 2
     };
     let mut shown = String::new();
-    for line in code.iter().filter(is_said) {
+    for line in code.iter().filter(is_shown) {
         let more = format!(" `{line}`");
         if shown.chars().count() + more.chars().count() > OF_CODE {
             break;
@@ -332,7 +337,8 @@ mod tests {
     fn line(kind: DocumentKind, heading: &str, text: &str, asked: &[&str]) -> Option<String> {
         let passage = Passage { heading: heading.to_owned(), text: text.to_owned() };
         let terms: Vec<PassageTerm> = asked.iter().map(|text| term(text)).collect();
-        told(&passage, kind, &terms, LINE).map(|told| format!("{}|{}", told.heading, told.text))
+        injected_line(&passage, kind, &terms, LINE)
+            .map(|injected| format!("{}|{}", injected.heading, injected.text))
     }
 
     #[track_caller]
@@ -348,14 +354,18 @@ mod tests {
 
     #[test]
     fn sentences_about_a_passing_state_are_left_out_of_an_answer() {
-        let told_of = |text: &str| {
+        let injected_text = |text: &str| {
             let passage = Passage { heading: String::new(), text: text.to_owned() };
-            told(&passage, DocumentKind::Response, &[term("cart")], ANSWER).map(|told| told.text)
+            injected_line(&passage, DocumentKind::Response, &[term("cart")], ANSWER)
+                .map(|injected| injected.text)
         };
         let rounds = "The cart rounds once.\n```\ngit push\n```";
-        assert_eq!(told_of(&format!("All code is committed and pushed. {rounds}")).as_deref(), Some(rounds));
-        assert_eq!(told_of(rounds).as_deref(), Some(rounds));
-        assert_eq!(told_of("All code of the cart is committed and pushed."), None);
+        assert_eq!(
+            injected_text(&format!("All code is committed and pushed. {rounds}")).as_deref(),
+            Some(rounds)
+        );
+        assert_eq!(injected_text(rounds).as_deref(), Some(rounds));
+        assert_eq!(injected_text("All code of the cart is committed and pushed."), None);
     }
 
     #[test]
@@ -455,9 +465,9 @@ mod tests {
     #[test]
     fn a_heading_is_injected_only_if_it_adds_a_subject() {
         let rule = "Orders older than a week are never sent again.";
-        let told = |heading| line(DocumentKind::Response, heading, rule, &["sent"]).unwrap();
-        assert_eq!(told("Summary"), format!("|{rule}"));
-        assert_eq!(told("Retry queue"), format!("Retry queue|{rule}"));
+        let injected_with = |heading| line(DocumentKind::Response, heading, rule, &["sent"]).unwrap();
+        assert_eq!(injected_with("Summary"), format!("|{rule}"));
+        assert_eq!(injected_with("Retry queue"), format!("Retry queue|{rule}"));
     }
 
     #[test]
@@ -477,9 +487,9 @@ mod tests {
             let passage = Passage { heading, text };
             for most in [LINE, ANSWER] {
                 for kind in [DocumentKind::Response, DocumentKind::Observation, DocumentKind::Summary] {
-                    if let Some(told) = told(&passage, kind, &[term("abc")], most) {
-                        prop_assert!(estimate(&told.heading) + estimate(&told.text) <= most + 2, "{told:?}");
-                        prop_assert!(most > LINE || !told.text.contains('\n'));
+                    if let Some(shown) = injected_line(&passage, kind, &[term("abc")], most) {
+                        prop_assert!(estimate(&shown.heading) + estimate(&shown.text) <= most + 2, "{shown:?}");
+                        prop_assert!(most > LINE || !shown.text.contains('\n'));
                     }
                 }
             }

@@ -149,23 +149,27 @@ fn notes_by_hand_come_first_at_a_session_start_and_leave_room_for_others() {
         let rule = format!("Rule {number}: the ledger of year {number} is closed and stays as it is");
         assert_eq!(stage.recall(["remember", &rule, "--importance", "6"]).code(), 0);
     }
-    let said = stage.recall(["remember", RULE]);
+    let output = stage.recall(["remember", RULE]);
     assert!(
-        said.stdout
+        output
+            .stdout
             .ends_with("get this note when they start (position 1), and at prompts and commands about it.\n"),
-        "{said:?}"
+        "{output:?}"
     );
-    let told = start(&stage, "later");
-    let own = told.find("## Written or pinned by hand").expect(&told);
-    let last = told.find("## Last session").expect(&told);
-    let known = told.find("## Known").expect(&told);
-    assert!(own < told.find(RULE).unwrap() && told.find(RULE).unwrap() < last && last < known, "{told}");
-    assert!(last - own <= told.len() * 6 / 10, "the state and what machines noted have room: {told}");
+    let context = start(&stage, "later");
+    let own = context.find("## Written or pinned by hand").expect(&context);
+    let last = context.find("## Last session").expect(&context);
+    let known = context.find("## Known").expect(&context);
+    assert!(
+        own < context.find(RULE).unwrap() && context.find(RULE).unwrap() < last && last < known,
+        "{context}"
+    );
+    assert!(last - own <= context.len() * 6 / 10, "the state and what machines noted have room: {context}");
     // There is no room for one more note of low importance, and the command says so.
-    let said = stage.recall(["remember", MOSS, "--importance", "1"]);
-    assert!(said.stdout.contains("The text at their start has no room for it; `recall pin "), "{said:?}");
-    assert!(!start(&stage, "later still").contains("Moss"), "{said:?}");
-    let id = said.stdout.split(['#', ':']).nth(1).unwrap();
+    let output = stage.recall(["remember", MOSS, "--importance", "1"]);
+    assert!(output.stdout.contains("The text at their start has no room for it; `recall pin "), "{output:?}");
+    assert!(!start(&stage, "later still").contains("Moss"), "{output:?}");
+    let id = output.stdout.split(['#', ':']).nth(1).unwrap();
     assert_eq!(stage.recall(["pin", id]).code(), 0);
     assert!(start(&stage, "at last").contains(MOSS));
 }
@@ -179,12 +183,12 @@ fn a_note_by_hand_is_injected_only_at_a_prompt_about_it() {
     for other in
         ["Make the buttons of the basket round", "Go ahead", "Where does the layout of the basket come from?"]
     {
-        let told = ask(&stage, "running", other);
-        assert!(!told.contains("Hedwig"), "{other}: {told}");
+        let context = ask(&stage, "running", other);
+        assert!(!context.contains("Hedwig"), "{other}: {context}");
     }
-    let told = ask(&stage, "running", "Write a job that deletes old invoices");
-    assert!(told.contains(RULE), "{told}");
-    assert_eq!(told.matches("Hedwig").count(), 1, "{told}");
+    let context = ask(&stage, "running", "Write a job that deletes old invoices");
+    assert!(context.contains(RULE), "{context}");
+    assert_eq!(context.matches("Hedwig").count(), 1, "{context}");
     let again = ask(&stage, "running", "Write another job that deletes invoices");
     assert!(!again.contains("Hedwig"), "once: {again}");
     // A session that got the note at its start does not get it again.

@@ -62,8 +62,8 @@ fn prompts_from_agents_and_programs_do_not_count_as_user_prompts() {
     let stage = Stage::new().daemon();
     for (number, (source, fields)) in forms().into_iter().enumerate() {
         let session = format!("s{number}");
-        let said = stage.hook(&stage.event(&session, "UserPromptSubmit", fields.clone()));
-        assert_eq!(said.stdout, "", "nobody waits for context: {fields}");
+        let output = stage.hook(&stage.event(&session, "UserPromptSubmit", fields.clone()));
+        assert_eq!(output.stdout, "", "nobody waits for context: {fields}");
         stage.hook(&stage.event(&session, "Stop", json!({"last_assistant_message": "Noted."})));
         stage.hook(&stage.event(&session, "SessionEnd", json!({"reason": "other"})));
         assert_eq!(sources(&stage, &session), [source], "{fields}");
@@ -283,12 +283,12 @@ fn a_preference_shows_who_stated_it_and_in_which_prompt() {
     let item = shown.as_array().map_or(&shown["items"][0], |items| &items[0]);
     assert_eq!(item["said_by"]["who"], "you", "{shown}");
     let prompt = item["said_by"]["prompt"].as_str().unwrap().to_owned();
-    let said = stage.recall(["show", &row.to_string()]).stdout;
-    assert!(said.contains(&format!("You said so in {prompt}")), "{said}");
+    let output = stage.recall(["show", &row.to_string()]).stdout;
+    assert!(output.contains(&format!("You said so in {prompt}")), "{output}");
     let found = stage.json(["search", "deploy Fridays", "type:preference"]);
     assert_eq!(found["results"][0]["said_by"], "you", "{found}");
-    let said = stage.recall(["search", "deploy Fridays", "--explain"]).stdout;
-    assert!(said.contains("you said so"), "{said}");
+    let output = stage.recall(["search", "deploy Fridays", "--explain"]).stdout;
+    assert!(output.contains("you said so"), "{output}");
     let start = stage.hook(&stage.event("later", "SessionStart", json!({"source": "startup"}))).context();
     assert!(start.contains("preference (the user said): "), "{start}");
 }

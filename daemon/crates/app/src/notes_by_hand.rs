@@ -21,31 +21,31 @@ const MOST: usize = 2;
 
 impl ContextLookup {
     /// Returns the best notes, best first, without those that the session already has in full.
-    pub(super) fn told_by_hand(
+    pub(super) fn notes_by_hand(
         &self,
         db: Reader<'_>,
         prompt: &str,
         context_request: &ContextRequest,
     ) -> Result<Vec<Note>, StoreError> {
         let project = &context_request.project;
-        let mut rows = db.kept_by_hand(project.row, LOOKED_AT, self.settings.context().tellable)?;
+        let mut rows = db.kept_by_hand(project.row, LOOKED_AT, self.settings.context().injectable)?;
         let injected = &context_request.injected;
         rows.retain(|row| !injected.observations.contains(&row.id) || injected.titles.contains(&row.id));
         let disfavour = db.disfavour()?;
         rows.retain(|row| disfavour.worth(row.id.into(), Occasion::Prompt, row.importance).is_some());
         let Some(index) = self.index.index().filter(|_| !rows.is_empty()) else { return Ok(Vec::new()) };
         let Some(words) = self.index.words_of(&index, prompt, &project.key) else { return Ok(Vec::new()) };
-        let mut told: Vec<(f32, ObservationId)> = Vec::new();
+        let mut by_closeness: Vec<(f32, ObservationId)> = Vec::new();
         for row in &rows {
             let passages = documents::of_observation(&row.title, &row.narrative, &row.facts);
             let touches =
                 passages.iter().map(|passage| touch(&words, &self.subjects.subjects(&passage.whole())));
             let closest = touches.filter(Touch::is_about).map(|touch| touch.closeness()).reduce(f32::max);
-            told.extend(closest.map(|closeness| (closeness, row.id)));
+            by_closeness.extend(closest.map(|closeness| (closeness, row.id)));
         }
-        told.sort_by(|(a, a_id), (b, b_id)| b.total_cmp(a).then_with(|| b_id.cmp(a_id)));
+        by_closeness.sort_by(|(a, a_id), (b, b_id)| b.total_cmp(a).then_with(|| b_id.cmp(a_id)));
         let mut notes = Vec::new();
-        for (_, id) in told {
+        for (_, id) in by_closeness {
             let Some(place) = rows.iter().position(|row| row.id == id) else { continue };
             notes.push(self.noted(db, rows.swap_remove(place), &context_request.place)?);
             if notes.len() == MOST {

@@ -4,7 +4,7 @@
 use super::sentences::Sentences;
 use recall_domain::context::Note;
 use recall_domain::observation::Maker;
-use recall_domain::sameness::says_the_same;
+use recall_domain::sameness::are_paraphrases;
 use recall_embedding::{Compared, packed_bytes};
 use recall_store::{Reader, StoreError};
 
@@ -31,7 +31,7 @@ pub fn without_repeats(
         }
     }
     let Some(size) = packed.len().checked_div(with_vector.len()) else { return Ok(notes) };
-    let mut said_again = Vec::new();
+    let mut repeated = Vec::new();
     for (note, vector) in with_vector.iter().zip(packed.chunks_exact(size)) {
         if note.maker == Maker::Person || note.is_pinned || note.warns_of.is_some() {
             continue;
@@ -39,10 +39,11 @@ pub fn without_repeats(
         let cosines = Compared::unpack(vector).cosines(&packed, 0);
         let is_newer = |other: &Note| (other.at, other.id) > (note.at, note.id);
         let mut others = with_vector.iter().zip(cosines);
-        if others.any(|(other, cosine)| is_newer(other) && says_the_same(cosine, &note.title, &other.title)) {
-            said_again.push(note.id);
+        if others.any(|(other, cosine)| is_newer(other) && are_paraphrases(cosine, &note.title, &other.title))
+        {
+            repeated.push(note.id);
         }
     }
-    notes.retain(|note| !said_again.contains(&note.id));
+    notes.retain(|note| !repeated.contains(&note.id));
     Ok(notes)
 }

@@ -13,73 +13,73 @@ const RUNNERS: [&str; 8] = ["sudo", "command", "exec", "time", "nohup", "npx", "
 
 /// A program, the words that must follow it in this order, and words of which one must occur, unless the list is
 /// empty.
-struct Telling(&'static str, &'static [&'static str], &'static [&'static str]);
+struct SecretCommand(&'static str, &'static [&'static str], &'static [&'static str]);
 
-const TELLING: &[Telling] = &[
-    Telling("printenv", &[], &[]),
-    Telling("gh", &["auth", "token"], &[]),
-    Telling("gh", &["auth", "status"], &["-t", "--show-token"]),
-    Telling("glab", &["auth", "token"], &[]),
-    Telling("kubectl", &["get", "secret"], &["-o", "--output"]),
-    Telling("kubectl", &["get", "secrets"], &["-o", "--output"]),
-    Telling("kubectl", &["config", "view"], &["--raw"]),
-    Telling("kubectl", &["create", "token"], &[]),
-    Telling("oc", &["get", "secret"], &["-o", "--output"]),
-    Telling("oc", &["get", "secrets"], &["-o", "--output"]),
-    Telling("oc", &["whoami"], &["-t", "--show-token"]),
-    Telling("aws", &["configure", "get"], &[]),
-    Telling("aws", &["configure", "export-credentials"], &[]),
-    Telling("aws", &["sts"], &["get-session-token", "assume-role", "get-federation-token"]),
-    Telling("aws", &["secretsmanager", "get-secret-value"], &[]),
-    Telling("aws", &["ssm"], &["--with-decryption"]),
-    Telling("aws", &["ecr", "get-login-password"], &[]),
-    Telling("aws", &["iam", "create-access-key"], &[]),
-    Telling("gcloud", &["auth"], &["print-access-token", "print-identity-token"]),
-    Telling("gcloud", &["secrets", "versions", "access"], &[]),
-    Telling("az", &["account", "get-access-token"], &[]),
-    Telling("az", &["keyvault", "secret", "show"], &[]),
-    Telling("az", &["storage", "account", "keys", "list"], &[]),
-    Telling("az", &["acr", "credential", "show"], &[]),
-    Telling("az", &["ad", "sp", "create-for-rbac"], &[]),
-    Telling("vault", &["read"], &[]),
-    Telling("vault", &["kv", "get"], &[]),
-    Telling("vault", &["token", "create"], &[]),
-    Telling("op", &["read"], &[]),
-    Telling("op", &["item", "get"], &[]),
-    Telling("pass", &["show"], &[]),
-    Telling("gopass", &["show"], &[]),
-    Telling("lpass", &["show"], &[]),
-    Telling("bw", &["get"], &[]),
-    Telling("bw", &["unlock"], &[]),
-    Telling("bw", &["export"], &[]),
-    Telling("keepassxc-cli", &["show"], &[]),
-    Telling("security", &["find-generic-password"], &["-w", "-g"]),
-    Telling("security", &["find-internet-password"], &["-w", "-g"]),
-    Telling("secret-tool", &["lookup"], &[]),
-    Telling("doppler", &["secrets"], &[]),
-    Telling("infisical", &["secrets"], &[]),
-    Telling("infisical", &["export"], &[]),
-    Telling("heroku", &["config"], &[]),
-    Telling("heroku", &["config:get"], &[]),
-    Telling("heroku", &["auth:token"], &[]),
-    Telling("fly", &["auth", "token"], &[]),
-    Telling("flyctl", &["auth", "token"], &[]),
-    Telling("netlify", &["env:list"], &[]),
-    Telling("netlify", &["env:get"], &[]),
-    Telling("railway", &["variables"], &[]),
-    Telling("sops", &[], &["-d", "--decrypt", "decrypt"]),
-    Telling("age", &[], &["-d", "--decrypt"]),
-    Telling("gpg", &[], &["-d", "--decrypt", "--export-secret-keys"]),
-    Telling("ansible-vault", &["view"], &[]),
-    Telling("ansible-vault", &["decrypt"], &["--output=-", "-"]),
-    Telling("git", &["credential", "fill"], &[]),
-    Telling("npm", &["token", "create"], &[]),
-    Telling("openssl", &["rand"], &[]),
-    Telling("pwgen", &[], &[]),
-    Telling("terraform", &["output"], &["-raw", "-json"]),
-    Telling("pulumi", &["config"], &["--show-secrets"]),
-    Telling("pulumi", &["stack", "output"], &["--show-secrets"]),
-    Telling("rails", &["credentials:show"], &[]),
+const SECRET_COMMANDS: &[SecretCommand] = &[
+    SecretCommand("printenv", &[], &[]),
+    SecretCommand("gh", &["auth", "token"], &[]),
+    SecretCommand("gh", &["auth", "status"], &["-t", "--show-token"]),
+    SecretCommand("glab", &["auth", "token"], &[]),
+    SecretCommand("kubectl", &["get", "secret"], &["-o", "--output"]),
+    SecretCommand("kubectl", &["get", "secrets"], &["-o", "--output"]),
+    SecretCommand("kubectl", &["config", "view"], &["--raw"]),
+    SecretCommand("kubectl", &["create", "token"], &[]),
+    SecretCommand("oc", &["get", "secret"], &["-o", "--output"]),
+    SecretCommand("oc", &["get", "secrets"], &["-o", "--output"]),
+    SecretCommand("oc", &["whoami"], &["-t", "--show-token"]),
+    SecretCommand("aws", &["configure", "get"], &[]),
+    SecretCommand("aws", &["configure", "export-credentials"], &[]),
+    SecretCommand("aws", &["sts"], &["get-session-token", "assume-role", "get-federation-token"]),
+    SecretCommand("aws", &["secretsmanager", "get-secret-value"], &[]),
+    SecretCommand("aws", &["ssm"], &["--with-decryption"]),
+    SecretCommand("aws", &["ecr", "get-login-password"], &[]),
+    SecretCommand("aws", &["iam", "create-access-key"], &[]),
+    SecretCommand("gcloud", &["auth"], &["print-access-token", "print-identity-token"]),
+    SecretCommand("gcloud", &["secrets", "versions", "access"], &[]),
+    SecretCommand("az", &["account", "get-access-token"], &[]),
+    SecretCommand("az", &["keyvault", "secret", "show"], &[]),
+    SecretCommand("az", &["storage", "account", "keys", "list"], &[]),
+    SecretCommand("az", &["acr", "credential", "show"], &[]),
+    SecretCommand("az", &["ad", "sp", "create-for-rbac"], &[]),
+    SecretCommand("vault", &["read"], &[]),
+    SecretCommand("vault", &["kv", "get"], &[]),
+    SecretCommand("vault", &["token", "create"], &[]),
+    SecretCommand("op", &["read"], &[]),
+    SecretCommand("op", &["item", "get"], &[]),
+    SecretCommand("pass", &["show"], &[]),
+    SecretCommand("gopass", &["show"], &[]),
+    SecretCommand("lpass", &["show"], &[]),
+    SecretCommand("bw", &["get"], &[]),
+    SecretCommand("bw", &["unlock"], &[]),
+    SecretCommand("bw", &["export"], &[]),
+    SecretCommand("keepassxc-cli", &["show"], &[]),
+    SecretCommand("security", &["find-generic-password"], &["-w", "-g"]),
+    SecretCommand("security", &["find-internet-password"], &["-w", "-g"]),
+    SecretCommand("secret-tool", &["lookup"], &[]),
+    SecretCommand("doppler", &["secrets"], &[]),
+    SecretCommand("infisical", &["secrets"], &[]),
+    SecretCommand("infisical", &["export"], &[]),
+    SecretCommand("heroku", &["config"], &[]),
+    SecretCommand("heroku", &["config:get"], &[]),
+    SecretCommand("heroku", &["auth:token"], &[]),
+    SecretCommand("fly", &["auth", "token"], &[]),
+    SecretCommand("flyctl", &["auth", "token"], &[]),
+    SecretCommand("netlify", &["env:list"], &[]),
+    SecretCommand("netlify", &["env:get"], &[]),
+    SecretCommand("railway", &["variables"], &[]),
+    SecretCommand("sops", &[], &["-d", "--decrypt", "decrypt"]),
+    SecretCommand("age", &[], &["-d", "--decrypt"]),
+    SecretCommand("gpg", &[], &["-d", "--decrypt", "--export-secret-keys"]),
+    SecretCommand("ansible-vault", &["view"], &[]),
+    SecretCommand("ansible-vault", &["decrypt"], &["--output=-", "-"]),
+    SecretCommand("git", &["credential", "fill"], &[]),
+    SecretCommand("npm", &["token", "create"], &[]),
+    SecretCommand("openssl", &["rand"], &[]),
+    SecretCommand("pwgen", &[], &[]),
+    SecretCommand("terraform", &["output"], &["-raw", "-json"]),
+    SecretCommand("pulumi", &["config"], &["--show-secrets"]),
+    SecretCommand("pulumi", &["stack", "output"], &["--show-secrets"]),
+    SecretCommand("rails", &["credentials:show"], &[]),
 ];
 
 /// Whether a command in this JSON, a call's input or a whole payload, prints secrets.
@@ -89,9 +89,9 @@ pub(super) fn is_named(json: &str) -> bool {
     let mut list = String::new();
     rewrite(json, |StringPlace { role, text }| {
         match role {
-            Role::Value { key } if is_command(key) => found = found || tells(text),
+            Role::Value { key } if is_command(key) => found = found || prints_secrets(text),
             Role::Element { key } if is_command(key) => {
-                found = found || (text.contains(' ') && tells(text));
+                found = found || (text.contains(' ') && prints_secrets(text));
                 list.push_str(text);
                 list.push(' ');
             }
@@ -99,16 +99,18 @@ pub(super) fn is_named(json: &str) -> bool {
         }
         Vec::new()
     });
-    found || tells(&list)
+    found || prints_secrets(&list)
 }
 
 /// Whether a command prints secrets.
-fn tells(command: &str) -> bool {
-    super::beginning(command, MOST).split([';', '|', '&', '\n', '(', ')', '`', '"', '\'']).any(is_telling)
+fn prints_secrets(command: &str) -> bool {
+    super::beginning(command, MOST)
+        .split([';', '|', '&', '\n', '(', ')', '`', '"', '\''])
+        .any(is_secret_command)
 }
 
 /// Whether one simple command prints secrets.
-fn is_telling(command: &str) -> bool {
+fn is_secret_command(command: &str) -> bool {
     let is_left_out = |word: &&str| {
         let is_variable =
             word.split_once('=').is_some_and(|(name, _)| !name.starts_with('-') && !name.is_empty());
@@ -128,7 +130,7 @@ fn is_telling(command: &str) -> bool {
         "export" | "declare" | "typeset" => {
             arguments().next().is_none() && words.iter().all(|word| ["-p", "-x", "-px", "-xp"].contains(word))
         }
-        _ => TELLING.iter().any(|Telling(name, follow, one_of)| {
+        _ => SECRET_COMMANDS.iter().any(|SecretCommand(name, follow, one_of)| {
             *name == program
                 && has_in_order(arguments(), follow)
                 && (one_of.is_empty()
@@ -183,7 +185,7 @@ mod tests {
             "gpg -d x.gpg",
             "openssl rand -hex 32",
         ] {
-            assert!(tells(command), "{command}");
+            assert!(prints_secrets(command), "{command}");
             assert!(is_named(&serde_json::json!({ "command": command }).to_string()), "{command}");
         }
         assert!(is_named(r#"{"command":["gh","auth","token"]}"#));
@@ -214,7 +216,7 @@ mod tests {
             "environment",
             "make test",
         ] {
-            assert!(!tells(command), "{command}");
+            assert!(!prints_secrets(command), "{command}");
         }
         assert!(!is_named(r#"{"query":"gh auth token"}"#));
     }

@@ -8,9 +8,7 @@ use recall_domain::ids::{LogSeq, ProjectKey, SessionId, Timestamp};
 use recall_domain::injection::spoken::Spoken;
 use recall_domain::injection::{self, prompt::Situation};
 use recall_domain::passage::{Passage, PassageKey, PassageMatches};
-use recall_search::meaning::Meaning;
-use recall_search::source::CandidateSource;
-use recall_search::{FreshPassages, Index, PassageRequest, Writer, search_passages};
+use recall_search::{FreshPassages, Index, PassageRequest, Writer, other_sources, search_passages};
 
 use crate::corpus::{self, Label, LabelledPrompt, Played, Question};
 use crate::moments::Moment;
@@ -205,9 +203,7 @@ pub(crate) fn find(
     let except = except.map(SessionId::from);
     let prompt = &injection::asked::of(prompt);
     let compared = sentences.and_then(|sentences| sentences.compared(prompt, project));
-    let meaning = compared.map(|(question, vectors)| Meaning::new(index, question, vectors));
-    let sources: Vec<Box<dyn CandidateSource + '_>> =
-        meaning.into_iter().map(|it| Box::new(it) as _).collect();
+    let sources = other_sources(index, compared);
     let request = PassageRequest {
         prompt,
         project: &ProjectKey::from(project),

@@ -12,7 +12,6 @@ use recall_domain::ids::{LogSeq, ProjectKey, SessionId};
 use recall_domain::passage::{PassageMatches, PassageTerm};
 use recall_search::fresh::{Current, Fresh};
 use recall_search::index::Index;
-use recall_search::meaning::Meaning;
 use recall_search::request::{Hits, Scope, SearchRequest};
 use recall_search::source::CandidateSource;
 use recall_search::{FreshDocument, FreshPassages, IndexError, PassageRequest};
@@ -104,25 +103,11 @@ impl IndexHandle {
         let is_wanted = |key: DocumentKey| request.kinds.is_empty() || request.kinds.contains(&key.kind);
         let fresh = known(self.store.after(index.high_water(), is_wanted));
         let current = Current { index, fresh: &fresh };
-        let others = self.sources(index, &request.query.wanted_text(), &request.scope, patience);
+        let compared = self.sentences.for_text(&request.query.wanted_text(), &request.scope, patience);
+        let others = recall_search::other_sources(index, compared);
         let mut sources: Vec<&dyn CandidateSource> = vec![&current];
         sources.extend(others.iter().map(Box::as_ref));
         self.found(recall_search::search(&sources, request))
-    }
-
-    /// Returns the sources other than words, for both searches and prompts.
-    fn sources<'a>(
-        &self,
-        index: &'a Index,
-        text: &str,
-        scope: &Scope,
-        patience: Patience,
-    ) -> Vec<Box<dyn CandidateSource + 'a>> {
-        let mut sources: Vec<Box<dyn CandidateSource + 'a>> = Vec::new();
-        if let Some((question, vectors)) = self.sentences.for_text(text, scope, patience) {
-            sources.push(Box::new(Meaning::new(index, question, vectors)));
-        }
-        sources
     }
 
     /// Finds passages of a project that may answer a prompt, by words and by meaning. Finds everything committed
@@ -137,7 +122,9 @@ impl IndexHandle {
         let is_candidate =
             |document: &FreshDocument| document.project == *project && Some(&document.session) != except;
         let fresh = self.fresh_passages(index, |_| true, is_candidate);
-        let sources = self.sources(index, prompt, &Scope::Project(project.clone()), Patience::Hook);
+        let scope = Scope::Project(project.clone());
+        let sources =
+            recall_search::other_sources(index, self.sentences.for_text(prompt, &scope, Patience::Hook));
         let request = PassageRequest { prompt, project, except, limit: MOST_PASSAGES, near: &[] };
         self.found(recall_search::search_passages(index, &fresh, &sources, &request))
     }

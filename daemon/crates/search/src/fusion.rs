@@ -14,6 +14,7 @@ use recall_domain::ranking::{Factors, MomentWeight, surroundings};
 use super::error::IndexError;
 use super::fresh_passages::FreshPassages;
 use super::index::Index;
+use super::meaning::{Meaning, Question, Vectors};
 use super::passages::PassageRequest;
 use super::request::{Hit, Hits, SearchRequest, SourceScore};
 use super::source::{Candidate, CandidateSource, Candidates};
@@ -21,6 +22,16 @@ use super::weights::factors;
 
 /// The number of passages that each source may name for a prompt.
 const NAMED: usize = 40;
+
+/// Returns the sources other than words, for searches, prompts, and the program that trains the weights. A new source
+/// is a line here. `compared` is the question with the vectors to compare it with.
+pub fn other_sources(
+    index: &Index,
+    compared: Option<(Question, Vectors)>,
+) -> Vec<Box<dyn CandidateSource + '_>> {
+    let meaning = compared.map(|(question, vectors)| Meaning::new(index, question, vectors));
+    meaning.into_iter().map(|meaning| Box::new(meaning) as _).collect()
+}
 
 /// Finds passages that may answer a prompt: the index by their words, and `others` by their own means.
 ///

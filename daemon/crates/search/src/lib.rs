@@ -52,7 +52,7 @@ mod weights;
 pub use error::IndexError;
 pub use fresh::{Current, Fresh};
 pub use fresh_passages::{FreshDocument, FreshPassages};
-pub use fusion::{search, search_passages};
+pub use fusion::{other_sources, search, search_passages};
 pub use index::{Index, Opened, Writer};
 pub use passages::PassageRequest;
 pub use query::Query;

@@ -26,8 +26,8 @@ const NO_AGENT: [(&str, &str); 19] = [
     (r"(?i)\bclaude[-_]mem\b", "/cli/import/"),
     // Examples in the help.
     (r"recall import \S+", "/cli/import/mod.rs"),
-    (r"recall import \S+", "/cli/examples.rs"),
-    (r"--to \S+", "/cli/examples.rs"),
+    (r"recall import \S+", "/cli/commands.rs"),
+    (r"--to \S+", "/cli/commands.rs"),
     // Endpoints of another memory's worker, which other programs call in its own spelling.
     (".*", "/server/http/hooks.rs"),
     (".*", "/server/http/routes.rs"),

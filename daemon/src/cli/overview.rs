@@ -5,35 +5,7 @@ use std::fmt::Write as _;
 use clap::Command;
 use clap::builder::{StyledStr, Styles};
 
-/// Purposes and their commands, most used first.
-const GROUPS: [(&str, &[&str]); 6] = [
-    (
-        "Look",
-        &[
-            "search", "show", "timeline", "sessions", "how", "fix", "blame", "outline", "friction",
-            "handoff", "context", "why", "ui",
-        ],
-    ),
-    ("Change", &["remember", "review", "edit", "pin", "resolve", "wrong", "forget", "undo"]),
-    ("Watch", &["status", "events", "pause", "resume", "stats"]),
-    ("Share", &["share", "unshare", "sync", "remote", "team"]),
-    ("Connect", &["mcp", "statusline", "import", "improve", "export", "sql"]),
-    (
-        "Set up",
-        &[
-            "install",
-            "uninstall",
-            "doctor",
-            "demo",
-            "config",
-            "guard",
-            "model",
-            "completions",
-            "ctl",
-            "daemon",
-        ],
-    ),
-];
+use super::commands::{Group, HELP_ENTRIES, HelpEntry};
 
 const FIRST_STEPS: &str = "\
 Examples:
@@ -53,15 +25,15 @@ pub(super) fn with_overview(command: Command) -> Command {
 fn template(command: &Command) -> StyledStr {
     let styles = Styles::styled();
     let (header, literal) = (styles.get_header(), styles.get_literal());
-    let names = GROUPS.iter().flat_map(|(_, names)| *names);
-    let longest = names.map(|name| name.len()).max().unwrap_or_default();
+    let shown = HELP_ENTRIES.iter().filter(|entry| entry.group != Group::Hidden);
+    let longest = shown.map(|entry| entry.name().len()).max().unwrap_or_default();
     let mut text = StyledStr::new();
     // Writing into a string does not fail.
     let _ = write!(text, "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n");
-    for (group, names) in GROUPS {
-        let _ = write!(text, "\n{header}{group}:{header:#}\n");
-        for name in names {
-            let about = command.find_subcommand(name).and_then(Command::get_about);
+    for (group, heading) in Group::SHOWN {
+        let _ = write!(text, "\n{header}{heading}:{header:#}\n");
+        for name in HELP_ENTRIES.iter().filter(|entry| entry.group == group).map(HelpEntry::name) {
+            let about = command.find_subcommand(&name).and_then(Command::get_about);
             let about = about.map(ToString::to_string).unwrap_or_default();
             let _ = writeln!(text, "  {literal}{name:longest$}{literal:#}  {about}");
         }
@@ -75,8 +47,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_command_is_in_one_group() {
-        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+    fn the_help_lists_each_command_once() {
+        let shown = HELP_ENTRIES.iter().filter(|entry| entry.group != Group::Hidden);
+        let mut grouped: Vec<String> = shown.map(HelpEntry::name).collect();
         let command = super::super::command_line();
         let mut known: Vec<&str> = command
             .get_subcommands()

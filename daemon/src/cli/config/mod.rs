@@ -11,6 +11,7 @@ use clap::Subcommand;
 use recall_protocol::paths::Paths;
 
 use super::install::settings_file::SettingsFile;
+use super::output::Output;
 use super::terminal::WARNING;
 use recall_config::change::{recipient_at, recipients};
 
@@ -51,9 +52,12 @@ pub fn run(command: &ConfigCommand, out: &mut dyn Write) -> anyhow::Result<()> {
 }
 
 impl ConfigCommand {
-    /// Whether programs read the output, so that it stays unchanged.
-    pub fn is_for_programs(&self) -> bool {
-        matches!(self, Self::Get(_) | Self::Path(_) | Self::Schema)
+    pub(super) fn output(&self) -> Output {
+        match self {
+            Self::List(_) => Output::Page,
+            Self::Get(_) | Self::Path(_) | Self::Schema => Output::Program,
+            _ => Output::Lines,
+        }
     }
 }
 

@@ -17,6 +17,7 @@ use std::io::Write;
 use clap::Subcommand;
 
 use super::client::Start;
+use super::output::{Notices, Output};
 
 #[derive(Debug, Subcommand)]
 pub enum CtlCommand {
@@ -52,22 +53,36 @@ pub enum CtlCommand {
     Stop(stop::StopArgs),
 }
 
-pub fn run(command: CtlCommand, out: &mut dyn Write) -> anyhow::Result<()> {
+pub fn run(command: &CtlCommand, out: &mut dyn Write) -> anyhow::Result<()> {
     match command {
-        CtlCommand::Status(args) => status::run(&args, out),
-        CtlCommand::Sessions(args) => sessions::run(&args, Start::Never, out),
-        CtlCommand::Session(args) => session::run(&args, out),
-        CtlCommand::Jobs(args) => jobs::run(&args, out),
-        CtlCommand::Retry(args) => retry::run(&args, out),
-        CtlCommand::Events(args) => events::run(&args, Start::Never, out),
-        CtlCommand::Flush(args) => flush::run(&args, out),
-        CtlCommand::Backup(args) => upkeep::backup(&args, out),
-        CtlCommand::Restore(args) => upkeep::restore(&args, out),
-        CtlCommand::Check(args) => upkeep::check(&args, out),
-        CtlCommand::Prune(args) => upkeep::prune(&args, out),
-        CtlCommand::Reindex(args) => upkeep::reindex(&args, out),
-        CtlCommand::Pause(args) => pause::pause(&args, Start::Never, out),
-        CtlCommand::Resume(args) => pause::resume(&args, Start::Never, out),
-        CtlCommand::Stop(args) => stop::run(&args, out),
+        CtlCommand::Status(args) => status::run(args, out),
+        CtlCommand::Sessions(args) => sessions::run(args, Start::Never, out),
+        CtlCommand::Session(args) => session::run(args, out),
+        CtlCommand::Jobs(args) => jobs::run(args, out),
+        CtlCommand::Retry(args) => retry::run(args, out),
+        CtlCommand::Events(args) => events::run(args, Start::Never, out),
+        CtlCommand::Flush(args) => flush::run(args, out),
+        CtlCommand::Backup(args) => upkeep::backup(args, out),
+        CtlCommand::Restore(args) => upkeep::restore(args, out),
+        CtlCommand::Check(args) => upkeep::check(args, out),
+        CtlCommand::Prune(args) => upkeep::prune(args, out),
+        CtlCommand::Reindex(args) => upkeep::reindex(args, out),
+        CtlCommand::Pause(args) => pause::pause(args, Start::Never, out),
+        CtlCommand::Resume(args) => pause::resume(args, Start::Never, out),
+        CtlCommand::Stop(args) => stop::run(args, out),
+    }
+}
+
+impl CtlCommand {
+    pub(super) fn output(&self) -> Output {
+        match self {
+            Self::Status(_) | Self::Sessions(_) | Self::Session(_) | Self::Jobs(_) => Output::Page,
+            Self::Events(_) => Output::Program,
+            _ => Output::Lines,
+        }
+    }
+
+    pub(super) fn notices(&self) -> Notices {
+        if matches!(self, Self::Status(_) | Self::Stop(_)) { Notices::Events } else { Notices::All }
     }
 }

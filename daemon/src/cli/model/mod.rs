@@ -18,6 +18,7 @@ use serde::Serialize;
 
 use super::candidates;
 use super::failure::Failure;
+use super::output::Output;
 use super::terminal::{BOLD, DIM, bytes};
 use crate::server::run;
 use recall_config::{Config, EmbeddingPolicy};
@@ -42,6 +43,12 @@ pub enum ModelCommand {
     List(ListArgs),
     /// Remove an installed model; a running daemon also deletes its vectors
     Remove(RemoveArgs),
+}
+
+impl ModelCommand {
+    pub(super) fn output(&self) -> Output {
+        if matches!(self, Self::List(_)) { Output::Page } else { Output::Lines }
+    }
 }
 
 #[derive(Debug, Args)]

@@ -79,6 +79,11 @@ impl HelpEntry {
     pub(super) fn name(&self) -> String {
         self.variant.to_lowercase()
     }
+
+    /// Whether a user types the command like this.
+    pub(super) fn is_named(&self, word: &str) -> bool {
+        self.variant.eq_ignore_ascii_case(word)
+    }
 }
 
 macro_rules! commands {

@@ -81,7 +81,7 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
 
 /// Returns the examples of a command or subcommand, if it has any.
 fn examples_of(path: &str) -> Option<&'static [(&'static str, &'static str)]> {
-    let of_command = || HELP_ENTRIES.iter().find(|entry| entry.name() == path).map(|entry| entry.examples);
+    let of_command = || HELP_ENTRIES.iter().find(|entry| entry.is_named(path)).map(|entry| entry.examples);
     let of_subcommand = EXAMPLES.iter().find(|(of, _)| *of == path).map(|(_, examples)| *examples);
     of_subcommand.or_else(of_command).filter(|examples| !examples.is_empty())
 }

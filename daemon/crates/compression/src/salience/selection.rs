@@ -10,7 +10,7 @@ const LEAST: f64 = 0.16;
 const LEAST_OF_BEST: f64 = 0.08;
 /// The maximum tokens of a session's observations and summary.
 pub const BUDGET: f64 = 1_000.0;
-/// The share of the summary's content that counts as said.
+/// The share of the summary's content that counts as covered.
 const COVERED_BY_SUMMARY: f64 = 0.7;
 /// How much more a run of the last batch counts than one of the first, because the last statement on a subject counts.
 const LATER: f64 = 0.3;
@@ -73,7 +73,7 @@ pub fn select<T>(
         }
     }
     let whole: Vec<f64> = windows.iter().map(|window| window.content.iter().map(rarity).sum()).collect();
-    // The told part of each run and of each term.
+    // The covered part of each run, and of each term.
     let mut covered = vec![0.0_f64; windows.len()];
     let mut share = vec![0.0_f64; terms];
     let mut cover = |term: &Term, of: f64, covered: &mut Vec<f64>| {

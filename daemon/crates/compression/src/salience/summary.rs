@@ -314,7 +314,7 @@ impl SummaryMaterial<'_> {
             })
             .filter_map(|(number, candidate)| {
                 let score = model.predict(&row(analysis, salience, candidate)?);
-                // What is plainly left is told, whatever the weights say: it stands nowhere else.
+                // Work that is plainly left is kept whatever the weights say, because no other field has it.
                 let is_left =
                     analysis.units.get(candidate.unit).is_some_and(|unit| unit.progress == Progress::Left);
                 let score = if field == Field::NextSteps && is_left { score.max(0.0) + 1.0 } else { score };

@@ -415,7 +415,7 @@ fn after_colon(title: &str) -> String {
     if title.is_empty() { title } else { format!(": {title}") }
 }
 
-/// Returns the sentences of a text that say something new. `shown` is what was said before.
+/// Returns the sentences of a text that say something new. `shown` has the words of the sentences before.
 pub(crate) fn without_repeats(text: &str, shown: &mut Vec<Words>) -> String {
     let mut kept = Vec::new();
     for sentence in sentences(text) {
